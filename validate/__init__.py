@@ -1,0 +1,1 @@
+"""Prove before training that shards will train."""

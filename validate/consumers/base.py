@@ -1,0 +1,71 @@
+"""A consumer: the reader for whom shards are judged."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from ..evidence import Shape, ShardEvidence, Stop
+
+FateKind = Literal["usable", "dropped", "crash"]
+
+
+class Fate(NamedTuple):
+    """What becomes of one sample that a reader formed."""
+
+    kind: FateKind
+    stage: Literal["group", "filter", "decode", "batch"]  # where it ended; "batch" if usable
+    reason: str = ""  # a slug: "no-caption", "no-image", "bad-image", "bad-field", "duplicate-field", ...
+    detail: str = ""  # the field at fault, as in the tar
+
+
+USABLE = Fate("usable", "batch")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the consumer was told to do; open_clip_train's names, defaults those of an unset flag."""
+
+    image_key: str = "jpg;png;jpeg;webp"
+    text_key: str = "txt"
+    json_text_key: str | None = None
+    max_image_pixels: int = 25_000_000
+    seed: int = 0
+    epoch: int = 0
+    workers: int = 1  # loader processes a rank; 0 counts as one
+    world_size: int = 1
+    resampled: bool = False
+
+
+class Consumer(ABC):
+    """How one reader groups members into samples, which it drops, and when it ends or hangs.
+
+    Stateless and cheap: ``fates`` is asked once for each distinct shape.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]  # for people: "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
+    visible_only: ClassVar[bool] = False  # skips hidden members before it groups
+    empty_stalls: ClassVar[bool] = False  # waits for ever where no sample passes; else it just ends
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+
+    @abstractmethod
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return what becomes of each sample that this reader forms of one run, in order.
+
+        Nothing after a fate of kind "crash" is reached.
+        """
+
+    @abstractmethod
+    def at_stop(self, stop: Stop) -> Fate | None:
+        """Return a crash if the way in which a shard ended raises out of this reader, else None."""
+
+    @abstractmethod
+    def joins(self, stop: Stop) -> bool:
+        """Tell whether a sample that is open where a shard ends is continued by the next shard's members."""
+
+    def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
+        """Return the shards of each worker, rank by rank, in the order in which it reads them in epoch 0."""
+        return [list(shards)]

@@ -1,0 +1,1 @@
+"""Tar shards as bytes and as samples."""

@@ -1,0 +1,34 @@
+"""How a member's name becomes a sample key and a field, by WebDataset's rule.
+
+The rule is webdataset's ``base_plus_ext``: the key is the path up to the first dot of its last
+component, the field is all that follows. Hugging Face datasets, Ray Data and Energon use the same.
+"""
+
+import re
+
+# Taken literally, with its corner cases ("d/._a.jpg" is key "d/", field "_a.jpg"): readers have them too.
+_SPLIT = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$")
+_META = re.compile(r"__[^/]*__($|/)")
+
+
+def split_name(name: str) -> tuple[str, str] | tuple[None, None]:
+    """Split a member name into ``(key, field)``; ``(None, None)`` where readers skip the member.
+
+    >>> split_name("photos/001.seg.png")
+    ('photos/001', 'seg.png')
+    >>> split_name("photos/._001.jpg")
+    ('photos/', '_001.jpg')
+    >>> split_name("README")
+    (None, None)
+    """
+    match = _SPLIT.match(name)
+    return (match[1], match[2]) if match else (None, None)
+
+
+def is_meta(name: str) -> bool:
+    """Tell whether webdataset skips the member as metadata (``__name__`` or a folder of that form).
+
+    >>> is_meta("__info__"), is_meta("__MACOSX/a.jpg"), is_meta("__keys__/a.jpg")
+    (True, False, True)
+    """
+    return bool(_META.match(name)) or ("/" not in name and name.startswith("__") and name.endswith("__"))
