@@ -140,8 +140,9 @@ class ShardEvidence:
     error_detail: str = ""
     members: int = 0  # regular files that tarfile would deliver
     member_bytes: int = 0  # their contents
-    samples: int = 0  # distinct keys among them, junk such as AppleDouble twins not counted
+    samples: int = 0  # distinct keys, junk such as AppleDouble twins not counted; those behind a stop included
     beyond: int = 0  # sound members behind the place where readers stop
+    unreached: int = 0  # of the samples, those that lie wholly behind that place
     stop: Stop = field(default_factory=Stop)
     runs: Runs = field(default_factory=Runs)  # as webdataset forms them
     visible_runs: Runs | None = None  # without hidden members (Hugging Face); None: the same as runs

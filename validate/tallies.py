@@ -40,6 +40,7 @@ TALLIES: dict[str, str] = {
     "field.unsafe": "pickled field: decoding it runs code",
     "field.gz": "gzipped field: readers keep the .gz in the field name",
     "field.bad": "a field that its decoder refuses (integer, array, msgpack, gzip, ...)",
+    "field.huge": "contents over 256 MiB: not decoded",
     "field.needs-library": "a field whose decoder needs a library that is not installed here",
     # captions
     "text.empty": "caption without a byte",

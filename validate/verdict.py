@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .consumers.base import Consumer
+from .evidence import UNKNOWN, Evidence, Part, ShardEvidence
+from .passes import PassResult, run_pass
+from .wording import crash_text, fields_of, loss_text
+
 Outcome = Literal["trains", "loses", "stalls", "crashes"]
 
 
@@ -44,3 +49,90 @@ class Verdict:
     exact: bool  # False where the level could not know (names, headers)
     note: str = ""  # what the level could not see, or what was assumed
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples
+
+
+def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Verdict:
+    """Say what a consumer makes of the shards in one pass, in its own order.
+
+    Args:
+        evidence: what the scan found.
+        consumer: the reader.
+        max_loss: the share of samples, 0 to 1, that may vanish before "trains" becomes "loses".
+    """
+    result = PassResult()
+    for worker in consumer.order(evidence.shards):
+        result.merge(run_pass(consumer, worker))
+        if result.crash is not None:
+            break
+    samples = evidence.samples
+    exact = evidence.level == "full" and not _guessed(evidence)
+    return Verdict(
+        consumer=consumer.name,
+        title=consumer.title,
+        outcome=_outcome(result, consumer, samples, max_loss),
+        samples=samples,
+        usable=result.usable,
+        reasons=tuple(_reasons(result, evidence, samples)),
+        funnel=Funnel(
+            members=sum(shard.members for shard in evidence.shards),
+            samples=result.formed,
+            complete=result.complete,
+            decoded=result.decoded,
+            usable=result.usable,
+        ),
+        exact=exact,
+        note=_note(evidence),
+        lost=_by_reason(result),
+    )
+
+
+def _outcome(result: PassResult, consumer: Consumer, samples: int, max_loss: float) -> Outcome:
+    if result.crash is not None:
+        return "crashes"
+    if result.usable == 0:
+        return "stalls" if consumer.empty_stalls else "loses"
+    return "loses" if samples - result.usable > max_loss * samples else "trains"
+
+
+def _by_reason(result: PassResult) -> dict[str, int]:
+    lost: dict[str, int] = {}
+    for loss, count in result.lost.items():
+        lost[loss.reason] = lost.get(loss.reason, 0) + count
+    return lost
+
+
+def _guessed(evidence: Evidence) -> bool:
+    return any(part.status == UNKNOWN for shard in evidence.shards for part in _parts(shard))
+
+
+def _parts(shard: ShardEvidence) -> list[Part]:
+    shapes = [item.shape for item in shard.runs.inner]
+    shapes += [run.shape for run in (shard.runs.head, shard.runs.tail) if run is not None]
+    return [part for shape in shapes for part in shape]
+
+
+def _note(evidence: Evidence) -> str:
+    if evidence.level == "names":
+        return "names only: contents were not read; a caption or image that does not decode is counted as usable"
+    if evidence.level == "headers":
+        return "images were judged by their first bytes, not decoded; --level full is exact"
+    return ""
+
+
+def _reasons(result: PassResult, evidence: Evidence, samples: int) -> list[Reason]:
+    reasons = []
+    if result.crash is not None and result.crash_place is not None:
+        place = result.crash_place
+        text = crash_text(result.crash.reason, result.crash.detail)
+        reasons.append(Reason(result.crash.reason, 0, text, place.shard, place.key, place.offset))
+    for loss, count in result.lost.most_common():
+        place = result.first[loss]
+        text = loss_text(loss.reason, loss.detail, fields_of(result.shapes[loss]))
+        message = f"{count:,} of {max(samples, count):,} samples: {text}"
+        reasons.append(Reason(loss.reason, count, message, place.shard, place.key, place.offset))
+    unreached = sum(shard.unreached for shard in evidence.shards)
+    if unreached:
+        shard = next(shard for shard in evidence.shards if shard.unreached)
+        message = f"{unreached:,} of {samples:,} samples: they lie behind damage at which readers stop"
+        reasons.append(Reason("unreached", unreached, message, shard.url, None, shard.stop.offset))
+    return reasons

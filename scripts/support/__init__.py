@@ -1,0 +1,1 @@
+"""What the scripts share. Not part of the package."""

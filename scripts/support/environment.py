@@ -1,0 +1,113 @@
+"""Makes the repository's own ``.venv`` and goes on inside it. Uses the standard library only.
+
+Versions are fixed by ``scripts/locks/wdsflow.txt``, given to the installer as constraints: what a
+machine does not need (CUDA libraries beside a CPU build of PyTorch, say) is then not installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+VENV = ROOT / ".venv"
+LOCK = ROOT / "scripts" / "locks" / "wdsflow.txt"
+WEBDATASET1 = ROOT / ".test" / "webdataset1"  # webdataset 1.x, beside the 0.2.86 that OpenCLIP wants
+WEBDATASET1_LOCK = ROOT / "scripts" / "locks" / "webdataset1.txt"
+
+# What each script installs, as arguments of the installer.
+PURPOSES = {
+    "demo": ["--editable", ".[openclip]"],
+    "test": ["--editable", ".[openclip]", "--group", "pyproject.toml:dev"],
+}
+FIRST_TIME = "Installing into .venv; the first time takes some minutes, nearly all of it for PyTorch"
+
+
+def python() -> Path:
+    """Return the interpreter of ``.venv``."""
+    return VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def enter(purpose: str) -> None:
+    """Return at once inside ``.venv``; elsewhere make it, and run the calling script again inside it."""
+    if Path(sys.prefix).resolve() == VENV.resolve() and os.environ.get("_WDSFLOW_SCRIPT") == purpose:
+        return
+    ensure(purpose)
+    os.environ["_WDSFLOW_SCRIPT"] = purpose
+    # By file name, so that sys.path[0] is scripts/ again; not through PYTHONPATH, which children would inherit.
+    sys.stdout.flush()
+    os.execv(python(), [str(python()), str(Path(sys.argv[0]).resolve()), *sys.argv[1:]])  # noqa: S606
+
+
+def ensure(purpose: str) -> None:
+    """Make ``.venv`` hold what ``purpose`` needs. Does nothing if it does already."""
+    stamp = VENV / f"wdsflow-{purpose}.stamp"
+    wanted = _fingerprint(purpose)
+    if stamp.is_file() and stamp.read_text() == wanted and python().exists():
+        return
+    start = time.monotonic()
+    print(f"{FIRST_TIME} ... ", end="", flush=True)
+    if not _has_pip():
+        _make_venv()
+    log = VENV / "install.log"
+    with log.open("w") as out:
+        base = [str(python()), "-m"]
+        run = [*base, "pip", "install", "--disable-pip-version-check", "--constraint", str(LOCK), "uv"]
+        _call(run, out, log)
+        constraints = ["--constraint", str(LOCK), "--build-constraint", str(LOCK)]
+        run = [*base, "uv", "pip", "install", "--python", str(python()), *constraints, *PURPOSES[purpose]]
+        _call(run, out, log)
+    stamp.write_text(wanted)
+    print(f"done in {time.monotonic() - start:.0f} s")
+
+
+def ensure_webdataset1() -> Path:
+    """Install webdataset 1.x into a folder of its own, to be put first on PYTHONPATH; return the folder."""
+    stamp = WEBDATASET1 / "wdsflow.stamp"
+    wanted = WEBDATASET1_LOCK.read_text()
+    if not (stamp.is_file() and stamp.read_text() == wanted):
+        WEBDATASET1.mkdir(parents=True, exist_ok=True)
+        log = WEBDATASET1 / "install.log"
+        with log.open("w") as out:
+            run = [str(python()), "-m", "uv", "pip", "install", "--python", str(python()), "--no-deps", "--upgrade"]
+            _call([*run, "--target", str(WEBDATASET1), "--requirement", str(WEBDATASET1_LOCK)], out, log)
+        stamp.write_text(wanted)
+    return WEBDATASET1
+
+
+def _fingerprint(purpose: str) -> str:
+    parts = [sys.version, *PURPOSES[purpose], LOCK.read_text(), (ROOT / "pyproject.toml").read_text(), str(ROOT)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _has_pip() -> bool:
+    if not python().exists():
+        return False
+    check = "import sys, pip; sys.exit(sys.version_info < (3, 10))"
+    return subprocess.run([python(), "-c", check], capture_output=True, check=False).returncode == 0
+
+
+def _make_venv() -> None:
+    """Make ``.venv`` with pip in it, also where Debian has split ensurepip off into a package of its own."""
+    made = subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], capture_output=True, text=True, check=False)
+    if made.returncode == 0:
+        return
+    subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", VENV], check=True)
+    lend = [sys.executable, "-m", "pip", "--python", str(python()), "install", "--quiet", "pip"]
+    lent = subprocess.run(lend, capture_output=True, text=True, check=False)
+    if lent.returncode:
+        sys.exit(
+            f"\nCould not make {VENV}:\n{made.stdout}{made.stderr}{lent.stderr}"
+            "On Debian and Ubuntu `apt install python3-venv` helps."
+        )
+
+
+def _call(run: list[str], out: object, log: Path) -> None:
+    done = subprocess.run(run, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, check=False)  # type: ignore[call-overload]
+    if done.returncode:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-30:])
+        sys.exit(f"failed.\n\n{' '.join(run)}\n\n{tail}\n\nThe whole output is in {log}.")

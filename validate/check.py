@@ -1,0 +1,136 @@
+"""The whole of validation: urls in, report out."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from wdsflow.shards.urls import expand
+
+from .advice import advise
+from .arguments import Arguments, parse_arguments
+from .consumers import CONSUMERS, resolve
+from .consumers.base import Consumer, Options
+from .environment import versions
+from .evidence import Evidence, Gap, Level
+from .forecast import Forecast, forecast
+from .pool import Progress, scan_shards
+from .report.baseline import apply_baseline
+from .report.model import Report
+from .rules.base import Context
+from .rules.engine import run_rules
+from .scan import ScanOptions
+from .sidecars import read_sidecars
+from .verdict import Verdict, judge
+
+Found = Callable[[int], Progress | None]
+
+
+def check(
+    urls: str | Path | Iterable[str | Path],
+    consumers: Sequence[str] = ("open-clip",),
+    *,
+    level: Level = "headers",
+    arguments: Sequence[str] | None = None,
+    world_size: int = 1,
+    max_loss: float = 0.05,
+    jobs: int | None = None,
+    select: Sequence[str] = (),
+    ignore: Mapping[str, str] | None = None,
+    baseline: str | Path | None = None,
+    progress: Found | None = None,
+    allow_pipe: bool = False,
+) -> Report:
+    """Say whether shards will train, and what is wrong where they will not.
+
+    Args:
+        urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` separates several in one string.
+        consumers: readers to judge for: ``open-clip`` (the installed version), ``open-clip-3.3``, ``open-clip-4``,
+            ``webdataset-1``, ``datasets``, ``ray-data``.
+        level: ``names`` reads headers of the tar only; ``headers`` also captions, json and the first bytes of
+            images; ``full`` decodes every field as the consumer would.
+        arguments: command line of open_clip_train; turns on the forecast.
+        world_size: ranks that train.
+        max_loss: share of samples, 0 to 1, that may vanish before the outcome is "loses".
+        jobs: processes; None takes one a core where there is enough to read.
+        select: codes or their first letters; only these rules run.
+        ignore: codes or their first letters, with the reason why they are accepted.
+        baseline: file of known findings, which do not fail.
+        progress: called with the number of shards; what it returns is called after each shard.
+        allow_pipe: run ``pipe:`` urls in a shell.
+
+    Raises:
+        NoShards: a pattern matches nothing.
+        UnknownConsumer, UnknownCode, ArgumentsError: a name or flag that does not exist, with the nearest one.
+    """
+    start = time.perf_counter()
+    written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
+    environment = versions()
+    names = list(dict.fromkeys(name for asked in consumers for name in resolve(asked, environment)))
+    parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size)
+    readers = [CONSUMERS[name](_options(parsed, name, world_size)) for name in names]
+    expansion = expand(written)
+    shards = scan_shards(
+        expansion.urls,
+        _scan_options(level, readers, allow_pipe),
+        jobs,
+        progress(len(expansion.urls)) if progress is not None else None,
+    )
+    gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
+    evidence = Evidence(level, shards, gaps)
+    context = Context(
+        evidence,
+        readers,
+        [judge(evidence, reader, max_loss) for reader in readers],
+        max_loss,
+        written,
+        parsed,
+        sidecars=read_sidecars(expansion.urls, evidence),
+        environment=environment,
+    )
+    forecasts = _forecasts(context, parsed)
+    findings, ignored = run_rules(context, select, ignore or {})
+    findings, known = apply_baseline(findings, baseline) if baseline is not None else (findings, 0)
+    evidence.seconds = time.perf_counter() - start
+    return Report(
+        urls=written,
+        evidence=evidence,
+        verdicts=context.verdicts,
+        findings=findings,
+        ignored=ignored,
+        known=known,
+        forecasts=forecasts,
+        advice=advise(context),
+        level=level,
+        seconds=evidence.seconds,
+    )
+
+
+def _options(parsed: Arguments | None, name: str, world_size: int) -> Options:
+    return Options(world_size=1) if parsed is None else parsed.options(name)
+
+
+def _scan_options(level: Level, readers: Sequence[Consumer], allow_pipe: bool) -> ScanOptions:
+    new = next((reader.options for reader in readers if reader.name == "open-clip-4"), None)
+    if new is None:
+        return ScanOptions(level, allow_pipe=allow_pipe)
+    keys = tuple(key.strip() for key in (new.json_text_key or "").split(";") if key.strip())
+    return ScanOptions(level, keys, new.max_image_pixels, allow_pipe)
+
+
+def _forecasts(context: Context, parsed: Arguments | None) -> list[Forecast]:
+    """Compute forecasts, and let what they prove overrule the verdict of a single pass."""
+    if parsed is None:
+        return []
+    forecasts = []
+    for index, reader in enumerate(context.consumers):
+        if not reader.name.startswith("open-clip"):
+            continue
+        result = forecast(context.evidence, reader, parsed, context.sidecars)
+        forecasts.append(result)
+        context.verdicts[index] = _overrule(context.verdicts[index], result)
+    context.forecast = forecasts[0] if forecasts else None
+    return forecasts
+
+
+def _overrule(verdict: Verdict, result: Forecast) -> Verdict:
+    raise NotImplementedError

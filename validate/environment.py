@@ -1,0 +1,141 @@
+"""Which versions are installed, and which of them are known not to work together.
+
+Reads installation records only: nothing is imported, so this is fast and cannot fail half-way.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Literal
+
+# Distributions whose versions change what happens to shards, or that doctor speaks of.
+DISTRIBUTIONS = (
+    "open_clip_torch",
+    "webdataset",
+    "torch",
+    "torchvision",
+    "timm",
+    "transformers",
+    "numpy",
+    "pillow",
+    "simplejpeg",
+    "img2dataset",
+    "datasets",
+    "ray",
+    "pyarrow",
+    "fsspec",
+    "tensorflow",
+    "wdsflow",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two installed versions that do not work together."""
+
+    versions: str  # "open_clip_torch 3.3.0 with webdataset 1.0.2"
+    severity: Literal["error", "warning"]
+    why: str
+    cure: str  # a command
+
+
+def versions() -> dict[str, str]:
+    """Return the installed versions of the distributions of interest, and of Python; absent ones are left out."""
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in DISTRIBUTIONS:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def release(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version, local and pre-release parts left off.
+
+    >>> release("2.4.1+cu121"), release("4.2.0.dev0"), release("unknown")
+    ((2, 4, 1), (4, 2, 0), ())
+    """
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def conflicts(versions: Mapping[str, str]) -> list[Conflict]:
+    """Return the pairs among ``versions`` (distribution -> version) that are known to fail, the worst first."""
+    found = [check(versions) for check in (_webdataset, _torchvision, _start_method, _numpy, _img2dataset)]
+    return sorted((each for each in found if each), key=lambda each: each.severity != "error")
+
+
+def _webdataset(versions: Mapping[str, str]) -> Conflict | None:
+    # The end-of-shard marker {} came with 0.2.95; group_by_keys_nothrow, unchanged up to OpenCLIP 4.2, asks it for
+    # "fname".
+    if not ("open_clip_torch" in versions and "webdataset" in versions):
+        return None
+    if release(versions["open_clip_torch"]) >= (4, 3) or release(versions["webdataset"]) < (0, 2, 95):
+        return None
+    return Conflict(
+        _pair(versions, "open_clip_torch", "webdataset"),
+        "error",
+        "OpenCLIP's grouping raises KeyError 'fname' at the end of the first shard, since webdataset 0.2.95 marks it",
+        'pip install "webdataset<=0.2.86"',
+    )
+
+
+def _torchvision(versions: Mapping[str, str]) -> Conflict | None:
+    # Up to torch 2.13 each torchvision 0.(15 + x) is built for torch 2.x alone. From 0.29 on it asks for 2.14 or later.
+    torch, vision = release(versions.get("torch", "")), release(versions.get("torchvision", ""))
+    if len(torch) < 2 or len(vision) < 2 or torch[0] != 2 or vision[0] != 0:
+        return None
+    if vision[1] == torch[1] + 15 or (vision[1] >= 29 and torch[1] >= 14):
+        return None
+    return Conflict(
+        _pair(versions, "torch", "torchvision"),
+        "error",
+        "torchvision is built for another torch: importing it fails with 'operator torchvision::nms does not exist'",
+        f'pip install "torchvision==0.{torch[1] + 15}.*"' if torch[1] < 14 else 'pip install --upgrade "torchvision>=0.29"',
+    )
+
+
+def _start_method(versions: Mapping[str, str]) -> Conflict | None:
+    # Python 3.14 starts processes by forkserver on Linux, which has to pickle the pipeline.
+    if "open_clip_torch" not in versions or release(versions.get("python", "")) < (3, 14):
+        return None
+    if release(versions["open_clip_torch"]) >= (4,):
+        return None
+    return Conflict(
+        _pair(versions, "open_clip_torch", "python"),
+        "error",
+        "loader workers start by forkserver, which cannot pickle the lambda in OpenCLIP's pipeline; "
+        "--workers 0 works",
+        "use Python 3.13 or older",
+    )
+
+
+def _numpy(versions: Mapping[str, str]) -> Conflict | None:
+    torch, numpy = release(versions.get("torch", "")), release(versions.get("numpy", ""))
+    if not torch or not numpy or torch >= (2, 3) or numpy < (2,):
+        return None
+    return Conflict(
+        _pair(versions, "torch", "numpy"),
+        "error",
+        "torch before 2.3 is built for NumPy 1: images cannot become tensors ('Numpy is not available')",
+        'pip install "numpy<2"',
+    )
+
+
+def _img2dataset(versions: Mapping[str, str]) -> Conflict | None:
+    webdataset = release(versions.get("webdataset", ""))
+    if "img2dataset" not in versions or webdataset < (0, 3):
+        return None
+    return Conflict(
+        _pair(versions, "img2dataset", "webdataset"),
+        "warning",
+        "img2dataset asks for webdataset below 0.3",
+        "keep img2dataset in an environment of its own",
+    )
+
+
+def _pair(versions: Mapping[str, str], first: str, second: str) -> str:
+    return f"{first} {versions[first]} with {second} {versions[second]}"

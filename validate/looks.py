@@ -1,0 +1,182 @@
+"""Looks into the contents of one shard's members, as far as the level asks, and counts what it sees."""
+
+from collections.abc import Callable
+
+from .content.image import decode_image, ends_early, header_status, image_notes
+from .content.image_header import ImageHeader, read_header
+from .content.json_fields import look_at_json
+from .content.kinds import kind_of
+from .content.other import decode_other
+from .content.text import look_at_text
+from .evidence import OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Level, ShardEvidence, Tally
+from .sketch import Frequent, Smallest
+
+HEAD = 4096  # first bytes of an image that are looked at
+TAIL = 32
+MOST_TEXT = 1 << 20
+MOST_JSON = 16 << 20
+MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into memory several times
+_JSON_KEYS = 64
+_TRAINING_IMAGES = frozenset({"jpg", "png", "jpeg", "webp"})
+
+Read = Callable[[int, int], bytes]  # offset within the contents, number of bytes
+
+
+class Looker:
+    """Judges contents for one shard. ``look`` gives the status of a member as its decoder would find it."""
+
+    def __init__(self, shard: ShardEvidence, level: Level, wanted: tuple[str, ...], max_image_pixels: int) -> None:
+        self.shard = shard
+        self.full = level == "full"
+        self.wanted = wanted
+        self.max_image_pixels = max_image_pixels
+        self.captions = Frequent(16)
+        self.images = Frequent(16)
+        self.image_hashes = Smallest(64)
+        self.run_images = False  # the open run has an image that trains
+        self.run_keys: list[JsonKey] = []  # json names that hold a caption in the open run
+        self.table: dict[str, tuple[str, str, FieldCount]] = {}
+
+    def note(self, names: tuple[str, ...], key: str, offset: int, detail: str = "") -> None:
+        """Count a member under each of the names."""
+        for name in names:
+            self.shard.tallies.setdefault(name, Tally()).add(key, offset, detail)
+
+    def end_run(self) -> None:
+        """Forget the open run, counting json captions that stand beside an image."""
+        if self.run_images:
+            for entry in self.run_keys:
+                entry.with_image += 1
+        self.run_images = False
+        self.run_keys = []
+
+    def look(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
+        """Return the status of one member's contents."""
+        entry = self.table.get(suffix)
+        if entry is None:
+            entry = self._enter(suffix)
+        kind, lower, count = entry
+        count.bytes += size
+        if size > count.largest:
+            count.largest = size
+        if kind == "image":
+            status = self._image(key, lower, offset, size, read)
+            self.run_images = self.run_images or (status == OK and lower in _TRAINING_IMAGES)
+            return status
+        if kind == "text":
+            return self._text(key, lower, offset, size, read)
+        if kind == "json":
+            return self._json(key, offset, size, read)
+        if kind == "opaque":
+            return OPAQUE
+        return self._other(kind, lower, key, offset, size, read)
+
+    def _enter(self, suffix: str) -> tuple[str, str, FieldCount]:
+        lower = suffix.lower()
+        folded = lower if len(self.shard.fields) < 256 else "*." + lower.rpartition(".")[2][:16]
+        count = self.shard.fields.setdefault(folded, FieldCount())
+        entry = (kind_of(lower), lower, count)
+        if len(self.table) < 4096:
+            self.table[suffix] = entry
+        return entry
+
+    def _image(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
+        if self.full and size <= MOST_FIELD:
+            data = read(0, size)
+            head: bytes = data[:HEAD]
+        else:
+            data = b""
+            head = read(0, min(size, HEAD))
+            if self.full:
+                self.note(("field.huge",), key, offset, suffix)
+        header = read_header(head)
+        if header is not None and header.needs > len(head) and size > len(head):
+            head = data or read(0, min(size, header.needs))
+            header = read_header(head) or header
+        notes = image_notes(header, suffix, head, size)
+        if header is not None:
+            self._count_image(header, size)
+        if not data:
+            status = header_status(header, size, self.max_image_pixels)
+            if header is not None and ends_early(read(max(0, size - TAIL), min(size, TAIL)), header):
+                notes += ("image.cut",)
+        else:
+            status, found = decode_image(data, self.max_image_pixels)
+            notes += tuple(note for note in found if note not in notes)
+            digest = self.image_hashes.add(data)
+            self.images.add(digest)
+        if notes:
+            size_text = f"{header.width}x{header.height}" if header is not None and header.width else ""
+            self.note(notes, key, offset, f"{suffix} {size_text}".strip())
+        return status
+
+    def _count_image(self, header: ImageHeader, size: int) -> None:
+        facts = self.shard.images
+        pixels = header.width * header.height
+        facts.count += 1
+        facts.pixels += pixels
+        facts.bytes += size
+        if pixels > facts.largest:
+            facts.largest = pixels
+        facts.formats[header.format] = facts.formats.get(header.format, 0) + 1
+        facts.modes[header.mode] = facts.modes.get(header.mode, 0) + 1
+        power = pixels.bit_length() - 1
+        facts.megapixels[power] = facts.megapixels.get(power, 0) + 1
+
+    def _text(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
+        if size > MOST_TEXT:
+            self.note(("text.huge",), key, offset, suffix)
+            return UNKNOWN
+        status, notes, text = look_at_text(read(0, size))
+        if suffix == "txt":
+            facts = self.shard.captions
+            facts.count += 1
+            if text:
+                facts.characters += len(text)
+                if len(text) > facts.longest:
+                    facts.longest = len(text)
+                self.captions.add(text[:80])
+        if notes:
+            self.note(notes, key, offset, suffix)
+        return status
+
+    def _json(self, key: str, offset: int, size: int, read: Read) -> str:
+        if size > MOST_JSON:
+            self.note(("json.huge",), key, offset)
+            return UNKNOWN
+        status, notes, value = look_at_json(read(0, size), self.wanted)
+        if notes:
+            self.note(notes, key, offset)
+        if value:
+            keys = self.shard.json_keys
+            for name, item in value.items():
+                entry = keys.get(name)
+                if entry is None:
+                    if len(keys) >= _JSON_KEYS:
+                        continue
+                    entry = keys[name] = JsonKey()
+                entry.count += 1
+                if item.__class__ is str and item.strip():
+                    entry.strings += 1
+                    self.run_keys.append(entry)
+                    if not entry.example:
+                        entry.example = item[:60]
+        return status
+
+    def _other(self, kind: str, suffix: str, key: str, offset: int, size: int, read: Read) -> str:
+        if kind not in ("integer", "pickle", "torch") and not self.full:
+            return UNKNOWN
+        if size > MOST_FIELD or (kind == "integer" and size > MOST_TEXT):
+            self.note(("field.huge",), key, offset, suffix)
+            return UNKNOWN
+        data = b"" if kind in ("pickle", "torch") else read(0, size)
+        status, notes = decode_other(kind, suffix, data)
+        if notes:
+            self.note(notes, key, offset, suffix)
+        return status
+
+    def finish(self) -> None:
+        """Write what was collected into the shard's evidence."""
+        self.shard.captions.frequent = self.captions.counts()
+        self.shard.frequent_images = self.images.counts()
+        self.shard.image_sketch = self.image_hashes.values()

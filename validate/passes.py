@@ -1,0 +1,145 @@
+"""One pass of a consumer over shards, computed from evidence: what is formed, lost and usable.
+
+Samples are counted by shape, so a pass over a shard costs as many steps as it has distinct shapes. Runs at the
+ends of shards are walked one by one, because a reader that does not mark the end of a shard goes on with the
+open sample in the next one.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .consumers.base import Consumer, Fate
+from .evidence import Run, Runs, Shape, ShardEvidence
+
+
+class Place(NamedTuple):
+    """Where something was seen first."""
+
+    shard: str
+    key: str | None
+    offset: int | None
+
+
+class Loss(NamedTuple):
+    """Why a sample is not usable, and through which field."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class PassResult:
+    """What one pass comes to."""
+
+    formed: int = 0  # samples as the reader forms them
+    complete: int = 0  # of those, not ended by grouping or filtering
+    decoded: int = 0  # of those, not ended by decoding
+    usable: int = 0
+    lost: Counter[Loss] = field(default_factory=Counter)
+    shapes: dict[Loss, Counter[Shape]] = field(default_factory=dict)
+    first: dict[Loss, Place] = field(default_factory=dict)
+    crash: Fate | None = None
+    crash_place: Place | None = None
+
+    def add(self, fate: Fate, count: int, place: Place, shape: Shape) -> None:
+        """Count ``count`` samples that meet one fate."""
+        if fate.kind == "crash":
+            self.crash, self.crash_place = fate, place
+            return
+        self.formed += count
+        self.complete += count * (fate.stage in ("decode", "batch"))
+        self.decoded += count * (fate.stage == "batch")
+        if fate.kind == "usable":
+            self.usable += count
+            return
+        loss = Loss(fate.reason, fate.detail)
+        self.lost[loss] += count
+        self.shapes.setdefault(loss, Counter())[shape] += count
+        self.first.setdefault(loss, place)
+
+    def merge(self, other: "PassResult") -> None:
+        """Add the result of another worker's pass."""
+        self.formed += other.formed
+        self.complete += other.complete
+        self.decoded += other.decoded
+        self.usable += other.usable
+        self.lost.update(other.lost)
+        for loss, shapes in other.shapes.items():
+            self.shapes.setdefault(loss, Counter()).update(shapes)
+        for loss, place in other.first.items():
+            self.first.setdefault(loss, place)
+        if self.crash is None:
+            self.crash, self.crash_place = other.crash, other.crash_place
+
+
+class _Pass:
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer = consumer
+        self.result = PassResult()
+        self.fates: dict[Shape, tuple[Fate, ...]] = {}
+        self.open: Run | None = None
+        self.open_shard = ""
+
+    def of(self, shape: Shape) -> tuple[Fate, ...]:
+        fates = self.fates.get(shape)
+        if fates is None:
+            fates = self.fates[shape] = self.consumer.fates(shape)
+        return fates
+
+    def take(self, shape: Shape, count: int, place: Place) -> bool:
+        for fate in self.of(shape):
+            self.result.add(fate, count, place, shape)
+            if fate.kind == "crash":
+                return False
+        return True
+
+    def close(self) -> bool:
+        run, self.open = self.open, None
+        return run is None or self.take(run.shape, 1, Place(self.open_shard, run.key, run.offset))
+
+    def begin(self, run: Run, shard: ShardEvidence) -> bool:
+        if self.open is not None and self.open.key == run.key:
+            self.open = Run(run.key, self.open.offset, self.open.shape + run.shape)
+            return True
+        if not self.close():
+            return False
+        self.open, self.open_shard = run, shard.url
+        return True
+
+    def inner(self, runs: Runs, shard: ShardEvidence) -> bool:
+        counts = [item.count for item in runs.inner]
+        crash = None
+        for item in runs.inner:
+            if any(fate.kind == "crash" for fate in self.of(item.shape)):
+                crash = item
+                counts = list(item.before)
+                break
+        for item, count in zip(runs.inner, counts, strict=False):
+            if count:
+                self.take(item.shape, count, Place(shard.url, item.key, item.offset))
+        return crash is None or self.take(crash.shape, 1, Place(shard.url, crash.key, crash.offset))
+
+    def shard(self, shard: ShardEvidence) -> bool:
+        runs = (shard.visible_runs if self.consumer.visible_only else None) or shard.runs
+        if runs.head is not None and not self.begin(runs.head, shard):
+            return False
+        if runs.tail is not None and not (
+            self.close() and self.inner(runs, shard) and self.begin(runs.tail, shard)
+        ):
+            return False
+        crash = self.consumer.at_stop(shard.stop)
+        if crash is not None:
+            # The error passes through the grouping stage, which loses the sample that is open there.
+            self.result.add(crash, 0, Place(shard.url, None, shard.stop.offset), ())
+            return False
+        return self.consumer.joins(shard.stop) or self.close()
+
+
+def run_pass(consumer: Consumer, shards: Iterable[ShardEvidence]) -> PassResult:
+    """Walk shards in the given order as one worker of the consumer would, once."""
+    walk = _Pass(consumer)
+    if all(walk.shard(shard) for shard in shards):
+        walk.close()
+    return walk.result

@@ -1,0 +1,255 @@
+"""One pass over one shard: from its bytes to its evidence."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wdsflow.shards.names import split_name
+from wdsflow.shards.source import Source, SourceError, open_source
+from wdsflow.shards.tar import Batch, Member, Walk
+
+from .evidence import UNKNOWN, FieldCount, Level, Part, Run, ShardEvidence, Stop, Tally
+from .looks import Looker
+from .naming import is_dotted, is_hidden, is_junk, key_of, note_name
+from .runs import RunCollector
+from .sketch import smallest_hashes
+from .tallies import TALLIES
+
+_HUGE = 2 << 30
+_KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
+_KINDS = {"link": "tar.link", "directory": "tar.directory", "special": "tar.special", "sparse": "tar.sparse"}
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """How deep to look, and what the consumers ask of contents."""
+
+    level: Level = "headers"
+    json_text_key: tuple[str, ...] = ()
+    max_image_pixels: int = 0  # 0: no limit
+    allow_pipe: bool = False
+
+
+class _Scan:
+    def __init__(self, shard: ShardEvidence, options: ScanOptions) -> None:
+        self.shard = shard
+        self.main = RunCollector()
+        self.visible: RunCollector | None = None  # made at the first hidden member
+        self.parts: dict[str, Part] = {}  # field names met before, at level names
+        self.keys: set[str] = set()
+        self.prefixed = 0  # members whose names start with ./
+        self.looker = (
+            None
+            if options.level == "names"
+            else Looker(shard, options.level, options.json_text_key, options.max_image_pixels)
+        )
+
+    def note(self, name: str) -> Tally:
+        assert name in TALLIES, name
+        return self.shard.tallies.setdefault(name, Tally())
+
+    def batch(self, batch: Batch, walk: Walk) -> None:
+        if batch.beyond:
+            self.beyond(batch)
+        elif self.looker is None:
+            self.names(batch)
+        else:
+            self.contents(batch, walk, self.looker)
+
+    def names(self, batch: Batch) -> None:
+        """The hot loop of level names: everything that is the same for most members is done once a run."""
+        main, parts = self.main, self.parts
+        self.shard.members += len(batch.members)
+        run_key, run = main.key, main.parts
+        total = 0
+        for name, size, _, header, kind in batch.members:
+            key, _, suffix = name.partition(".")
+            part = parts.get(suffix)
+            total += size
+            if part is None or kind != "file" or self.visible is not None:
+                self.member(name, header, kind, size, None)
+                run_key, run = main.key, main.parts
+            elif key == run_key and len(run) < 64:
+                run.append(part)
+            elif not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable():
+                self.member(name, header, kind, size, None)
+                run_key, run = main.key, main.parts
+            elif key == run_key:
+                main.add(key, part, header)
+            else:
+                shape = tuple(run)
+                if shape in main.counts and main.head is not None:
+                    main.counts[shape] += 1
+                else:
+                    main.close()
+                if key in self.keys:
+                    self.note("key.again").add(key, header)
+                self.keys.add(key)
+                main.key = run_key = key
+                main.offset = header
+                main.parts = run = [part]
+        self.shard.member_bytes += total
+
+    def contents(self, batch: Batch, walk: Walk, looker: Looker) -> None:
+        window, base = batch.window, batch.base
+        end = base + len(window)
+        for member in batch.members:
+            _, size, data, header, kind = member
+            self.shard.members += 1
+            self.shard.member_bytes += size
+            if data >= base and data + size <= end and kind == "file":
+                start = data - base
+
+                def read(offset: int, count: int, start: int = start) -> bytes:
+                    return window[start + offset : start + offset + count]
+            else:
+
+                def read(offset: int, count: int, member: Member = member) -> bytes:  # type: ignore[misc]
+                    return walk.read(member, offset, count)
+
+            self.member(member.name, header, kind, size, read)
+
+    def member(self, name: str, offset: int, kind: str, size: int, read: object) -> None:
+        """Take one member the careful way."""
+        if size > _HUGE:
+            self.note("tar.huge-member").add(None, offset, name)
+        if kind in _KINDS:
+            self.note(_KINDS[kind]).add(None, offset, name)
+            if kind != "sparse":
+                self.shard.members -= 1
+                self.shard.member_bytes -= size
+                return
+        split = key_of(name)
+        plain = split is not None and name.isascii() and name.isprintable() and name[0] not in "_/."
+        if not plain or split[0][-1] == "/" or "__MACOSX" in name or "../" in name:  # type: ignore[index]
+            note_name(name, split[0] if split else split_name(name)[0], offset, self.note)
+        self.prefixed += name.startswith("./")
+        if split is None:
+            return
+        key, suffix = split
+        if is_hidden(name):
+            self.visible = self.visible or self.main.copy()
+        if key != self.main.key:
+            self.new_run(key, offset)
+        part = self.part(key, suffix, offset, size, read)
+        self.main.add(key, part, offset)
+        if self.visible is not None and not is_hidden(name):
+            self.visible.add(key, part, offset)
+
+    def new_run(self, key: str, offset: int) -> None:
+        if self.looker is not None:
+            self.looker.end_run()
+        if is_junk(key):
+            return
+        if key in self.keys:
+            self.note("key.again").add(key, offset)
+        elif len(self.keys) < _KEYS_KNOWN:
+            self.keys.add(key)
+
+    def part(self, key: str, suffix: str, offset: int, size: int, read: object) -> Part:
+        part = self.parts.get(suffix)
+        if part is None:
+            if any(char.isupper() for char in suffix):
+                self.note("name.upper").add(key, offset, suffix)
+            part = Part(suffix, UNKNOWN)
+            if len(self.parts) < 4096 and "/" not in suffix:
+                self.parts[suffix] = part
+        if self.looker is None:
+            return part
+        status = self.looker.look(key, suffix, offset, size, read)  # type: ignore[arg-type]
+        return part if status == UNKNOWN else Part(suffix, status)
+
+    def beyond(self, batch: Batch) -> None:
+        self.shard.beyond += len(batch.members)
+        for member in batch.members:
+            split = key_of(member.name) if member.kind == "file" else None
+            if split and not is_junk(split[0]) and split[0] not in self.keys:
+                self.keys.add(split[0])
+                self.shard.unreached += 1
+
+    def finish(self, walk: Walk) -> None:
+        shard = self.shard
+        if self.looker is not None:
+            self.looker.end_run()
+            self.looker.finish()
+        shard.runs = self.main.runs()
+        shard.visible_runs = None if self.visible is None else self.visible.runs()
+        shard.samples = len(self.keys)
+        shard.key_sketch = smallest_hashes(self.keys, 64)
+        shard.stop = Stop(walk.stop.kind, walk.stop.offset, walk.stop.detail)
+        for name, seen in walk.seen.items():
+            self.note(name).add(seen.name, seen.offset, seen.detail, seen.count)
+        if 0 < self.prefixed < shard.members:
+            self.note("name.mixed-prefix").add(None, None, count=min(self.prefixed, shard.members - self.prefixed))
+        if self.main.long_runs:
+            self.note("key.long-run").add(None, None, count=self.main.long_runs)
+        self.from_shapes()
+
+    def from_shapes(self) -> None:
+        """Derive what shapes tell, once a shape and not once a sample."""
+        shard, runs = self.shard, self.shard.runs
+        ends = [run for run in (runs.head, runs.tail) if run is not None]
+        shapes = [(run.shape, 1, run.key, run.offset) for run in ends]
+        shapes += [(item.shape, item.count, item.key, item.offset) for item in runs.inner]
+        counts: dict[str, int] = {}
+        places: dict[str, tuple[str, int]] = {}
+        for shape, count, key, offset in sorted(shapes, key=lambda item: item[3]):
+            lower = [part.suffix.lower() for part in shape]
+            twice = len(lower) - len(set(lower))
+            if twice:
+                self.note("key.duplicate-field").add(key, offset, count=count)
+            for suffix in lower:
+                counts[suffix] = counts.get(suffix, 0) + count
+                places.setdefault(suffix, (key, offset))
+        for suffix, count in counts.items():
+            if len(shard.fields) < 256 or suffix in shard.fields:
+                shard.fields.setdefault(suffix, FieldCount()).count = count
+            else:
+                shard.fields.setdefault("*." + suffix.rpartition(".")[2][:16], FieldCount()).count += count
+            # A field such as input.jpg stands in most samples; the rest of a dotted base name in one or a few.
+            if is_dotted(suffix) and (count < 2 or count < shard.samples / 2):
+                self.note("name.dotted").add(*places[suffix], suffix, count)
+
+
+def scan_shard(url: str, options: ScanOptions | None = None) -> ShardEvidence:
+    """Scan one shard. What is wrong with it is in the evidence; nothing is raised for bad data.
+
+    Args:
+        url: a local path or a url that fsspec opens.
+        options: level and what consumers ask of contents.
+    """
+    options = options or ScanOptions()
+    start = time.perf_counter()
+    shard = ShardEvidence(url)
+    try:
+        with open_source(url, allow_pipe=options.allow_pipe) as source:
+            _scan(source, shard, options)
+    except SourceError as error:
+        shard.error = error.kind
+        shard.error_detail = str(error)
+        shard.stop = Stop("unreadable", 0, str(error))
+    shard.seconds = time.perf_counter() - start
+    return shard
+
+
+def _scan(source: Source, shard: ShardEvidence, options: ScanOptions) -> None:
+    shard.size, shard.compression = source.size, source.compression
+    scan = _Scan(shard, options)
+    walk = Walk(source, contents=options.level != "names")
+    for batch in walk:
+        scan.batch(batch, walk)
+    scan.finish(walk)
+    shard.bytes_read = source.bytes_read
+    if walk.stop.kind == "unreadable":
+        shard.error = "empty" if source.size == 0 else "not-a-tar"
+        shard.error_detail = walk.stop.detail
+
+
+def runs_of(shard: ShardEvidence) -> Iterator[Run]:
+    """Yield the first example of every distinct run in a shard, ends included."""
+    if shard.runs.head is not None:
+        yield shard.runs.head
+    for item in shard.runs.inner:
+        yield Run(item.key, item.offset, item.shape)
+    if shard.runs.tail is not None:
+        yield shard.runs.tail
