@@ -1,1 +1,13 @@
-"""Prove before training that shards will train."""
+"""Prove before training that shards will train.
+
+>>> from wdsflow.validate import check
+>>> report = check("shards/{000..042}.tar", consumers=["open-clip"])  # doctest: +SKIP
+>>> report.ok, report.verdicts, report.findings  # doctest: +SKIP
+"""
+
+from .check import check
+from .finding import Finding, Repair
+from .trace import trace
+from .verdict import Verdict
+
+__all__ = ["Finding", "Repair", "Verdict", "check", "trace"]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from wdsflow.shards.urls import expand
@@ -20,7 +21,7 @@ from .rules.base import Context
 from .rules.engine import run_rules
 from .scan import ScanOptions
 from .sidecars import read_sidecars
-from .verdict import Verdict, judge
+from .verdict import Outcome, Reason, Verdict, judge
 
 Found = Callable[[int], Progress | None]
 
@@ -66,8 +67,8 @@ def check(
     written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
     environment = versions()
     names = list(dict.fromkeys(name for asked in consumers for name in resolve(asked, environment)))
-    parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size)
-    readers = [CONSUMERS[name](_options(parsed, name, world_size)) for name in names]
+    parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, consumers=names)
+    readers = [CONSUMERS[name](parsed.options(name) if parsed else Options()) for name in names]
     expansion = expand(written)
     shards = scan_shards(
         expansion.urls,
@@ -105,10 +106,6 @@ def check(
     )
 
 
-def _options(parsed: Arguments | None, name: str, world_size: int) -> Options:
-    return Options(world_size=1) if parsed is None else parsed.options(name)
-
-
 def _scan_options(level: Level, readers: Sequence[Consumer], allow_pipe: bool) -> ScanOptions:
     new = next((reader.options for reader in readers if reader.name == "open-clip-4"), None)
     if new is None:
@@ -133,4 +130,15 @@ def _forecasts(context: Context, parsed: Arguments | None) -> list[Forecast]:
 
 
 def _overrule(verdict: Verdict, result: Forecast) -> Verdict:
-    raise NotImplementedError
+    """Replace the outcome where the command as a whole crashes or starves although samples pass."""
+    if result.crash is not None:
+        outcome: Outcome = "crashes"
+        reason = Reason("forecast", 0, result.crash)
+    elif result.stalled:
+        outcome = "stalls"
+        reason = Reason("forecast", 0, str(result.stalled[0]))
+    else:
+        return verdict
+    if verdict.outcome == outcome:
+        return verdict
+    return replace(verdict, outcome=outcome, reasons=(reason, *verdict.reasons))

@@ -94,7 +94,9 @@ def _torchvision(versions: Mapping[str, str]) -> Conflict | None:
         _pair(versions, "torch", "torchvision"),
         "error",
         "torchvision is built for another torch: importing it fails with 'operator torchvision::nms does not exist'",
-        f'pip install "torchvision==0.{torch[1] + 15}.*"' if torch[1] < 14 else 'pip install --upgrade "torchvision>=0.29"',
+        f'pip install "torchvision==0.{torch[1] + 15}.*"'
+        if torch[1] < 14
+        else 'pip install --upgrade "torchvision>=0.29"',
     )
 
 
@@ -107,8 +109,7 @@ def _start_method(versions: Mapping[str, str]) -> Conflict | None:
     return Conflict(
         _pair(versions, "open_clip_torch", "python"),
         "error",
-        "loader workers start by forkserver, which cannot pickle the lambda in OpenCLIP's pipeline; "
-        "--workers 0 works",
+        "loader workers start by forkserver, which cannot pickle the lambda in OpenCLIP's pipeline; --workers 0 works",
         "use Python 3.13 or older",
     )
 

@@ -6,12 +6,12 @@ open sample in the next one.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .consumers.base import Consumer, Fate
-from .evidence import Run, Runs, Shape, ShardEvidence
+from .evidence import Run, Runs, Shape, ShardEvidence, Stop
 
 
 class Place(NamedTuple):
@@ -110,36 +110,45 @@ class _Pass:
 
     def inner(self, runs: Runs, shard: ShardEvidence) -> bool:
         counts = [item.count for item in runs.inner]
-        crash = None
+        crashing = None
         for item in runs.inner:
             if any(fate.kind == "crash" for fate in self.of(item.shape)):
-                crash = item
+                crashing = item
                 counts = list(item.before)
                 break
         for item, count in zip(runs.inner, counts, strict=False):
             if count:
                 self.take(item.shape, count, Place(shard.url, item.key, item.offset))
-        return crash is None or self.take(crash.shape, 1, Place(shard.url, crash.key, crash.offset))
+        return crashing is None or self.take(crashing.shape, 1, Place(shard.url, crashing.key, crashing.offset))
+
+    def crash(self, fate: Fate, shard: ShardEvidence, offset: int | None = None) -> bool:
+        """Take an error that passes through the grouping stage, which loses the sample that is open there."""
+        self.result.add(fate, 0, Place(shard.url, None, offset), ())
+        return False
 
     def shard(self, shard: ShardEvidence) -> bool:
-        runs = (shard.visible_runs if self.consumer.visible_only else None) or shard.runs
+        if crash := self.consumer.at_shard(shard):
+            return self.crash(crash, shard)
+        stop, runs = shard.stop, (shard.visible_runs if self.consumer.visible_only else None) or shard.runs
+        if not self.consumer.opens(shard):
+            stop, runs = Stop("unreadable", 0, f"stored as {shard.compression}"), Runs()
         if runs.head is not None and not self.begin(runs.head, shard):
             return False
-        if runs.tail is not None and not (
-            self.close() and self.inner(runs, shard) and self.begin(runs.tail, shard)
-        ):
+        if runs.tail is not None and not (self.close() and self.inner(runs, shard) and self.begin(runs.tail, shard)):
             return False
-        crash = self.consumer.at_stop(shard.stop)
-        if crash is not None:
-            # The error passes through the grouping stage, which loses the sample that is open there.
-            self.result.add(crash, 0, Place(shard.url, None, shard.stop.offset), ())
-            return False
-        return self.consumer.joins(shard.stop) or self.close()
+        if crash := self.consumer.at_stop(stop):
+            return self.crash(crash, shard, stop.offset)
+        return self.consumer.joins(stop) or self.close()
 
 
-def run_pass(consumer: Consumer, shards: Iterable[ShardEvidence]) -> PassResult:
+def run_pass(consumer: Consumer, shards: Sequence[ShardEvidence]) -> PassResult:
     """Walk shards in the given order as one worker of the consumer would, once."""
-    walk = _Pass(consumer)
-    if all(walk.shard(shard) for shard in shards):
+    walk = _Pass(consumer.bound_to(shards))
+    if shards and (crash := consumer.at_start(shards)):
+        walk.crash(crash, shards[0])
+    elif all(walk.shard(shard) for shard in shards):
         walk.close()
-    return walk.result
+    result = walk.result
+    if shards and not result.formed and result.crash is None and consumer.empty_raises:
+        walk.crash(Fate("crash", "group", "no-samples"), shards[0])
+    return result

@@ -23,6 +23,7 @@ LOSSES: dict[str, str] = {
 CRASHES: dict[str, str] = {
     "unreadable-shard": "a shard cannot be read, and the reader raises",
     "truncated-shard": "a shard is cut inside a member, and the reader raises",
+    "no-samples": "the shards hold no sample at all, and the reader raises",
     "schema": "a sample does not have the fields that the first samples had",
 }
 

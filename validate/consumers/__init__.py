@@ -1,1 +1,52 @@
-"""One file a reader."""
+"""One file a reader, and the catalog of their names."""
+
+import difflib
+from collections.abc import Mapping
+
+from .base import Consumer, Fate, Options
+from .datasets import Datasets
+from .open_clip_4 import OpenClip4
+from .open_clip_33 import OpenClip33
+from .ray_data import RayData
+from .webdataset_1 import WebDataset1
+
+__all__ = ["CONSUMERS", "Consumer", "Fate", "Options", "UnknownConsumer", "resolve"]
+
+CONSUMERS: dict[str, type[Consumer]] = {
+    consumer.name: consumer for consumer in (OpenClip33, OpenClip4, WebDataset1, Datasets, RayData)
+}
+
+INSTALLED_OPEN_CLIP = "open-clip"
+
+
+class UnknownConsumer(LookupError):  # noqa: N818 -- the name says it
+    """A name that no consumer has; the message says which there are."""
+
+    def __init__(self, name: str) -> None:
+        names = [INSTALLED_OPEN_CLIP, *CONSUMERS]
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        super().__init__(f"unknown consumer {name!r}: {hint}")
+        self.name = name
+
+
+def resolve(name: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the catalog names that a name stands for; ``open-clip`` is that of the installed version.
+
+    Args:
+        name: as the user wrote it.
+        environment: distribution -> installed version.
+
+    Raises:
+        UnknownConsumer: if no consumer has that name.
+
+    >>> resolve("open-clip", {"open_clip_torch": "4.1.0"}), resolve("open-clip", {})
+    (['open-clip-4'], ['open-clip-3.3'])
+    """
+    if name in CONSUMERS:
+        return [name]
+    if name != INSTALLED_OPEN_CLIP:
+        raise UnknownConsumer(name)
+    version = environment.get("open_clip_torch") or environment.get("open-clip-torch") or ""
+    major = version.partition(".")[0]
+    return [OpenClip4.name if major.isdigit() and int(major) >= 4 else OpenClip33.name]

@@ -47,6 +47,7 @@ class Consumer(ABC):
     title: ClassVar[str]  # for people: "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
     visible_only: ClassVar[bool] = False  # skips hidden members before it groups
     empty_stalls: ClassVar[bool] = False  # waits for ever where no sample passes; else it just ends
+    empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
@@ -67,5 +68,21 @@ class Consumer(ABC):
         """Tell whether a sample that is open where a shard ends is continued by the next shard's members."""
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
-        """Return the shards of each worker, rank by rank, in the order in which it reads them in epoch 0."""
+        """Return the shards of each worker, rank by rank, in the order in which it reads them in its epoch."""
         return [list(shards)]
+
+    def opens(self, shard: ShardEvidence) -> bool:
+        """Tell whether this reader can read a shard that is stored as this one is; tarfile knows no zstd."""
+        return shard.compression in (None, "gz", "bz2", "xz")
+
+    def bound_to(self, shards: Sequence[ShardEvidence]) -> "Consumer":
+        """Return the consumer as it is after it looked at the first shards; one that infers nothing is itself."""
+        return self
+
+    def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
+        """Return a crash if this reader raises before the first sample comes out, else None."""
+        return None
+
+    def at_shard(self, shard: ShardEvidence) -> Fate | None:
+        """Return a crash if a fact about a whole shard raises out of this reader, else None."""
+        return None

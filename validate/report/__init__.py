@@ -1,1 +1,40 @@
-"""One report format a file."""
+"""Report and its formats."""
+
+from .model import Report
+
+FORMATS = ("text", "json", "sarif", "junit", "github", "html")
+
+
+def render(report: Report, form: str, width: int = 100) -> str:
+    """Return the report in one of ``FORMATS``, without colour.
+
+    Args:
+        report: what ``check`` returned.
+        form: the format's name.
+        width: characters a line, for "text".
+
+    Raises:
+        ValueError: there is no such format.
+    """
+    if form == "text":
+        from . import text
+
+        return text.render(report, width)
+    if form not in FORMATS:
+        raise ValueError(f"no format {form!r}; there are {', '.join(FORMATS)}")
+    from importlib import import_module
+
+    name = "as_json" if form == "json" else form
+    rendered = import_module(f"{__name__}.{name}").render(report)
+    assert isinstance(rendered, str)
+    return rendered
+
+
+def schema() -> str:
+    """Return the JSON Schema of the format "json"."""
+    from importlib import resources
+
+    return resources.files(__name__).joinpath("schema/report.schema.json").read_text(encoding="utf-8")
+
+
+__all__ = ["FORMATS", "Report", "render", "schema"]

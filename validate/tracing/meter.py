@@ -1,15 +1,19 @@
 """Count and time what passes from each stage to the next, and end the run in time."""
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
-from .words import error_text, printable
+from wdsflow.shards.escape import escape
+
+from .words import error_text
 
 Kind = Literal["", "shard", "member", "sample", "batch"]
-Reason = Literal["", "samples", "epoch", "time", "asks-ended-source", "pass"]
+Reason = Literal["", "samples", "time", "asks-ended-source", "pass"]
 
+_SHARD_FIELDS = frozenset({"url", "stream", "local_path"})  # what webdataset hands from shard list to tar reader
 _MAX_FIELDS = 64
 _MAX_POLLS = 1000
 
@@ -53,8 +57,11 @@ class Run:
         self.first = count  # the first stage that gives samples
         self.reason: Reason = ""
         self.stopping = False
-        self.raised: tuple[int, Exception] | None = None
+        self.refused = 0
+        self.raised: tuple[int, BaseException] | None = None
         self.endless_at = -1
+        self.drained = False  # the last stage ended by itself: nothing is left in a buffer
+        self.blocked: tuple[int, float] | None = None  # the stage, and for how many seconds it gave no answer
 
     def switch(self, owner: int) -> int:
         """Book the time since the last switch and hand over to ``owner``; returns the previous owner."""
@@ -67,8 +74,15 @@ class Run:
     def check(self) -> None:
         """Raise Stopped when time is up."""
         if self.stopping or time.monotonic() > self.deadline:
-            self.reason = "time"
-            raise Stopped
+            self.reason = self.reason if self.endless_at >= 0 else "time"
+            self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """End the run here."""
+        self.refused += 1
+        if self.refused > _MAX_POLLS and self.stopping:
+            threading.Event().wait()  # a stage that swallows even this: its daemon thread sleeps, for nobody waits
+        raise Stopped
 
     def swallowed(self, index: int, error: BaseException, goes_on: bool = True) -> None:
         """Count an error that a stage swallowed, and keep the first with its place."""
@@ -90,8 +104,8 @@ class Run:
 class Meter(Iterator[Any]):
     """The output of one stage. Each item that is handed over is counted, and the clock looked at."""
 
-    def __init__(self, run: Run, index: int, batch: int, limit: int) -> None:
-        self.run, self.index, self.limit = run, index, limit
+    def __init__(self, run: Run, index: int, batch: int) -> None:
+        self.run, self.index = run, index
         self.seen = run.seen[index]
         self.batch = batch
         self.ended = False
@@ -119,6 +133,7 @@ class Meter(Iterator[Any]):
             item = next(self.source)
         except StopIteration:
             self.ended = True
+            run.drained = self.index == len(run.seen) - 2
             raise
         except Exception as error:
             self.ended = True
@@ -133,9 +148,7 @@ class Meter(Iterator[Any]):
 
     def _enough(self) -> bool:
         run = self.run
-        if self.limit and self.seen.out >= self.limit:
-            run.reason = run.reason or "epoch"
-        elif self.index == run.first and self.seen.out >= run.samples:
+        if self.index == run.first and self.seen.out >= run.samples:
             run.reason = run.reason or "samples"
         elif self.index == run.first and time.monotonic() > run.soft:
             run.reason = run.reason or "time"
@@ -150,7 +163,7 @@ class Meter(Iterator[Any]):
         self.polls += 1
         if self.polls > _MAX_POLLS:
             self.run.reason, self.run.endless_at = "asks-ended-source", self.index + 1
-            raise Stopped
+            self.run.refuse()
         raise StopIteration
 
     def _look(self, item: Any) -> None:
@@ -160,51 +173,52 @@ class Meter(Iterator[Any]):
             self._look_at_dict(item)
         elif isinstance(item, str) and self.index < run.first:
             seen.kind = seen.kind or "shard"
-            seen.shard = printable(item)
-        elif self.batch or self._upstream_kind() == "batch":
-            seen.kind = "batch"
+            seen.shard = escape(item)
         else:
-            seen.kind = seen.kind or "sample"
+            seen.kind = "batch" if self._is_batch(item) else "sample"
         if seen.kind == "batch":
             seen.rows += _rows(item)
         elif seen.kind == "sample":
             run.first = min(run.first, self.index)
         if self.index == 0 and run.unread:
-            run.unread.discard(item if isinstance(item, str) else str(item.get("url")) if isinstance(item, dict) else "")
+            run.unread.discard(
+                item if isinstance(item, str) else str(item.get("url")) if isinstance(item, dict) else ""
+            )
 
     def _look_at_dict(self, item: dict[Any, Any]) -> None:
         seen = self.seen
         key, url = item.get("__key__"), item.get("__url__", item.get("url"))
         if isinstance(url, str):
-            seen.shard = printable(url)
-        if isinstance(key, str):
-            seen.kind, seen.key = "sample", printable(key)
-        elif "fname" in item or not item:  # webdataset's end-of-shard mark is an empty dict
+            seen.shard = escape(url)
+        if "fname" in item or not item:  # webdataset's end-of-shard mark is an empty dict
             seen.kind = seen.kind or "member"
             return
-        elif "url" in item and self.index < self.run.first:
+        names = [str(name) for name in item if not str(name).startswith("__")]
+        if not isinstance(key, str) and "url" in item and _SHARD_FIELDS.issuperset(names):
             seen.kind = seen.kind or "shard"
             return
-        elif self.batch or isinstance(key, list) or self._upstream_kind() == "batch":
-            seen.kind = "batch"
-        else:
-            seen.kind = seen.kind or "sample"
-        for name in item:
-            if not str(name).startswith("__") and (name in seen.fields or len(seen.fields) < _MAX_FIELDS):
-                seen.fields[printable(name, 60)] += 1
+        if isinstance(key, str):
+            seen.key = escape(key)
+        seen.kind = "batch" if self._is_batch(item) else "sample"
+        for name in names:
+            if name in seen.fields or len(seen.fields) < _MAX_FIELDS:
+                seen.fields[escape(name, 60)] += 1
 
-    def _upstream_kind(self) -> Kind:
-        return self.run.seen[self.index - 1].kind if self.index else ""
+    def _is_batch(self, item: Any) -> bool:
+        if self.batch < 0 or (isinstance(item, dict) and isinstance(item.get("__key__"), str)):
+            return False
+        upstream = self.run.seen[self.index - 1].kind if self.index else ""
+        nested = isinstance(item, list) and bool(item) and isinstance(item[0], dict | tuple | list)
+        return self.batch > 0 or upstream == "batch" or nested or (isinstance(item, dict) and "__key__" in item)
 
 
 def _rows(batch: Any) -> int:
-    """How many samples a batch holds, 0 where one cannot tell."""
-    first = next(iter(batch.values()), None) if isinstance(batch, dict) else batch
-    if isinstance(first, list | tuple) and first and not isinstance(batch, dict):
-        inner = first[0]
-        if hasattr(inner, "shape") or isinstance(inner, list | str) and isinstance(first, tuple | list):
-            first = inner if not isinstance(inner, str) else first
+    """How many samples a batch holds: columns side by side, or a list of samples. 0 where one cannot tell."""
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, list | tuple) and batch and not isinstance(batch[0], dict | tuple):
+        batch = batch[0]
     try:
-        return len(first) if first is not None else 0
+        return len(batch)
     except TypeError:
         return 0

@@ -8,6 +8,7 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from .handlers import Note, with_handler
@@ -23,8 +24,7 @@ class Step:
     title: str
     name: str
     make: Callable[[Note], Call]
-    limit: int = 0  # items after which an epoch ends here (with_epoch), 0 for none
-    batch: int = 0  # items that go into one of its outputs, where that is known
+    batch: int = 0  # items that go into one of its outputs where that is known; -1 where it takes batches apart
     package: str = ""  # where the stage's code comes from
 
 
@@ -86,9 +86,6 @@ def _collect_pipeline(pipeline: Any, chain: Chain) -> None:
         else:
             chain.add(stage, pipeline.invoke)
     repetitions = getattr(pipeline, "repetitions", 1)
-    if repetitions == 1 or not chain.steps:
-        return
-    chain.steps[-1].limit = max(0, getattr(pipeline, "nsamples", 0))
     if repetitions > sys.maxsize // 2:
         chain.endless = True
         code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)
@@ -104,36 +101,34 @@ def _collect_loader(loader: Any, chain: Chain) -> None:
         chain.add(dataset, lambda d: (d[index] for index in loader.sampler))
     else:
         chain.add(dataset, invoke_plain)
-    size = loader.batch_size
+    text = f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})"
+    chain.steps.append(Step(text, "DataLoader", lambda _: partial(_collated, loader), batch=loader.batch_size or 0))
 
-    def collate(_: object, source: Iterator[Any]) -> Iterator[Any]:
-        if size is None:
-            yield from map(loader.collate_fn, source)
-            return
-        batch: list[Any] = []
-        for item in source:
-            batch.append(item)
-            if len(batch) == size:
-                yield loader.collate_fn(batch)
-                batch = []
-        if batch and not loader.drop_last:
+
+def _collated(loader: Any, source: Iterable[Any]) -> Iterator[Any]:
+    """What torch's DataLoader does without workers."""
+    if loader.batch_size is None:
+        yield from map(loader.collate_fn, source)
+        return
+    batch: list[Any] = []
+    for item in source:
+        batch.append(item)
+        if len(batch) == loader.batch_size:
             yield loader.collate_fn(batch)
-
-    text = f"DataLoader(batch_size={size}, num_workers={loader.num_workers})"
-    chain.steps.append(Step(text, "DataLoader", lambda note: lambda source: collate(None, source), batch=size or 0))
+            batch = []
+    if batch and not loader.drop_last:
+        yield loader.collate_fn(batch)
 
 
 def invoke_plain(stage: Any, *source: Iterable[Any]) -> Iterable[Any]:
     """Run one stage of a plain list: an iterable as source, an object with ``run``, or a callable."""
     if not source and not callable(stage) and hasattr(stage, "__iter__"):
         return iter(stage)
-    if hasattr(stage, "run"):
-        result: Iterable[Any] = stage.run(*source)
-        return result
-    if callable(stage):
-        called: Iterable[Any] = stage(*source)
-        return called
-    raise ValueError(f"{type(stage).__name__} is no valid stage")
+    call: Call = stage.run if hasattr(stage, "run") else stage
+    if not callable(call):
+        raise TypeError(f"{type(stage).__name__} is no valid stage")
+    items: Iterable[Any] = call(*source)
+    return items
 
 
 def _step(stage: Any, invoke: Callable[..., Any]) -> Step:
@@ -155,13 +150,16 @@ def _copied(stage: Any) -> Any:
         for name, value in vars(stage).items():
             if isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
                 setattr(twin, name, copy.deepcopy(value))
-    except Exception:
+    except Exception:  # noqa: BLE001
         return stage  # some objects refuse to be copied; their own state is then what a real pass would leave
     return twin
 
 
 def _batch_size(stage: Any) -> int:
-    if "batched" not in bare_name(stage) or "unbatched" in bare_name(stage):
+    name = bare_name(stage)
+    if name in ("unbatched", "unlisted"):
+        return -1
+    if name != "batched":
         return 0
     values = [*getattr(stage, "args", ())[:1], getattr(stage, "kw", {}).get("batchsize")]
     return next((value for value in values if isinstance(value, int)), 20)  # webdataset's default is 20

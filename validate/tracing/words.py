@@ -1,31 +1,21 @@
 """Short, printable names for stages, values and errors."""
 
-import functools
+from wdsflow.shards.escape import escape
 
 _CUT = 60
-
-
-def printable(value: object, cut: int = 200) -> str:
-    """Return one line of text without control characters or terminal escapes, at most ``cut`` characters long.
-
-    >>> printable("a\\x1b[31m b")
-    'a\\\\x1b[31m b'
-    """
-    text = value if isinstance(value, str) else str(value)
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[: cut + 1])
-    return text if len(text) <= cut else text[: cut - 3] + "..."
 
 
 def bare_name(stage: object) -> str:
     """Return the name under which people know a stage: ``select`` for webdataset's curried ``_select``.
 
+    >>> import functools
     >>> bare_name(functools.partial(sorted, reverse=True)), bare_name(["a.tar"])
     ('sorted', 'list')
     """
     inner = getattr(stage, "f", None) if hasattr(stage, "kw") else getattr(stage, "func", None)
     function = inner if callable(inner) else stage
     name = getattr(function, "__name__", None) or type(function).__name__
-    return printable(name.strip("_") or name, _CUT)
+    return escape(name.strip("_") or name, _CUT)
 
 
 def title(stage: object) -> str:
@@ -37,18 +27,22 @@ def title(stage: object) -> str:
     parts: list[str] = []
     if isinstance(arguments, tuple) and isinstance(keywords, dict):
         parts += [_brief(value) for value in arguments]
-        parts += [f"{name}={_brief(value)}" for name, value in keywords.items() if name != "handler"]
-        return printable(f"{bare_name(stage)}({', '.join(parts)})", _CUT)
+        parts += [f"{name}={_brief(value)}" for name, value in keywords.items() if _telling(name, value)]
+        return escape(f"{bare_name(stage)}({', '.join(parts)})", _CUT)
     return bare_name(stage)
 
 
 def error_text(error: BaseException) -> str:
     """Return the type and the first line of an error, also where ``str()`` of it fails."""
     try:
-        text = str(error).strip()
-    except Exception:
+        text = str(error).strip().partition("\n")[0]
+    except Exception:  # noqa: BLE001 - errors of other people's making
         text = ""
-    return printable(f"{type(error).__name__}: {text}" if text else f"{type(error).__name__} without a message")
+    return escape(f"{type(error).__name__}: {text}" if text else f"{type(error).__name__} without a message", 200)
+
+
+def _telling(name: str, value: object) -> bool:
+    return value is not None and name not in ("handler", "collation_fn")
 
 
 def _brief(value: object) -> str:

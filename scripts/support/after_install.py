@@ -1,0 +1,52 @@
+"""Run by a fresh environment that holds only wdsflow's wheel and configobj, outside of the repository."""
+
+import importlib
+import io
+import json
+import pkgutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+
+def every_module_imports() -> None:
+    """Import all of the installed package: a folder missing from the wheel shows here."""
+    import wdsflow
+
+    assert Path(str(wdsflow.__file__)).is_relative_to(sys.prefix), wdsflow.__file__
+    names = [module.name for module in pkgutil.walk_packages(wdsflow.__path__, "wdsflow.")]
+    for name in names:
+        if not name.endswith("__main__"):
+            importlib.import_module(name)
+    print(f"{len(names)} modules import")
+
+
+def the_other_validate_is_whole() -> None:
+    """The `validate` that configobj's users import is still configobj's."""
+    from validate import Validator  # noqa: TID251
+
+    assert Validator().check("integer", "3") == 3
+    assert importlib.import_module("wdsflow.validate").__name__ == "wdsflow.validate"
+
+
+def the_command_runs() -> None:
+    """`wdsflow` answers, and validates a shard."""
+    command = str(Path(sys.executable).parent / "wdsflow")
+    shown = subprocess.run([command, "--help"], capture_output=True, text=True, check=True).stdout
+    assert "validate" in shown, shown
+    with tarfile.open("000.tar", "w") as tar:
+        for name, data in (("0.jpg", bytes(10)), ("0.json", b'{"caption": "a tree"}')):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    run = [command, "validate", "000.tar", "--for", "open-clip-3.3", "--format", "json"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, (done.returncode, done.stderr)
+    assert json.loads(done.stdout)["verdicts"][0]["outcome"] == "stalls", done.stdout
+
+
+if __name__ == "__main__":
+    every_module_imports()
+    the_other_validate_is_whole()
+    the_command_runs()

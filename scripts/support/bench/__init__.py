@@ -1,0 +1,1 @@
+"""Measurements of wdsflow beside its peers."""

@@ -1,0 +1,103 @@
+"""What is measured, each in a process of its own: `python jobs.py JOB '[URL, ...]'` prints one JSON line.
+
+The clock runs from the call to its end; the interpreter's start and the imports stand outside of it. The
+number of samples is checked by the caller, so that nothing is fast by doing less.
+"""
+
+import io
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Result = dict[str, Any]
+
+
+def ours(level: str, paths: list[str]) -> Result:
+    """`wdsflow.validate.check` in one process."""
+    from wdsflow.validate import check
+
+    clock = Clock()
+    report = check(paths, consumers=["open-clip-3.3"], level=level, jobs=1)
+    return clock.stop(samples=report.evidence.samples, flagged=_flagged(report))
+
+
+def _flagged(report: Any) -> int:
+    names = ("image.damaged", "image.undecodable", "image.cut", "image.not-image")
+    return sum(shard.tally(name).count for shard in report.evidence.shards for name in names)
+
+
+def webdataset_keys(paths: list[str]) -> Result:
+    """Webdataset's samples, iterated without decoding anything."""
+    import webdataset
+
+    clock = Clock()
+    samples = sum(1 for _ in webdataset.WebDataset(paths, shardshuffle=False))
+    return clock.stop(samples=samples)
+
+
+def webdataset_pillow(paths: list[str]) -> Result:
+    """Webdataset's samples with each picture loaded by Pillow: all that Pillow can find is found."""
+    import webdataset
+    from PIL import Image
+
+    clock = Clock()
+    samples = flagged = 0
+    for sample in webdataset.WebDataset(paths, shardshuffle=False):
+        samples += 1
+        try:
+            Image.open(io.BytesIO(sample["jpg"])).load()
+        except Exception:  # noqa: BLE001 - whatever Pillow raises counts as found
+            flagged += 1
+    return clock.stop(samples=samples, flagged=flagged)
+
+
+def plain_read(paths: list[str]) -> Result:
+    """Every byte of the files, read in blocks of 1 MiB."""
+    clock = Clock()
+    buffer = memoryview(bytearray(1 << 20))
+    for path in paths:
+        with Path(path).open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+    return clock.stop()
+
+
+class Clock:
+    """Starts when it is made."""
+
+    def __init__(self) -> None:
+        self.read = _bytes_from_disk()
+        self.cpu = time.process_time()
+        self.wall = time.perf_counter()
+
+    def stop(self, **more: int) -> Result:
+        """Return what was used since the start, and the process's peak memory."""
+        wall, cpu = time.perf_counter() - self.wall, time.process_time() - self.cpu
+        kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
+        read = _bytes_from_disk() - self.read
+        return {"seconds": wall, "cpu_seconds": cpu, "peak_mb": kib * 1024 / 1e6, "read_mb": read / 1e6, **more}
+
+
+def _bytes_from_disk() -> int:
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError:
+        return 0
+    return int(next(line.split()[1] for line in lines if line.startswith("read_bytes")))
+
+
+JOBS: dict[str, Callable[[list[str]], Result]] = {
+    "names": lambda paths: ours("names", paths),
+    "headers": lambda paths: ours("headers", paths),
+    "full": lambda paths: ours("full", paths),
+    "webdataset": webdataset_keys,
+    "webdataset+pillow": webdataset_pillow,
+    "read": plain_read,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(JOBS[sys.argv[1]](json.loads(sys.argv[2]))))

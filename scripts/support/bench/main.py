@@ -1,0 +1,163 @@
+"""Runs the measurements and writes them down."""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ..environment import ROOT, ensure_webdataset1
+from . import shards
+from .entries import ENTRIES, Entry
+from .machine import machine
+from .page import write_page
+
+BENCH = ROOT / ".bench"
+HERE = Path(__file__).resolve().parent
+Row = dict[str, Any]
+
+
+def main(arguments: list[str]) -> int:
+    """Measure; return 0 if every goal was met."""
+    names = [entry.name for entry in ENTRIES]
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure wdsflow beside its peers.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}; none means all")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--list", action="store_true", help="say what is measured, and end")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.names) - set(names):
+        parser.error(f"no such entry: {', '.join(sorted(unknown))}")
+    chosen = [entry for entry in ENTRIES if not options.names or entry.name in options.names]
+    if options.list:
+        for entry in chosen:
+            print(f"{entry.name:16} {entry.title}")
+        return 0
+    webdataset1 = ensure_webdataset1()
+    rows = []
+    for entry in chosen:
+        prepare(entry.shards, webdataset1)
+        rows.append(measure(entry, webdataset1))
+        print(line(rows[-1]), flush=True)
+    result = {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "versions": versions(webdataset1),
+        "entries": rows,
+    }
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+    if options.write_docs:
+        write_page(result, ROOT / "docs" / "benchmarks.md")
+    return 0 if all(row["met"] for row in rows) else 1
+
+
+def prepare(name: str, webdataset1: Path) -> None:
+    """Make a set of shards unless it is there."""
+    if (BENCH / name).is_dir():
+        return
+    start = time.monotonic()
+    print(f"making .bench/{name} ... ", end="", flush=True)
+    call([sys.executable, "-m", "support.bench.shards", str(BENCH), name], webdataset1)
+    print(f"{time.monotonic() - start:.0f} s", flush=True)
+
+
+def measure(entry: Entry, webdataset1: Path) -> Row:
+    """Run ours and the peer in turn, and return the medians."""
+    paths = shards.paths(BENCH, entry.shards)[: entry.first]
+    samples = len(paths) * shards.SETS[entry.shards][1]
+    if not entry.cold:
+        run_job("read", paths, webdataset1)  # the first run must not pay for the disk
+    ours, peer = [], []
+    for _ in range(entry.runs):
+        ours.append(run(entry, entry.ours, paths * entry.times, samples * entry.times, webdataset1))
+        peer.append(entry.bound if entry.peer == "bound" else run(entry, entry.peer, paths, samples, webdataset1))
+    ours_median, peer_median = statistics.median(ours), statistics.median(peer)
+    dividend, divisor = (
+        (ours_median, peer_median) if entry.at_most or entry.judged == "ours" else (peer_median, ours_median)
+    )
+    ratio = dividend / divisor if divisor else float("inf")
+    judged = ours_median if entry.judged == "ours" else ratio
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "ours": ours_median,
+        "peer": peer_median,
+        "unit": entry.unit,
+        "ratio": ratio,
+        "goal": entry.goal,
+        "goal_is": "at most" if entry.at_most else "at least",
+        "judged": entry.judged,
+        "met": judged <= entry.goal if entry.at_most else judged >= entry.goal,
+        "ours_runs": ours,
+        "peer_runs": peer,
+        "samples": samples,
+    }
+
+
+def run(entry: Entry, job: str, paths: list[str], samples: int, webdataset1: Path) -> float:
+    """Run one job once, and return the figure that the entry compares."""
+    if entry.cold:
+        forget(paths)
+    if job == "tar":
+        return tar_seconds(paths)
+    result = run_job(job, paths, webdataset1)
+    if result.get("samples", samples) != samples:
+        message = f"{entry.name}: {job} saw {result['samples']} samples, and there are {samples}"
+        raise SystemExit(message)
+    value = float(result[entry.measure])
+    return 100 * value / samples if entry.unit == "%" else value
+
+
+def run_job(job: str, paths: list[str], webdataset1: Path) -> dict[str, Any]:
+    """Run a job of jobs.py in a fresh process."""
+    printed = call([sys.executable, str(HERE / "jobs.py"), job, json.dumps(paths)], webdataset1)
+    result: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return result
+
+
+def tar_seconds(paths: list[str]) -> float:
+    """Return the time in which GNU tar lists the shards, one process a shard; their start is a millisecond each."""
+    start = time.perf_counter()
+    for path in paths:
+        subprocess.run(["tar", "tf", path], stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - start
+
+
+def forget(paths: list[str]) -> None:
+    """Drop files from the page cache."""
+    for path in paths:
+        file = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(file)
+
+
+def call(command: list[str], webdataset1: Path) -> str:
+    """Run a command with webdataset 1.x and this folder's parent on its path; return what it printed."""
+    path = os.pathsep.join([str(webdataset1), str(ROOT / "scripts")])
+    environment = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)[:200]}\n{done.stderr}")
+    return done.stdout
+
+
+def versions(webdataset1: Path) -> dict[str, str]:
+    """Return the versions of what was measured."""
+    peer = next(webdataset1.glob("webdataset-*.dist-info")).name.split("-")[1].removesuffix(".dist")
+    tar = subprocess.run(["tar", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    ours = {name: version(name) for name in ("wdsflow", "pillow", "simplejpeg", "orjson", "numpy")}
+    return {**ours, "webdataset": peer, "tar": tar.split()[-1]}
+
+
+def line(row: Row) -> str:
+    """Return a row as a line for people."""
+    met = "met" if row["met"] else "MISSED"
+    judged = f"{row['unit']}" if row["judged"] == "ours" else "x"
+    figures = f"ours {row['ours']:.3g} {row['unit']}, peer {row['peer']:.3g} {row['unit']}, ratio {row['ratio']:.3g}"
+    return f"{row['name']:16} {figures}; goal {row['goal_is']} {row['goal']:g} {judged}: {met}"

@@ -1,0 +1,55 @@
+"""Pictures with the statistics of photographs: soft shapes at every size, grain, a little colour. From a seed."""
+
+import io
+import random
+import struct
+
+import numpy as np
+from PIL import Image
+
+SMALL, LARGE = (352, 264), (4000, 3000)  # about 20 KB and 1.5 MB as JPEG
+QUALITY = {SMALL: 85, LARGE: 86}
+
+
+def photographs(size: tuple[int, int], count: int, seed: int) -> list[bytes]:
+    """Return ``count`` different baseline JPEGs with 4:2:0 colour."""
+    rng = np.random.default_rng(seed)
+    return [_photograph(size, rng) for _ in range(count)]
+
+
+def with_comment(jpeg: bytes, comment: bytes) -> bytes:
+    """Put a comment behind the first marker: other bytes, the same picture."""
+    return jpeg[:2] + b"\xff\xfe" + struct.pack(">H", len(comment) + 2) + comment + jpeg[2:]
+
+
+def damaged(jpeg: bytes, rng: random.Random) -> bytes:
+    """Overwrite 8 bytes of the entropy-coded data with random ones, at a random place."""
+    start = jpeg.index(b"\xff\xda")
+    start += 2 + struct.unpack_from(">H", jpeg, start + 2)[0]
+    at = rng.randrange(start, len(jpeg) - 2 - 8)
+    return jpeg[:at] + rng.randbytes(8) + jpeg[at + 8 :]
+
+
+def _photograph(size: tuple[int, int], rng: np.random.Generator) -> bytes:
+    width, height = size
+    light = np.zeros((height, width), np.float32)
+    colour = np.zeros((2, height, width), np.float32)
+    cells, octave = 2, 0
+    while cells < width:
+        # The amplitude halves less than the size does: 1 / f^0.9, near what pictures of nature have.
+        light += _noise(size, cells, rng) * 70 / cells**0.5
+        if octave < 5:
+            colour += np.stack([_noise(size, cells, rng) for _ in range(2)]) * 30 / cells**0.8
+        cells, octave = cells * 2, octave + 1
+    light += 120 + rng.normal(0, 2.5, light.shape).astype(np.float32)
+    planes = np.stack([light, *(colour + 128)], axis=-1)
+    image = Image.fromarray(np.clip(planes, 0, 255).astype(np.uint8), "YCbCr")
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=QUALITY[size], subsampling="4:2:0")
+    return buffer.getvalue()
+
+
+def _noise(size: tuple[int, int], cells: int, rng: np.random.Generator) -> np.ndarray:
+    rows = max(2, cells * size[1] // size[0])
+    field = Image.fromarray(rng.normal(0, 1, (rows, cells)).astype(np.float32))
+    return np.asarray(field.resize(size, Image.Resampling.BICUBIC))

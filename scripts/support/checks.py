@@ -1,0 +1,111 @@
+"""The steps of scripts/test. Each is one or more commands; all run, and the failing ones are named at the end."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from .environment import ROOT, ensure_webdataset1
+
+PYTHON = sys.executable
+WORK = ROOT / ".test"
+CLASHING = "configobj==5.0.9"  # ships a top-level package `validate`, as ours must not
+
+
+class StepError(Exception):
+    """A command of a step ended with another status than 0."""
+
+
+def main(names: list[str]) -> int:
+    """Run the named steps, or all; return 0 if none failed."""
+    unknown = [name for name in names if name not in STEPS]
+    if unknown:
+        print(f"no step {', '.join(unknown)}; there are: {', '.join(STEPS)}")
+        return 2
+    start, failed = time.monotonic(), []
+    for name in names or STEPS:
+        print(f"\n== {name}: {(STEPS[name].__doc__ or '').splitlines()[0]}", flush=True)
+        begin = time.monotonic()
+        try:
+            STEPS[name]()
+            result = "ok"
+        except StepError as error:
+            failed.append(name)
+            result = f"FAILED: {error}"
+        print(f"== {name}: {result} ({time.monotonic() - begin:.0f} s)", flush=True)
+    total = f"{len(names or STEPS)} steps in {time.monotonic() - start:.0f} s"
+    print(f"\nscripts/test: {'FAILED in ' + ', '.join(failed) if failed else 'all passed'}; {total}")
+    return 1 if failed else 0
+
+
+def lint() -> None:
+    """Style and likely bugs, by ruff."""
+    call(PYTHON, "-m", "ruff", "check", ".")
+    call(PYTHON, "-m", "ruff", "format", "--check", ".")
+
+
+def types() -> None:
+    """Types, by mypy --strict."""
+    call(PYTHON, "-m", "mypy")
+
+
+def reference() -> None:
+    """Generated pages are what the code says."""
+    call(PYTHON, "scripts/gen_reference.py", "--check")
+
+
+def wheel() -> None:
+    """The wheel holds everything, and installs beside a package that owns the name `validate`."""
+    WORK.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+        dist, venv = Path(folder, "dist"), Path(folder, "venv")
+        locks = ["--build-constraint", "scripts/locks/wdsflow.txt"]
+        call(PYTHON, "-m", "uv", "build", "--quiet", "--out-dir", str(dist), *locks)  # an sdist, and a wheel from it
+        built = next(dist.glob("*.whl"))
+        call(PYTHON, "-m", "check_wheel_contents", str(built))
+        call(PYTHON, "-m", "uv", "venv", "--quiet", "--python", PYTHON, str(venv))
+        python = venv / "bin" / "python"
+        constraints = ["--constraint", "scripts/locks/wdsflow.txt"]
+        for distribution in (str(built), CLASHING):
+            install = ["uv", "pip", "install", "--quiet", "--python", str(python), *constraints]
+            call(PYTHON, "-m", *install, distribution)
+        copy = shutil.copy(ROOT / "scripts" / "support" / "after_install.py", folder)
+        call(str(python), copy, cwd=Path(folder))
+
+
+def tests() -> None:
+    """Doctests, README blocks and tests, with the webdataset that OpenCLIP 3.3 wants."""
+    pytest()
+
+
+def webdataset1() -> None:
+    """Once more with webdataset 1.x, the tests that look at webdataset."""
+    pytest("-m", "webdataset", first_on_path=ensure_webdataset1())
+
+
+def pytest(*options: str, first_on_path: Path | None = None) -> None:
+    """Run pytest in as many processes as the machine has cores, at most four."""
+    environment = {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
+    if first_on_path:
+        environment["PYTHONPATH"] = str(first_on_path)
+    processes = str(min(4, os.cpu_count() or 1))
+    call(PYTHON, "-m", "pytest", "-q", "-n", processes, "--dist", "worksteal", *options, environment=environment)
+
+
+def call(*command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:
+    """Run a command; raise `StepError` if it fails."""
+    shown = " ".join(Path(word).name if index == 0 else word for index, word in enumerate(command))
+    print(f"$ {shown}", flush=True)
+    done = subprocess.run(command, cwd=cwd, env=os.environ | (environment or {}), stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        message = f"{shown} ended with status {done.returncode}"
+        raise StepError(message)
+
+
+STEPS: dict[str, Callable[[], None]] = {
+    step.__name__: step for step in (lint, types, reference, wheel, tests, webdataset1)
+}

@@ -1,0 +1,156 @@
+"""Reports made by hand, with data as nasty as data can be."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from wdsflow.validate.evidence import Evidence, FieldCount, Gap, ShardEvidence, Stop
+from wdsflow.validate.finding import Finding, Repair
+from wdsflow.validate.report.model import Report
+from wdsflow.validate.verdict import Funnel, Reason, Verdict
+
+NASTY = "a\x1b[31m[red]b[/red]\n::error::c\r\u202e\udcff\x00,%<script>alert(1)</script>&\ufffe"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Stands in for a forecast."""
+
+    said: tuple[str, ...] = ("rank 0 worker 3 gets 0 batches: training hangs at epoch 0",)
+
+    def lines(self) -> tuple[str, ...]:
+        return self.said
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"workers": 4}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Stands in for a piece of advice."""
+
+    regains: int = 10_000
+    text: str = 'Take captions from the json field "caption" (OpenCLIP 4)'
+    command: str = "--json-text-key caption"
+    consumer: str = "open-clip-3.3"
+    safe: bool = True
+
+
+@dataclass
+class Numbers:
+    """How a report comes out."""
+
+    shards: int = 3
+    samples: int = 10_000
+    usable: int = 10_000
+    outcome: str = "trains"
+    reasons: tuple[Reason, ...] = ()
+    findings: list[Finding] = field(default_factory=list)
+
+
+def shard(url: str = "shards/0000.tar", samples: int = 10, **facts: Any) -> ShardEvidence:
+    return ShardEvidence(
+        url=url,
+        size=10_240,
+        members=2 * samples,
+        samples=samples,
+        fields={"jpg": FieldCount(samples, 100, 10), "txt": FieldCount(samples, 50, 5)},
+        bytes_read=4_096,
+        **facts,
+    )
+
+
+def verdict(
+    outcome: Any = "trains",
+    samples: int = 30,
+    usable: int = 30,
+    reasons: tuple[Reason, ...] = (),
+    **facts: Any,
+) -> Verdict:
+    given: dict[str, Any] = {
+        "consumer": "open-clip-3.3",
+        "title": "OpenCLIP 3.3.0",
+        "exact": True,
+        "funnel": Funnel(2 * samples, samples, usable, usable, usable),
+    }
+    return Verdict(outcome=outcome, samples=samples, usable=usable, reasons=reasons, **(given | facts))
+
+
+def finding(code: str = "WDS006", severity: Any = "error", **facts: Any) -> Finding:
+    given: dict[str, Any] = {"message": f"0000.tar: 3 of 10 samples: trouble {code}", "shard": "shards/0000.tar"}
+    return Finding(code, severity, **(given | facts))
+
+
+def healthy(shards: int = 3) -> Report:
+    found = [shard(f"shards/{number:04d}.tar") for number in range(shards)]
+    samples = 10 * shards
+    return Report(
+        urls=["shards/{0000.." + f"{shards - 1:04d}" + "}.tar"],
+        evidence=Evidence("headers", found),
+        verdicts=[verdict(samples=samples, usable=samples)],
+        seconds=1.25,
+    )
+
+
+def stalled(samples: int = 10_000) -> Report:
+    """Captions in json, as OpenCLIP 3.3 cannot read them."""
+    reason = Reason(
+        "no-caption", samples, f"{samples:,} of {samples:,} samples: no caption field (txt); they have jpg, json"
+    )
+    return Report(
+        urls=["shards/{0000..0001}.tar"],
+        evidence=Evidence("headers", [shard(f"shards/{number:04d}.tar", samples // 2) for number in range(2)]),
+        verdicts=[
+            verdict(
+                "stalls",
+                samples,
+                0,
+                (reason,),
+                exact=False,
+                note="images were judged by their first bytes, not decoded",
+            )
+        ],
+        findings=[
+            finding(
+                "WDS101",
+                shard=f"shards/{number:04d}.tar",
+                message=f"{number:04d}.tar: {samples // 2:,} of {samples // 2:,} samples have captions in json only",
+                count=samples // 2,
+                consumers=("open-clip-3.3",),
+                repair=Repair("wdsflow repair shards/0000.tar --text-from json:caption", True, "writes new shards"),
+            )
+            for number in range(2)
+        ],
+        advice=[Advice(regains=samples)],
+        level="headers",
+        seconds=3.4,
+    )
+
+
+def nasty() -> Report:
+    """Names, keys and texts that want to be more than text."""
+    url = f"shards/{NASTY}.tar"
+    return Report(
+        urls=[url],
+        evidence=Evidence(
+            "full",
+            [shard(url, stop=Stop("error", 512, NASTY)), shard("gone.tar", 0, error="missing")],
+            [Gap(url, (NASTY,), 1)],
+        ),
+        verdicts=[
+            verdict(
+                "crashes", 30, 5, (Reason(NASTY, 1, NASTY, url, NASTY, 3),), title=f"x{NASTY}", consumer="c" + NASTY
+            )
+        ],
+        findings=[
+            finding(shard=url, key=NASTY, offset=1_024, message=NASTY, repair=Repair(NASTY, False, NASTY)),
+            finding("WDS007", "warning", shard=None, message=NASTY),
+            finding("WDS008", "info", shard="s3://bucket/0.tar", message="[bold]x"),
+        ],
+        ignored=[(finding("WDS009", message=NASTY), NASTY)],
+        known=2,
+        forecasts=[Forecast((NASTY, "  indented " + NASTY))],
+        advice=[Advice(text=NASTY, command=NASTY, consumer=NASTY, safe=False)],
+        level="full",
+        notes=[NASTY],
+        seconds=0.5,
+    )

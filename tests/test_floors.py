@@ -1,0 +1,123 @@
+"""The house has floors: a module imports from its own floor's folder or from lower floors, never upwards."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FLOORS = {
+    "wdsflow.shards": 1,
+    "wdsflow.memory": 1,
+    "wdsflow.stages": 2,
+    "wdsflow.validate": 3,
+    "wdsflow.filtering": 4,
+    "wdsflow.training": 4,
+    "wdsflow.cli": 5,
+}
+FOLDERS = {"wdsflow": "wdsflow", "stages": "wdsflow.stages", "validate": "wdsflow.validate"}
+
+
+def sources() -> Iterator[tuple[str, Path]]:
+    """Yield (module name, file) for each module, without following the links."""
+    for folder, package in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            if folder == "wdsflow" and parts[0] in {"stages", "validate"}:
+                continue
+            yield ".".join([package, *(part for part in parts if part != "__init__")]), path
+
+
+def statements(tree: ast.AST, *, in_functions: bool) -> Iterator[ast.AST]:
+    """Yield all nodes below a tree, those in function bodies only where asked for."""
+    for node in ast.iter_child_nodes(tree):
+        if in_functions or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+            yield from statements(node, in_functions=in_functions)
+
+
+def imports_of(module: str, path: Path, *, in_functions: bool = True) -> Iterator[tuple[str, int]]:
+    """Yield (absolute name, dots of the import statement) for each import of a module."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in statements(ast.parse(path.read_text(encoding="utf-8")), in_functions=in_functions):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, 0) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            name = ".".join([*base, *([node.module] if node.module else [])])
+            yield name, node.level
+            yield from ((f"{name}.{alias.name}", node.level) for alias in node.names if alias.name != "*")
+
+
+def room_of(name: str) -> str | None:
+    return ".".join(name.split(".")[:2]) if name.startswith("wdsflow.") else None
+
+
+MODULES = dict(sources())
+KNOWN = set(MODULES)
+
+
+def test_every_room_has_a_floor():
+    rooms = {room for module in MODULES if (room := room_of(module))}
+    assert rooms - set(FLOORS) == set()
+    assert len(MODULES) > 20
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_from_its_own_room_or_from_lower_floors(module):
+    mine = room_of(module)
+    upward = [
+        name
+        for name, _ in imports_of(module, MODULES[module])
+        if (room := room_of(name)) in FLOORS and room != mine and FLOORS[room] >= FLOORS.get(mine or "", 0)
+    ]
+    assert upward == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_rooms_at_the_top_import_their_own_modules_relatively(module):
+    """An absolute import there makes type checkers see each class twice; by the folder's name, it makes two copies."""
+    mine = room_of(module)
+    wrong = [
+        name
+        for name, dots in imports_of(module, MODULES[module])
+        if not dots
+        and (
+            name.split(".")[0] in {"stages", "validate"}
+            or (mine in {"wdsflow.stages", "wdsflow.validate"} and (name + ".").startswith(f"{mine}."))
+        )
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_relative_imports_stay_inside_their_room(module):
+    mine = room_of(module) or "wdsflow"
+    outside = [
+        name for name, dots in imports_of(module, MODULES[module]) if dots and not (name + ".").startswith(f"{mine}.")
+    ]
+    assert outside == []
+
+
+def test_modules_do_not_import_each_other_in_circles():
+    graph = {
+        module: {
+            target
+            for name, _ in imports_of(module, path, in_functions=False)
+            for target in (name, name.rpartition(".")[0])
+            if target in KNOWN and target != module and not module.startswith(f"{target}.")
+        }
+        for module, path in MODULES.items()
+    }
+    done: set[str] = set()
+
+    def walk(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " -> ".join([*trail[trail.index(module) :], module])
+        if module not in done:
+            for target in sorted(graph[module]):
+                walk(target, (*trail, module))
+            done.add(module)
+
+    for module in graph:
+        walk(module, ())

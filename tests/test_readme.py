@@ -1,0 +1,66 @@
+"""What the README and the pages under docs/ show is what the program does."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Return (page, block) for each fenced block of a language, except those marked `no-run`."""
+    return [
+        (page.name, found[3])
+        for page in PAGES
+        for found in FENCE.finditer(page.read_text(encoding="utf-8"))
+        if found[1] == language and "no-run" not in found[2]
+    ]
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """The small set on which the pages' examples run: `shards/{000..003}.tar`, captions in json."""
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        from support import faults, scenes
+    finally:
+        sys.path.remove(str(ROOT / "scripts"))
+    folder = tmp_path_factory.mktemp("readme")
+    faults.captions_in_json(folder / "shards", scenes.draw(40))
+    return folder
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("python"))
+def test_python_blocks_run(page, block, shards, monkeypatch):
+    monkeypatch.chdir(shards)
+    exec(compile(block, page, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("console"))
+def test_console_blocks_show_what_the_command_prints(page, block, shards):
+    """Each line of output that a block shows stands in the real output, in that order; `...` skips lines."""
+    command, *shown = block.splitlines()
+    assert command.startswith("$ wdsflow "), command
+    run = [sys.executable, "-m", "wdsflow.cli.main", *shlex.split(command)[2:]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
+    done = subprocess.run(run, cwd=shards, capture_output=True, text=True, env=environment, check=False)
+    rest = iter([line.strip() for line in done.stdout.splitlines()])
+    for line in shown:
+        if line.strip() not in {"", "..."}:
+            assert line.strip() in rest, f"{page}: {line}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    missing = [
+        target for target in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / target).exists()
+    ]
+    assert missing == []

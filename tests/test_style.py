@@ -1,0 +1,75 @@
+"""Small files, small functions, light imports."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = [
+    path
+    for folder in ("wdsflow", "stages", "validate", "scripts")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if not (folder == "wdsflow" and path.relative_to(ROOT).parts[1] in {"stages", "validate"})
+]
+LONGEST_FILE, LONGEST_FUNCTION = 250, 60
+HEAVY = {
+    "PIL",
+    "datasets",
+    "fsspec",
+    "jsonschema",
+    "numpy",
+    "open_clip",
+    "open_clip_train",
+    "pandas",
+    "pyarrow",
+    "ray",
+    "simplejpeg",
+    "torch",
+    "torchvision",
+    "transformers",
+    "webdataset",
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_is_short_and_its_functions_are_shorter(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LONGEST_FILE
+    long = [
+        f"{node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or node.lineno) - node.lineno + 1 > LONGEST_FUNCTION
+    ]
+    assert long == []
+
+
+def imported_by(statement: str) -> set[str]:
+    """Return the top-level modules that a fresh interpreter holds after a statement."""
+    script = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    run = [sys.executable, "-c", script]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, env=environment)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("module", ["wdsflow", "wdsflow.shards", "wdsflow.stages", "wdsflow.validate"])
+def test_importing_the_package_imports_nothing_heavy(module):
+    assert imported_by(f"import {module}") & (HEAVY | {"rich", "typer"}) == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["validate", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(arguments):
+    statement = f"""
+sys.argv = ["wdsflow", *{arguments!r}]
+from wdsflow.cli.main import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+"""
+    assert imported_by(statement) & HEAVY == set()

@@ -1,0 +1,158 @@
+"""Captions, json and other fields for generated shards, sound and broken."""
+
+import gzip
+import io
+import json
+from random import Random
+
+_WORDS = ("a", "red", "house", "near", "the", "sea", "caf\u00e9", "\u4e2d\u6587", "\U0001f600", "&amp;", "<b>bold</b>")
+
+
+def caption(rng: Random) -> str:
+    """Return some words."""
+    return " ".join(rng.choice(_WORDS) for _ in range(rng.randint(1, 9)))
+
+
+def odd_caption(rng: Random) -> bytes:
+    """Return a caption that some reader may stumble over; not all of them are broken."""
+    text = caption(rng) + "\u00e9"
+    return rng.choice(
+        (
+            b"",
+            b" ",
+            b"\n",
+            b" \t\r\n\x0b\x0c",
+            b"\x1c\x1d\x1e\x1f",
+            "\u00a0\u2003\u3000\u0085".encode(),
+            "\u200b".encode(),
+            "\ufeff".encode(),
+            ("\ufeff" + text).encode(),
+            text.encode("latin-1", "replace"),
+            text.encode("utf-16"),
+            text.encode("utf-16-le"),
+            b"\x92quoted\x92",
+            b"\xed\xa0\x80",  # a surrogate on its own: Python's utf-8 refuses it
+            b"\xc0\xaf",
+            b"\xf4\x90\x80\x80",
+            text.encode()[:-1],
+            b"a\0b",
+            b"\x1b[31mred\x1b[0m",
+            b"nan",
+            ("word " * 300).encode(),
+        )
+    )
+
+
+def metadata(rng: Random, names: tuple[str, ...] = ("caption", "url")) -> bytes:
+    """Return a sound json object with strings under the given names."""
+    return json.dumps({name: caption(rng) for name in names}).encode()
+
+
+def odd_json(rng: Random) -> bytes:
+    """Return json that some reader may stumble over; not all of it is broken."""
+    text = caption(rng)
+    return rng.choice(
+        (
+            b"",
+            b" ",
+            b"null",
+            b"true",
+            b"12",
+            b"[]",
+            b'["a"]',
+            b'"caption"',
+            b"{}",
+            b"{",
+            b'{"caption": "x"',
+            b"{'caption': 'x'}",
+            b'{"caption": NaN}',
+            b'{"caption": Infinity, "a": -Infinity}',
+            b'{"caption": null}',
+            b'{"caption": 3}',
+            b'{"caption": ["x"]}',
+            b'{"caption": {"en": "x"}}',
+            b'{"caption": ""}',
+            b'{"caption": "  \\n"}',
+            b'{"caption": "\\ud800"}',
+            b'{"caption": "\\u00a0"}',
+            b'{"caption": "x"} trailing',
+            b'{"caption": "x"}\n{"caption": "y"}',
+            b'{"caption": "a\nb"}',
+            b'{"caption": "x", "caption": ""}',
+            b'{"Caption": "x"}',
+            b'{"caption": "x",}',
+            b"\xef\xbb\xbf" + json.dumps({"caption": text}).encode(),
+            json.dumps({"caption": text}).encode("utf-16"),
+            json.dumps({"caption": text}).encode("utf-16-le"),
+            json.dumps({"caption": text}).encode("utf-32"),
+            json.dumps({"caption": "caf\u00e9"}, ensure_ascii=False).encode("latin-1"),
+            b'{"n": ' + b"9" * rng.choice((20, 400, 4300, 4301)) + b', "caption": "x"}',
+            b'{"n": 1e999, "caption": "x"}',
+            b"[" * 100 + b"]" * 100,
+            b"[" * 100_000 + b"]" * 100_000,
+        )
+    )
+
+
+def number(rng: Random) -> bytes:
+    """Return what ``int()`` takes."""
+    return rng.choice((b"7", b" 12\n", b"-3", b"+5", b"1_000", b"007", b"\x0c4\x0b"))
+
+
+def odd_number(rng: Random) -> bytes:
+    """Return what may not be an integer."""
+    return rng.choice(
+        (
+            b"",
+            b" ",
+            b"dog",
+            b"1.0",
+            b"0x10",
+            b"1__0",
+            b"1 2",
+            b"\xef\xbc\x91",
+            b"5\0",
+            b"\xa05",
+            "\u00a05".encode(),
+            b"9" * 4300,
+            b"9" * 4301,
+            b"0" * 5000,
+            b"1\x1c",
+        )
+    )
+
+
+def array(rng: Random, *, objects: bool = False) -> bytes:
+    """Return a .npy file."""
+    import numpy
+
+    stream = io.BytesIO()
+    value = numpy.array([{"a": 1}]) if objects else numpy.arange(rng.randint(0, 5))
+    numpy.save(stream, value, allow_pickle=True)
+    return stream.getvalue()
+
+
+def arrays(rng: Random) -> bytes:
+    """Return a .npz file."""
+    import numpy
+
+    stream = io.BytesIO()
+    numpy.savez(stream, first=numpy.arange(rng.randint(0, 5)), second=numpy.zeros((2, 2)))
+    return stream.getvalue()
+
+
+def odd_array(rng: Random) -> bytes:
+    """Return a .npy file that is cut, holds pickled objects, or is none."""
+    whole = array(rng)
+    return rng.choice((b"", b"\x93NUMPY", whole[: rng.randrange(len(whole))], array(rng, objects=True), b"no array"))
+
+
+def zipped(data: bytes) -> bytes:
+    """Return gzipped bytes, alike at any time of day."""
+    return gzip.compress(data, mtime=0)
+
+
+def odd_zip(rng: Random) -> bytes:
+    """Return bytes that gzip may refuse."""
+    whole = zipped(caption(rng).encode())
+    return rng.choice((b"", b"plain", whole[:-4], whole[: len(whole) // 2], whole + b"tail", whole + b"\0\0", whole * 2))

@@ -1,0 +1,128 @@
+"""Hugging Face datasets, streaming."""
+
+from collections.abc import Sequence
+
+from ..evidence import Runs, Shape, ShardEvidence, Stop
+from .base import USABLE, Consumer, Fate, Options
+from .fields import IMAGES, OTHERS, TEXTS, reason_for, refused
+from .grouping import KEY, URL, first_of, first_repeat, incomplete
+
+_IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")
+_TEXT_KEY = "txt"
+_DECODED = TEXTS | OTHERS | {"pth"}
+_EXAMPLES = 5  # NUM_EXAMPLES_FOR_FEATURES_INFERENCE
+
+
+class Datasets(Consumer):
+    """``load_dataset("webdataset", data_files=[...], split="train", streaming=True)``, iterated to its end.
+
+    Field names keep their case. The first five samples of the first shard must have the same fields; they become the
+    columns, and a later sample gives None for a column that it lacks while its other fields are left out. Images in
+    columns are decoded. Every error is raised: a missing shard at once, all others where they lie.
+
+    The reader also gives rows without image or caption (as None); here they count as dropped, because they would train
+    as None.
+
+    Cannot be known here: whether the json of the first five samples agrees in names and types, and whether later json
+    fits; audio and video columns, which need further libraries; bz2, xz and zst fields, which it unpacks. A member cut
+    at the end of a shard does not lose the sample before it, if it begins a new one; the count may be one too low.
+
+    Source: datasets 5.2, packaged_modules/webdataset/webdataset.py, utils/file_utils.py, features/image.py.
+    """
+
+    name = "datasets"
+    title = "Hugging Face datasets (streaming)"
+    visible_only = True
+
+    def __init__(self, options: Options | None = None, columns: frozenset[str] | None = None) -> None:
+        super().__init__(options)
+        self.columns = columns  # None: not known yet, every field counts
+
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return the fate of each sample of the run; it is one, but for a member .__key__ at the front."""
+        fates: list[Fate] = []
+        while shape and shape[0].suffix == KEY:  # its contents replace the sample's key: the next member has another
+            fates.append(incomplete(image=False, caption=False, kind="dropped") or USABLE)
+            shape = shape[1:]
+        return (*fates, self._fate(shape)) if shape else tuple(fates)
+
+    def _fate(self, shape: Shape) -> Fate:
+        repeat = first_repeat(shape[1:], {KEY, URL, shape[0].suffix}, lower=False)
+        if repeat is not None:
+            return Fate("crash", "group", "duplicate-field", repeat.suffix)
+        fields = {part.suffix: part for part in shape}
+        columns = self.columns or frozenset(fields)
+        image = first_of([key for key in _IMAGE_KEYS if key in columns], fields)
+        lower = [(part, part._replace(suffix=part.suffix.lower())) for part in shape]
+        for part, field in lower:
+            if refused(field, _DECODED):
+                return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
+        for part, field in lower:
+            if part.suffix in columns and refused(field, IMAGES):
+                return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
+        caption = _TEXT_KEY in columns and _TEXT_KEY in fields
+        return incomplete(image is not None, caption, "dropped") or USABLE
+
+    def at_stop(self, stop: Stop) -> Fate | None:
+        """Return a crash for a shard that cannot be opened or is cut inside a member."""
+        if stop.kind == "unreadable":
+            return Fate("crash", "group", "unreadable-shard", stop.detail)
+        if stop.kind == "error":
+            return Fate("crash", "group", "truncated-shard", stop.detail)
+        return None
+
+    def joins(self, stop: Stop) -> bool:
+        """Return False: each shard is grouped for itself."""
+        return False
+
+    def bound_to(self, shards: Sequence[ShardEvidence]) -> "Datasets":
+        """Return the consumer with the columns that the first sample of the first shard gives."""
+        shapes = _first_shapes(shards[0]) if shards else []
+        return Datasets(self.options, _fields(shapes[0]) if shapes else None)
+
+    def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
+        """Return the crash of a shard that is missing, or of the first samples, which must agree; else None."""
+        missing = next((shard for shard in shards if shard.error == "missing"), None)
+        if missing is not None:
+            return Fate("crash", "group", "unreadable-shard", missing.error_detail)
+        if not shards:
+            return None
+        first = shards[0]
+        if not self.opens(first):
+            return Fate("crash", "group", "unreadable-shard", first.compression or "")
+        shapes = _first_shapes(first)
+        lookahead = Datasets(self.options, frozenset({KEY}))  # images are not decoded yet
+        for shape in shapes:
+            for fate in lookahead.fates(shape):
+                if fate.kind == "crash":
+                    return fate
+        if _run_count(_seen(first)) <= _EXAMPLES and (crash := self.at_stop(first.stop)):
+            return crash
+        if len({_fields(shape) for shape in shapes}) != 1:
+            return Fate("crash", "group", "schema")
+        return None
+
+
+def _seen(shard: ShardEvidence) -> Runs:
+    return shard.visible_runs or shard.runs
+
+
+def _fields(shape: Shape) -> frozenset[str]:
+    return frozenset(part.suffix for part in shape)
+
+
+def _run_count(runs: Runs) -> int:
+    return sum(item.count for item in runs.inner) + (runs.head is not None) + (runs.tail is not None)
+
+
+def _first_shapes(shard: ShardEvidence) -> list[Shape]:
+    """Return the distinct shapes among a shard's first five runs, the first run's first."""
+    runs = _seen(shard)
+    if runs.head is None:
+        return []
+    shapes = [runs.head.shape]
+    # An inner shape stands behind the head and as many runs as were counted before it.
+    shapes += [item.shape for item in runs.inner if 1 + sum(item.before) < _EXAMPLES]
+    if runs.tail is not None and _run_count(runs) <= _EXAMPLES:
+        shapes.append(runs.tail.shape)
+    return shapes

@@ -1,0 +1,92 @@
+"""The header of a GIF file: screen, palettes, and the blocks up to the first frame (GIF89a)."""
+
+from struct import Struct, error
+
+from .header import MAX_HEADER, ImageHeader
+
+_screen = Struct("<HHBBB").unpack_from
+_frame = Struct("<HHHHB").unpack_from
+
+_GREYS = bytes(value for level in range(256) for value in (level, level, level))
+_EXTENSION, _IMAGE, _END = 0x21, 0x2C, 0x3B
+_CONTROL, _APPLICATION = 0xF9, 0xFF
+_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
+
+
+def read_gif(data: bytes) -> ImageHeader:
+    """Return the header of GIF bytes that start with ``GIF87a`` or ``GIF89a``.
+
+    Size and mode are those of the first frame, as Pillow gives them: a frame that sticks out enlarges the
+    screen, and a palette of plain greys makes mode "L". ``animated`` is true where a second frame lies within
+    ``data``, or where the file asks for looping.
+    """
+    try:
+        width, height, flags, _background, _aspect = _screen(data, 6)
+        position = 13
+        coloured = False
+        if flags & 0x80:
+            coloured, position = _palette(data, position, flags)
+        position, alpha, loops = _to_frame(data, position)
+        if position < 0:
+            return ImageHeader("gif", 0, 0, "")
+        left, top, across, down, flags = _frame(data, position + 1)
+        position += 10
+        if flags & 0x80:
+            coloured, position = _palette(data, position, flags)
+    except (error, IndexError):
+        return _more(len(data))
+    width, height = max(width, left + across), max(height, top + down)
+    mode = ("P" if coloured else "L") if width and height else ""
+    animated = loops or _has_second_frame(data, position + 1)
+    return ImageHeader("gif", width, height, mode, 8, 1, animated, bool(flags & 0x40), alpha)
+
+
+def _palette(data: bytes, position: int, flags: int) -> tuple[bool, int]:
+    """Return whether the palette has colours, and where it ends."""
+    size = 3 << ((flags & 7) + 1)
+    end = position + size
+    if end > len(data):
+        raise IndexError
+    return data[position:end] != _GREYS[:size], end
+
+
+def _to_frame(data: bytes, position: int) -> tuple[int, bool, bool]:
+    """Return where the next frame's descriptor starts (-1 at the end), whether it is transparent, and if it loops."""
+    alpha = loops = False
+    while True:
+        kind = data[position]
+        if kind == _IMAGE:
+            return position, alpha, loops
+        if kind == _END:
+            return -1, alpha, loops
+        if kind == _EXTENSION:
+            label = data[position + 1]
+            if label == _CONTROL and data[position + 2] >= 4:
+                alpha = bool(data[position + 3] & 1)
+            elif label == _APPLICATION:
+                loops = loops or data.startswith(_LOOPS, position + 3)
+            position = _skip_blocks(data, position + 2)
+        else:
+            position += 1
+
+
+def _skip_blocks(data: bytes, position: int) -> int:
+    """Return the place after a chain of sub-blocks."""
+    while size := data[position]:
+        position += 1 + size
+    return position + 1
+
+
+def _has_second_frame(data: bytes, position: int) -> bool:
+    try:
+        return _to_frame(data, _skip_blocks(data, position))[0] >= 0
+    except IndexError:
+        return False
+
+
+def _more(reached: int) -> ImageHeader:
+    """Ask for four times as many bytes, or for none once all that may be asked for were given."""
+    needs = 1 << 14
+    while needs <= reached:
+        needs <<= 2
+    return ImageHeader("gif", 0, 0, "", needs=needs if reached < MAX_HEADER else 2 * MAX_HEADER)

@@ -1,0 +1,58 @@
+"""What a json field holds: whether Python's ``json`` reads it, and whether it has a caption."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..evidence import BAD, NO_CAPTION, OK
+
+try:
+    from orjson import loads as _loads_fast
+except ImportError:
+    _loads_fast: Callable[[bytes], Any] | None = None  # type: ignore[no-redef]
+
+# What orjson takes and Python's json refuses: numbers beyond Python's limit of digits, and nesting close to
+# Python's recursion limit. Both need some length, so short documents are not searched for them.
+_LONG = 1000
+_MANY_DIGITS = re.compile(rb"[0-9]{600}")
+_DEEP = 200
+
+
+def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, Any] | None]:
+    """Return ``(status, notes, object)`` of a json field; object is None unless it is a json object.
+
+    Status is BAD exactly where ``json.loads(data)`` raises. With ``wanted`` (OpenCLIP 4's --json-text-key, in the
+    order of its alternatives) it is NO_CAPTION where none of these holds a string with more than white space.
+    Notes: "json.bad", or "json.deep" where only the depth is at fault, or "json.not-object".
+    """
+    try:
+        value = _loads(data)
+    except RecursionError:
+        return BAD, ("json.deep",), None
+    except ValueError:
+        return BAD, ("json.bad",), None
+    if not isinstance(value, dict):
+        return NO_CAPTION if wanted else OK, ("json.not-object",), None
+    if wanted:
+        for key in wanted:
+            text = value.get(key)
+            if isinstance(text, str) and text and not text.isspace():
+                break
+        else:
+            return NO_CAPTION, (), value
+    return OK, (), value
+
+
+def _loads(data: bytes) -> Any:
+    """Do what ``json.loads`` does, through orjson where both surely agree."""
+    if _loads_fast is not None and (len(data) < _LONG or not _near_a_limit(data)):
+        try:
+            return _loads_fast(data)
+        except ValueError:
+            pass  # NaN, byte-order marks, UTF-16, lone surrogates: json may take what orjson does not
+    return json.loads(data)
+
+
+def _near_a_limit(data: bytes) -> bool:
+    return data.count(b"[") + data.count(b"{") > _DEEP or _MANY_DIGITS.search(data) is not None

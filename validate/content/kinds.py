@@ -1,0 +1,57 @@
+"""Which decoder WebDataset picks for a field."""
+
+import re
+from functools import lru_cache
+
+# The extensions that webdataset hands to Pillow; the list has stood unchanged from 0.2.86 to 1.x.
+IMAGE_EXTENSIONS = frozenset(
+    "apng blp bmp bufr bw cur dcx dds dib emf eps fit fits flc fli ftc ftu gbr gif grib h5 hdf icb icns ico iim im "
+    "j2c j2k jfif jp2 jpc jpe jpeg jpf jpg jpx mpeg mpg msp pbm pcd pcx pgm png pnm ppm ps psd pxr ras rgb rgba sgi "
+    "tga tif tiff vda vst webp wmf xbm xpm".split()
+)
+
+_KINDS = dict.fromkeys(IMAGE_EXTENSIONS, "image") | {
+    "txt": "text",
+    "text": "text",
+    "transcript": "text",
+    "json": "json",
+    "jsn": "json",
+    "cls": "integer",
+    "cls2": "integer",
+    "index": "integer",
+    "inx": "integer",
+    "id": "integer",
+    "npy": "npy",
+    "npz": "npz",
+    "mp": "msgpack",
+    "msg": "msgpack",
+    "cbor": "cbor",
+    "ten": "tenbin",
+    "tb": "tenbin",
+    "pyd": "pickle",
+    "pickle": "pickle",
+    "pkl": "pickle",
+    "pth": "torch",
+}
+
+# webdataset's own expression: the dot stops at a newline, so "a.jpg\nb" is no jpg, and neither is ".jpg\n".
+_BEFORE_EXTENSION = re.compile(r".*[.]")
+
+
+@lru_cache(maxsize=4096)
+def kind_of(suffix: str) -> str:
+    """Return which of webdataset's decoders gets a field of this name.
+
+    One of "image", "text", "json", "integer", "npy", "npz", "msgpack", "cbor", "tenbin", "pickle", "torch",
+    "gz" (decompressed first, then decoded by what stands before the ``.gz``: ask again without it) or "opaque"
+    (left as bytes). Upper and lower case are the same, as readers lower-case field names. Only the part after
+    the last dot counts. The rule is that of ``webdataset.autodecode`` with ``decode("pilrgb")``; versions
+    differ in one name: 0.2.86 leaves ``pkl`` as bytes, 1.x unpickles it, and here it is always "pickle".
+
+    >>> kind_of("jpg"), kind_of("seg.PNG"), kind_of("json.gz"), kind_of("mp4")
+    ('image', 'image', 'gz', 'opaque')
+    """
+    name = "." + suffix.lower()
+    if name.endswith(".gz"):
+        return "gz"
+    return _KINDS.get(_BEFORE_EXTENSION.sub("", name), "opaque")

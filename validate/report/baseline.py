@@ -1,0 +1,82 @@
+"""Known findings: a file of fingerprints, so that only new trouble fails.
+
+A fingerprint holds the code, the shard, the key and the message without its numbers: the same trouble keeps it
+while counts change, and trouble in another shard has another.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from ..finding import Finding
+from .words import relative
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+class BaselineError(ValueError):
+    """The baseline file is missing or is no list of fingerprints."""
+
+
+def fingerprint(finding: Finding) -> str:
+    """Return 20 hexadecimal digits that stay the same while the trouble does."""
+    shard = "" if finding.shard is None else relative(finding.shard)
+    parts = (finding.code, shard, finding.key or "", _NUMBER.sub("#", finding.message))
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]
+
+
+def apply_baseline(findings: Iterable[Finding], baseline: str | Path | Collection[str]) -> tuple[list[Finding], int]:
+    """Return the findings that the baseline does not hold, and how many it does.
+
+    Args:
+        findings: what the rules found.
+        baseline: the file, or its fingerprints.
+
+    Raises:
+        BaselineError: the file cannot be read.
+    """
+    known = load_baseline(baseline) if isinstance(baseline, str | Path) else frozenset(baseline)
+    everything = list(findings)
+    fresh = [finding for finding in everything if fingerprint(finding) not in known]
+    return fresh, len(everything) - len(fresh)
+
+
+def load_baseline(path: str | Path) -> frozenset[str]:
+    """Read the fingerprints of a file that ``--write-baseline`` made, or of a plain JSON list of them.
+
+    Raises:
+        BaselineError: the file cannot be read.
+    """
+    try:
+        entries = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise BaselineError(f"cannot read the baseline {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BaselineError(f"the baseline {path} is not JSON: {error}") from error
+    if not isinstance(entries, list):
+        raise BaselineError(f"the baseline {path} is not a JSON list; make one with --write-baseline {path}")
+    prints = [entry.get("fingerprint") if isinstance(entry, dict) else entry for entry in entries]
+    wrong = next((entry for entry in prints if not isinstance(entry, str)), None)
+    if wrong is not None or None in prints:
+        raise BaselineError(f"the baseline {path} has an entry without a fingerprint")
+    return frozenset(map(str, prints))
+
+
+def dump_baseline(findings: Iterable[Finding]) -> str:
+    """Return the text of a baseline file: one object a line with what a reviewer wants to see, sorted."""
+    entries = {
+        fingerprint(finding): {
+            "fingerprint": fingerprint(finding),
+            "code": finding.code,
+            "shard": None if finding.shard is None else relative(finding.shard),
+            "key": finding.key,
+            "message": finding.message,
+        }
+        for finding in findings
+    }
+    ordered = sorted(
+        entries.values(), key=lambda entry: (entry["code"], entry["shard"] or "", str(entry["fingerprint"]))
+    )
+    return "[\n" + ",\n".join("  " + json.dumps(entry) for entry in ordered) + "\n]\n"

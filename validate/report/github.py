@@ -1,0 +1,56 @@
+"""The report as GitHub annotations: workflow commands on standard output, the verdict first.
+
+GitHub shows ten errors and ten warnings a step, so findings of one rule come as one annotation.
+"""
+
+from urllib.parse import urlsplit
+
+from ..finding import Severity
+from .grouping import group, shards_of
+from .model import Report
+from .words import command_lines, count, plain, relative
+
+_COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "notice"}
+_NAMED = 5  # shards named in one annotation
+
+
+def render(report: Report) -> str:
+    """Return the report as lines of workflow commands."""
+    lines = []
+    for verdict in report.verdicts:
+        said = f"{verdict.usable:,} of {count(verdict.samples, 'sample')} reach a batch"
+        reasons = "; ".join(plain(reason.message) for reason in verdict.reasons[:3])
+        command = "notice" if verdict.outcome == "trains" else "error"
+        title = f"{plain(verdict.title)} {verdict.outcome}"
+        lines.append(_command(command, f"{said}{': ' if reasons else ''}{reasons}", title=title))
+    for each in group(report.findings):
+        first = each.findings[0]
+        message = plain(first.message)
+        others = shards_of(each)[1:]
+        if others:
+            rest = len(others) - _NAMED
+            message += "\nalso in " + ", ".join(others[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
+        for repair in each.repairs[:1]:
+            message += "\ncure: " + "\n".join(command_lines(repair.command))
+        file = None if first.shard is None else _file(first.shard)
+        title = f"{each.code} {each.title}".rstrip()
+        lines.append(_command(_COMMANDS[each.severity], message, file=file, title=title))
+    return "".join(line + "\n" for line in lines)
+
+
+def _command(name: str, message: str, **properties: str | None) -> str:
+    given = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
+    return f"::{name}{' ' if given else ''}{given}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _file(shard: str) -> str | None:
+    path = relative(shard)
+    return None if len(urlsplit(path).scheme) > 1 else plain(path)

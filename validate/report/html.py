@@ -1,0 +1,139 @@
+"""The report as one page without anything from outside: for notebooks, mail and CI artefacts."""
+
+from html import escape as _quoted
+
+from ..evidence import ShardEvidence
+from ..verdict import Verdict
+from .grouping import SEVERITIES, Group, group
+from .model import Report
+from .style import STYLE
+from .text import MEANS, closing_line, ignored_lines, notes, said
+from .words import command_lines, count, place, plain, size
+
+SHOWN = 50  # findings of one rule, and shards, that a page lists
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+</head>
+<body style="margin:0 auto;max-width:64rem;padding:1.5rem 1rem">
+{body}
+</body>
+</html>
+"""
+
+
+def render(report: Report) -> str:
+    """Return the report as a whole page."""
+    outcome = ", ".join(f"{verdict.title}: {verdict.outcome}" for verdict in report.verdicts) or "shards"
+    return _PAGE.format(title=_text(f"wdsflow: {outcome}"), body=fragment(report))
+
+
+def fragment(report: Report) -> str:
+    """Return the report as one element with its own styles, to stand inside another page."""
+    parts = [f"<style>{STYLE}</style>"]
+    parts += [_verdict(verdict) for verdict in report.verdicts]
+    parts += [_advice(report), _findings(report), _forecasts(report), _shards(report)]
+    parts += [f"<p class=note>{_text(note)}</p>" for note in notes(report)]
+    parts.append(f"<p class=dim>{_text(closing_line(report))}</p>")
+    return '<div class="wdsflow">\n' + "\n".join(part for part in parts if part) + "\n</div>"
+
+
+def _text(text: str) -> str:
+    """Escape twice: control characters for people, markup for the browser."""
+    return _quoted(plain(text))
+
+
+def _code(command: str) -> str:
+    return "<pre>" + "\n".join(_quoted(line) for line in command_lines(command)) + "</pre>"
+
+
+def _verdict(verdict: Verdict) -> str:
+    summary, reasons = said(verdict)
+    share = verdict.usable / verdict.samples if verdict.samples else 0.0
+    funnel = verdict.funnel
+    steps = (
+        (funnel.members, "members"),
+        (funnel.samples, "samples"),
+        (funnel.complete, "with image and caption"),
+        (funnel.decoded, "decode"),
+        (funnel.usable, "reach a batch"),
+    )
+    cells = "".join(f"<li><b>{number:,}</b> {name}</li>" for number, name in steps)
+    listed = "".join(f"<li>{_text(reason)}</li>" for reason in reasons)
+    means = MEANS[verdict.outcome]
+    return (
+        f'<section class="verdict {verdict.outcome}">'
+        f"<h2>{_text(verdict.title)} <span class=outcome>{verdict.outcome}</span></h2>"
+        f"<p>{_text(summary)}{'. ' + _text(means[:1].upper() + means[1:]) + '.' if means else ''}</p>"
+        f"<div class=bar><div style='width:{100 * share:.2f}%'></div></div>"
+        f"<ol class=funnel>{cells}</ol>" + (f"<ul>{listed}</ul>" if listed else "") + "</section>"
+    )
+
+
+def _advice(report: Report) -> str:
+    items = []
+    for each in report.advice:
+        gain = f" <span class=gain>+{count(each.regains, 'sample')}</span>" if each.regains else ""
+        whom = f" <span class=dim>{_text(each.consumer)}</span>" if len(report.verdicts) > 1 else ""
+        care = "" if each.safe else " <span class=dim>changes data: keep a copy</span>"
+        items.append(f"<li>{_text(each.text)}{gain}{whom}{care}{_code(each.command) if each.command else ''}</li>")
+    return f"<h3>What to do</h3><ol>{''.join(items)}</ol>" if items else ""
+
+
+def _findings(report: Report) -> str:
+    groups = group(report.findings)
+    parts = [f"<h3>{'Found' if groups else 'Nothing found that would hurt'}</h3>"] if report.verdicts or groups else []
+    parts += [_group(each) for each in groups]
+    parts += [f"<p class=dim>{_text(line)}</p>" for line in ignored_lines(report)]
+    return "".join(parts)
+
+
+def _group(each: Group) -> str:
+    rows = []
+    for finding in each.findings[:SHOWN]:
+        where = place(finding.shard, finding.key, finding.offset, said=plain(finding.message))
+        rows.append(f"<li>{_text(finding.message)}{f' <span class=dim>{_text(where)}</span>' if where else ''}</li>")
+    if len(each.findings) > SHOWN:
+        rows.append(f"<li class=dim>and {len(each.findings) - SHOWN:,} more</li>")
+    cures = "".join(
+        f"<p class=dim>Cure{'' if repair.safe else ' (unsafe: data is changed or left out)'}"
+        f"{': ' + _text(repair.note) if repair.note else ''}</p>{_code(repair.command)}"
+        for repair in each.repairs[:2]
+    )
+    opened = " open" if each.severity == "error" else ""
+    title = each.title or each.findings[0].message
+    return (
+        f"<details{opened}><summary><span class='tag {each.severity}'>{SEVERITIES[each.severity]}</span> "
+        f"<b>{_text(each.code)}</b> {_text(title)} <span class=dim>{count(len(each.findings), 'place')}</span></summary>"
+        f"<ul>{''.join(rows)}</ul>{cures}</details>"
+    )
+
+
+def _forecasts(report: Report) -> str:
+    blocks = ("\n".join(_text(line) for line in each.lines()) for each in report.forecasts)
+    return "".join(f"<h3>Forecast</h3><pre>{block}</pre>" for block in blocks)
+
+
+def _shards(report: Report) -> str:
+    shards = report.evidence.shards
+    if not shards:
+        return ""
+    rows = "".join(_shard(shard) for shard in shards[:SHOWN])
+    more = f"<p class=dim>and {count(len(shards) - SHOWN, 'more shard')}</p>" if len(shards) > SHOWN else ""
+    return (
+        f"<details><summary>{count(len(shards), 'shard')}</summary><table><tr><th>shard<th>size<th>members<th>samples"
+        f"<th>state</tr>{rows}</table>{more}</details>"
+    )
+
+
+def _shard(shard: ShardEvidence) -> str:
+    state = shard.error or ("" if shard.stop.kind == "end" else f"{shard.stop.kind} at byte {shard.stop.offset:,}")
+    return (
+        f"<tr><td>{_text(shard.url)}<td>{'' if shard.size is None else size(shard.size)}<td>{shard.members:,}"
+        f"<td>{shard.samples:,}<td>{_text(state)}</tr>"
+    )

@@ -1,0 +1,91 @@
+"""The report as JUnit XML: one suite a consumer, so that a CI page names who fails, and one for the shards."""
+
+import re
+from collections.abc import Iterable
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from ..finding import Finding
+from ..verdict import Verdict
+from .grouping import SEVERITIES, titles
+from .model import Report
+from .words import count, plain, relative
+
+# XML 1.0 has no way to write these, not even as references.
+_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(report: Report) -> str:
+    """Return the report as XML text."""
+    root = Element("testsuites", name="wdsflow", time=f"{report.seconds:.3f}")
+    names = titles()
+    for verdict in report.verdicts:
+        _verdict_suite(root, verdict)
+    _shard_suite(root, report, names)
+    suites = root.findall("testsuite")
+    for total in ("tests", "failures"):
+        root.set(total, str(sum(int(suite.get(total, "0")) for suite in suites)))
+    root.set("errors", "0")
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+
+
+def _verdict_suite(root: Element, verdict: Verdict) -> None:
+    suite = SubElement(root, "testsuite", name=_text(verdict.consumer))
+    case = SubElement(suite, "testcase", name="trains", classname=_text(f"wdsflow.{verdict.consumer}"))
+    said = f"{_text(verdict.title)} {verdict.outcome}: {verdict.usable:,} of {count(verdict.samples, 'sample')} reach a batch"
+    if verdict.outcome == "trains":
+        SubElement(case, "system-out").text = said
+    else:
+        failure = SubElement(case, "failure", type=verdict.outcome, message=said)
+        failure.text = "\n".join(_text(reason.message) for reason in verdict.reasons) or said
+    _totals(suite)
+
+
+def _shard_suite(root: Element, report: Report, names: dict[str, str]) -> None:
+    """Add a case for each rule that found something in a shard, and one for each shard in which none did."""
+    suite = SubElement(root, "testsuite", name="shards")
+    by_shard: dict[str, dict[str, list[Finding]]] = {shard.url: {} for shard in report.evidence.shards}
+    for finding in report.findings:
+        by_shard.setdefault(finding.shard or "", {}).setdefault(finding.code, []).append(finding)
+    for url, by_code in by_shard.items():
+        shown = _text(relative(url)) if url else "all shards"
+        if not by_code:
+            SubElement(suite, "testcase", name="sound", classname=shown)
+        for code, findings in by_code.items():
+            case = SubElement(suite, "testcase", name=f"{code} {names.get(code, '')}".rstrip(), classname=shown)
+            _findings(case, findings)
+    _totals(suite)
+
+
+def _findings(case: Element, findings: list[Finding]) -> None:
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if errors:
+        failure = SubElement(case, "failure", type="error", message=_text(errors[0].message))
+        failure.text = _lines(errors)
+    others = [finding for finding in findings if finding.severity != "error"]
+    if others:  # JUnit knows no warnings: they are shown, and do not fail
+        SubElement(case, "system-out").text = _lines(others)
+
+
+def _lines(findings: Iterable[Finding]) -> str:
+    lines = []
+    for finding in findings:
+        lines.append(f"{SEVERITIES[finding.severity]}: {_text(finding.message)}")
+        if finding.key is not None:
+            lines.append(f"  sample: {_text(finding.key)}")
+        if finding.offset is not None:
+            lines.append(f"  byte: {finding.offset}")
+        if finding.repair is not None:
+            lines.append(f"  cure: {_text(finding.repair.command)}")
+    return "\n".join(lines)
+
+
+def _totals(suite: Element) -> None:
+    cases = suite.findall("testcase")
+    suite.set("tests", str(len(cases)))
+    suite.set("failures", str(sum(1 for case in cases if case.find("failure") is not None)))
+    suite.set("errors", "0")
+
+
+def _text(text: str) -> str:
+    return _ILLEGAL.sub(lambda match: f"\\u{ord(match[0]):04x}", plain(text))

@@ -1,0 +1,105 @@
+"""What validation hands back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..evidence import Evidence, Level
+from ..finding import Finding
+from ..verdict import Verdict
+
+
+class ForecastLike(Protocol):
+    """What a forecast must be able to say of itself."""
+
+    def lines(self) -> Sequence[str]:
+        """Return it as lines for people."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+
+
+class AdviceLike(Protocol):
+    """A change that would let more samples through."""
+
+    @property
+    def regains(self) -> int:
+        """Samples that would reach a batch and do not now."""
+
+    @property
+    def text(self) -> str:
+        """What changes, in one line."""
+
+    @property
+    def command(self) -> str:
+        """What to type, or the lines of code; empty where there is nothing to type."""
+
+    @property
+    def consumer(self) -> str:
+        """Name of the consumer for which it was computed."""
+
+    @property
+    def safe(self) -> bool:
+        """Whether no data is changed or lost by it."""
+
+
+@dataclass(slots=True)
+class Report:
+    """The verdict for each consumer, the findings behind it, and what to do.
+
+    ``str(report)`` is the text that ``wdsflow validate`` prints, ``report.to_dict()`` what ``--format json`` holds;
+    a notebook shows it as a page.
+    """
+
+    urls: Sequence[str]  # as written
+    evidence: Evidence
+    verdicts: list[Verdict] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    ignored: list[tuple[Finding, str]] = field(default_factory=list)  # with the reason for which it is accepted
+    known: int = 0  # findings that a baseline holds back
+    forecasts: Sequence[ForecastLike] = ()
+    advice: Sequence[AdviceLike] = ()
+    level: Level = "headers"
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether every consumer trains and no finding is an error."""
+        return not self.errors and all(verdict.outcome == "trains" for verdict in self.verdicts)
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings of severity error."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    @property
+    def nothing_read(self) -> bool:
+        """Whether not one shard could be read."""
+        return all(shard.error is not None for shard in self.evidence.shards)
+
+    @property
+    def exit_status(self) -> int:
+        """0 where all is well, else 1. That nothing could be read is for the command line to tell."""
+        return 0 if self.ok else 1
+
+    @property
+    def samples(self) -> int:
+        """Distinct keys over all shards."""
+        return self.evidence.samples
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain dicts and lists; ``schema/report.schema.json`` describes them."""
+        from .as_json import to_dict
+
+        return to_dict(self)
+
+    def __str__(self) -> str:
+        from .text import render
+
+        return render(self, width=100)
+
+    def _repr_html_(self) -> str:
+        from .html import fragment
+
+        return fragment(self)

@@ -1,0 +1,132 @@
+"""The report as SARIF 2.1.0, the format that code hosts and editors read findings in."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import wdsflow
+
+from ..finding import Finding
+from .baseline import fingerprint
+from .grouping import titles
+from .model import Report
+from .words import command_lines, plain, relative
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+_SAFE = "/:@!$&'()*+,;=~-._"  # characters that a path inside a URI may hold as they are
+
+
+def render(report: Report) -> str:
+    """Return the report as SARIF text."""
+    return json.dumps(to_sarif(report), indent=2) + "\n"
+
+
+def to_sarif(report: Report) -> dict[str, Any]:
+    """Return the report as a SARIF log: one run, one result a finding, one rule a code."""
+    everything = [*report.findings, *(finding for finding, _ in report.ignored)]
+    codes = list(dict.fromkeys(finding.code for finding in everything))
+    reasons = {id(finding): reason for finding, reason in report.ignored}
+    fallback = next(iter(report.urls), None)
+    driver = {
+        "name": "wdsflow",
+        "semanticVersion": wdsflow.__version__,
+        "version": wdsflow.__version__,
+        "rules": _rules(codes, everything),
+    }
+    verdicts = [
+        {"consumer": each.consumer, "outcome": each.outcome, "samples": each.samples, "usable": each.usable}
+        for each in report.verdicts
+    ]
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {"WORKDIR": {"description": {"text": "The folder in which wdsflow ran."}}},
+        "invocations": [{"executionSuccessful": not report.nothing_read}],
+        "results": [_result(each, codes, fallback, reasons.get(id(each))) for each in everything],
+        "properties": {"verdicts": verdicts, "level": report.level},
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rules(codes: Iterable[str], findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    names = titles()
+    severity = {finding.code: finding.severity for finding in findings}
+    rules = []
+    for code in codes:
+        page = _page(code)
+        title = names.get(code) or code
+        rules.append(
+            {
+                "id": code,
+                "shortDescription": {"text": f"{title}."},
+                "fullDescription": {"text": _first_paragraph(page) or f"{title}."},
+                "help": {"text": page or f"See: wdsflow explain {code}"},
+                "defaultConfiguration": {"level": _LEVELS[severity[code]]},
+            }
+        )
+    return rules
+
+
+def _page(code: str) -> str:
+    try:
+        from ..explain import explain
+    except ImportError:
+        return ""
+    return explain(code)
+
+
+def _first_paragraph(page: str) -> str:
+    paragraphs = [" ".join(part.split()) for part in page.split("\n\n")]
+    return next((part for part in paragraphs[1:] if part), "")
+
+
+def _result(finding: Finding, codes: list[str], fallback: str | None, reason: str | None) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": codes.index(finding.code),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": _message(finding)},
+        "partialFingerprints": {"wdsflow/v1": fingerprint(finding)},
+        "properties": {"count": finding.count, "consumers": list(finding.consumers)},
+    }
+    where = finding.shard if finding.shard is not None else fallback
+    if where is not None:
+        result["locations"] = [_location(where, finding)]
+    if reason is not None:
+        result["suppressions"] = [{"kind": "external", "justification": plain(reason) or "ignored"}]
+    return result
+
+
+def _message(finding: Finding) -> str:
+    text = plain(finding.message)
+    if finding.repair is not None:
+        text += f"\nCure{'' if finding.repair.safe else ' (unsafe)'}: {' '.join(command_lines(finding.repair.command))}"
+    return text
+
+
+def _location(shard: str, finding: Finding) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": artifact(shard)}
+    if finding.shard is not None:
+        # A tar has no lines; line 1 is there for hosts that refuse a place without one.
+        physical["region"] = {"startLine": 1, "byteOffset": finding.offset or 0}
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if finding.key is not None:
+        location["logicalLocations"] = [{"name": plain(finding.key), "kind": "member"}]
+    return location
+
+
+def artifact(url: str) -> dict[str, str]:
+    """Return a shard as SARIF's artifactLocation: relative to the working folder where it lies in it.
+
+    >>> artifact("a b/é.tar")
+    {'uri': 'a%20b/%C3%A9.tar', 'uriBaseId': 'WORKDIR'}
+    >>> artifact("/data/0.tar"), artifact("s3://bucket/0.tar")
+    ({'uri': 'file:///data/0.tar'}, {'uri': 's3://bucket/0.tar'})
+    """
+    path = relative(url)
+    if len(urlsplit(path).scheme) > 1:
+        return {"uri": quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE + "?%#[]")}
+    encoded = quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE.replace(":", ""))
+    return {"uri": f"file://{encoded}"} if path.startswith("/") else {"uri": encoded, "uriBaseId": "WORKDIR"}

@@ -1,0 +1,162 @@
+"""What OpenCLIP's loader needs of a machine: memory for shuffling, shared memory for batches, time to the first batch."""
+
+import importlib.util
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .arguments import Arguments
+from .consumers.open_clip_33 import OpenClip33
+from .evidence import ShardEvidence
+
+_PREFETCH = 2  # batches that torch keeps ready for each worker
+_SAMPLE_SHUFFLE_SIZE, _SAMPLE_SHUFFLE_INITIAL = 5000, 1000  # open_clip_train/data.py
+
+# Assumed for the time to the first batch, the fast end and the slow end: storage that feeds one machine, in bytes a
+# second, and Pillow's work for one image in seconds, plus megapixels a second on one core, with resizing.
+_STORAGE = (2e9, 1e8)
+_IMAGE = (0.0003, 0.0015)
+_PIXELS = (1e8, 4e7)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Needs of one machine. ``None``: not known at this level."""
+
+    shuffle_bytes: int | None  # contents of all shuffle buffers when they are fullest
+    available_bytes: int | None  # memory free on this machine
+    shm_bytes: int  # for batches on their way to the training process
+    shm_total: int | None  # size of /dev/shm here
+    image_size: tuple[int, int]  # height, width
+    image_size_known: bool  # False: 224 was assumed
+    raw_before_first: int  # samples that a worker reads before its first batch
+    first_batch: tuple[float, float] | None  # seconds, fast and slow end
+
+
+def estimate(
+    arguments: Arguments, consumer: OpenClip33, shards: Sequence[ShardEvidence], raw: Sequence[int], usable: int
+) -> Resources:
+    """Return the needs of one machine.
+
+    Args:
+        arguments: the training command.
+        consumer: the loader.
+        shards: all shards.
+        raw: samples in the shards of each worker, rank by rank; one entry, the sum, where shards are drawn.
+        usable: of all samples in ``shards``, those that reach a batch.
+    """
+    size, initial = shuffle_buffer(consumer)
+    total, contents = sum(raw), sum(shard.member_bytes for shard in shards)
+    mean = contents / total if total and contents else None
+    split = max(1, arguments.workers)
+    local = arguments.local_world_size * split
+    if arguments.dataset_resampled:
+        buffers = size * local
+        most_raw: float = float("inf")
+    else:
+        machines = [raw[start : start + local] for start in range(0, len(raw), local)]
+        buffers = max((sum(fullest(each, size, initial) for each in machine) for machine in machines), default=0)
+        most_raw = max(raw, default=0)
+    height, width, known = image_size(arguments)
+    batch = arguments.batch_size * (3 * height * width * 4 + (arguments.force_context_length or 77) * 8)
+    wanted = arguments.batch_size * total / usable if usable else 0.0  # samples of which so many are usable
+    reads = int(min(most_raw, initial + 2 * wanted))
+    return Resources(
+        shuffle_bytes=None if mean is None else round(buffers * mean),
+        available_bytes=_available_memory(),
+        shm_bytes=_PREFETCH * arguments.workers * arguments.local_world_size * batch,
+        shm_total=_shm_total(),
+        image_size=(height, width),
+        image_size_known=known,
+        raw_before_first=reads,
+        first_batch=None if mean is None else _first_batch(arguments, shards, reads * mean, local),
+    )
+
+
+def fullest(samples: int, size: int, initial: int) -> int:
+    """Return how full a shuffle buffer gets over so many samples: it takes two for one given, from ``initial`` on.
+
+    >>> [fullest(n, 5000, 1000) for n in (10, 1000, 3000, 100_000)]
+    [10, 1000, 2000, 5000]
+    """
+    initial = min(initial, size)
+    return min(size, samples if samples <= initial else initial + (samples - initial) // 2)
+
+
+def shuffle_buffer(consumer: OpenClip33) -> tuple[int, int]:
+    """Return size and initial filling of the buffer that shuffles samples; OpenCLIP 4 takes them from variables."""
+    if consumer.name != "open-clip-4":
+        return _SAMPLE_SHUFFLE_SIZE, _SAMPLE_SHUFFLE_INITIAL
+    return (
+        _number("OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE", _SAMPLE_SHUFFLE_SIZE),
+        _number("OPENCLIP_WDS_SAMPLE_SHUFFLE_INITIAL", _SAMPLE_SHUFFLE_INITIAL),
+    )
+
+
+def image_size(arguments: Arguments) -> tuple[int, int, bool]:
+    """Return height and width of the model's input, and whether they are known rather than assumed."""
+    size: object = arguments.force_image_size
+    if not size:
+        size = _model_config(arguments.model).get("image_size")
+    sides = [size] if isinstance(size, int) else list(size) if isinstance(size, list | tuple) else []
+    if not sides or not all(isinstance(side, int) and side > 0 for side in sides):
+        return 224, 224, False
+    return sides[0], sides[-1], True
+
+
+def _model_config(model: str) -> Mapping[str, object]:
+    """Read a model's picture part from open_clip's own files, without importing it."""
+    spec = importlib.util.find_spec("open_clip")
+    if spec is None or spec.origin is None or not model.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        return {}
+    try:
+        config = json.loads((Path(spec.origin).parent / "model_configs" / f"{model}.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    part = config.get("vision_cfg") if isinstance(config, dict) else None
+    return part if isinstance(part, dict) else {}
+
+
+def _first_batch(
+    arguments: Arguments, shards: Sequence[ShardEvidence], contents: float, local: int
+) -> tuple[float, float]:
+    images = sum(shard.images.count for shard in shards)
+    pixels = sum(shard.images.pixels for shard in shards) / images if images else 0.0
+    crowd = max(1.0, local / (os.cpu_count() or 1))
+    fast, slow = (
+        contents * local / storage + arguments.batch_size * crowd * (each + pixels / rate)
+        for storage, each, rate in zip(_STORAGE, _IMAGE, _PIXELS, strict=True)
+    )
+    return fast, slow
+
+
+def _available_memory() -> int | None:
+    import psutil
+
+    try:
+        free = int(psutil.virtual_memory().available)
+    except (OSError, RuntimeError):
+        return None
+    group = Path("/sys/fs/cgroup")  # a container's limit, which psutil does not see
+    try:
+        most, used = ((group / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        return min(free, max(0, int(most) - int(used)))
+    except (OSError, ValueError):  # no such limit: "max"
+        return free
+
+
+def _shm_total() -> int | None:
+    try:
+        return shutil.disk_usage("/dev/shm").total  # noqa: S108 - asked for its size only
+    except OSError:
+        return None
+
+
+def _number(variable: str, default: int) -> int:
+    try:
+        return int(os.environ.get(variable, default))
+    except ValueError:
+        return default

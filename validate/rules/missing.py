@@ -1,0 +1,126 @@
+"""Which samples lack what a reader wants, and what they have instead: shared by F101, F102 and F103."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..consumers.base import Consumer
+from ..evidence import Part, Shape, ShardEvidence
+from ..naming import is_dotted, is_junk
+from .base import Context
+from .shapes import counted, has_role, runs_for, wanted
+
+Role = Literal["caption", "image"]
+ROLES: tuple[Role, ...] = ("caption", "image")
+# Field names that hold captions or images somewhere, the likeliest first.
+CAPTIONS = ("txt", "caption", "text", "captions", "cap", "transcript", "prompt", "json", "jsn", "cls", "label", "class")
+IMAGES = (
+    *("jpg", "jpeg", "png", "webp", "jfif", "jpe", "pjpeg", "img", "image"),
+    *("gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"),
+)
+_CUT = frozenset({"eof", "silent", "error"})  # the last sample of such a shard is hurt by the cut
+
+
+@dataclass(slots=True)
+class Lack:
+    """Samples of one shard that lack one thing for one consumer."""
+
+    consumer: Consumer
+    shard: ShardEvidence
+    roles: tuple[Role, ...]
+    fields: str  # "json, jpg": what the first of them has
+    instead: str  # the field that may serve, "" if there is none
+    count: int = 0
+    key: str = ""
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class Wants:
+    """What one consumer wants, and what of it is nowhere in the shards."""
+
+    consumer: Consumer
+    names: dict[Role, tuple[str, ...]] = field(default_factory=dict)
+    absent: tuple[Role, ...] = ()
+
+
+def wants(context: Context) -> list[Wants]:
+    """Return what consumers want, those left out that take any sample."""
+    found = []
+    for consumer in context.consumers:
+        names = {role: wanted(context, consumer, role) for role in ROLES}
+        if not any(names.values()):
+            continue
+        absent = tuple(role for role in ROLES if names[role] and not _somewhere(context, consumer, role))
+        found.append(Wants(consumer, names, absent))
+    return found
+
+
+def _somewhere(context: Context, consumer: Consumer, role: Role) -> bool:
+    return any(
+        has_role(context, consumer, item.shape, role)
+        for shard in context.evidence.shards
+        for item in counted(runs_for(consumer, shard))
+    )
+
+
+def lacks(context: Context, want: Wants) -> Iterator[Lack]:
+    """Yield what is missing in part: for each shard, once for each thing missing and each thing there instead."""
+    roles = [role for role in ROLES if want.names[role] and role not in want.absent]
+    for shard in context.evidence.shards:
+        rows: dict[tuple[tuple[Role, ...], str], Lack] = {}
+        whole = shard.stop.kind not in _CUT
+        for item in counted(runs_for(want.consumer, shard), with_tail=whole):
+            if is_junk(item.key):
+                continue  # macOS twins and dot-files in folders: W012
+            missing = tuple(role for role in roles if not has_role(context, want.consumer, item.shape, role))
+            if not missing or _dots_explain(context, want.consumer, shard, item.shape, missing):
+                continue
+            instead = alternative(shard, item.shape, missing[0]) if len(missing) == 1 else ""
+            lack = rows.get((missing, instead))
+            if lack is None:
+                fields = ", ".join(sorted({part.suffix.lower() for part in item.shape}))
+                lack = Lack(want.consumer, shard, missing, fields, instead, 0, item.key, item.offset)
+                rows[missing, instead] = lack
+            lack.count += item.count
+        yield from rows.values()
+
+
+def _dots_explain(
+    context: Context, consumer: Consumer, shard: ShardEvidence, shape: Shape, missing: tuple[Role, ...]
+) -> bool:
+    mended = tuple(undotted(shard, part) for part in shape)
+    return mended != shape and all(has_role(context, consumer, mended, role) for role in missing)
+
+
+def is_wild(shard: ShardEvidence, suffix: str) -> bool:
+    """Tell whether a field name is the rest of a base name with dots, not a name that many samples share."""
+    lower = suffix.lower()
+    entry = shard.fields.get(lower)
+    return is_dotted(lower) and (entry is None or entry.count < 2 or entry.count < shard.samples / 2)
+
+
+def undotted(shard: ShardEvidence, part: Part) -> Part:
+    """Return the part as it would be had its member's base name no dots; the very same one if it has none."""
+    if "." not in part.suffix or not is_wild(shard, part.suffix):
+        return part
+    return Part(part.suffix.rpartition(".")[2], part.status)
+
+
+def alternative(shard: ShardEvidence, shape: Shape, role: Role) -> str:
+    """Return the field of a sample that may serve as its caption or image, "" if there is none.
+
+    A field such as ``outputs.txt`` counts by its last part; one that is the rest of a dotted base name does not
+    count: W010 speaks of it.
+    """
+    known = CAPTIONS if role == "caption" else IMAGES
+    best: tuple[int, str] | None = None
+    for part in shape:
+        lower = part.suffix.lower()
+        last = lower.removesuffix(".gz").rpartition(".")[2]
+        if last not in known or is_wild(shard, lower):
+            continue
+        rank = known.index(last)
+        if best is None or rank < best[0]:
+            best = rank, lower
+    return "" if best is None else best[1]

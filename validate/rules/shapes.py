@@ -1,0 +1,124 @@
+"""Questions that rules ask consumers about the shapes of samples."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ..consumers.base import Consumer
+from ..evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Run, Runs, Shape, ShardEvidence
+from .base import Context
+
+Mend = Callable[[Part], Part]
+_KEPT = frozenset({OK, UNKNOWN, OPAQUE, UNSAFE})
+
+
+class Counted(NamedTuple):
+    """A shape with the number of its runs in a shard, and the first of them."""
+
+    shape: Shape
+    count: int
+    key: str
+    offset: int
+
+
+class Loss(NamedTuple):
+    """What one fault costs one consumer in one shard."""
+
+    samples: int = 0
+    crash: bool = False
+
+
+def runs_for(consumer: Consumer, shard: ShardEvidence) -> Runs:
+    """Return the runs of a shard as a consumer sees them."""
+    return (shard.visible_runs if consumer.visible_only else None) or shard.runs
+
+
+def counted(runs: Runs, with_tail: bool = True) -> Iterator[Counted]:
+    """Yield all shapes of a shard; ``with_tail=False`` leaves out the last run, which a cut may have hurt."""
+    only_run = runs.tail is None
+    if runs.head is not None and (with_tail or not only_run):
+        yield _of(runs.head)
+    for item in runs.inner:
+        yield Counted(item.shape, item.count, item.key, item.offset)
+    if runs.tail is not None and with_tail:
+        yield _of(runs.tail)
+
+
+def last_run(runs: Runs) -> Run | None:
+    """Return the last run of a shard, which may be its only one."""
+    return runs.tail or runs.head
+
+
+def loss(context: Context, consumer: Consumer, shard: ShardEvidence, mend: Mend) -> Loss:
+    """Return how many more samples of a shard a consumer would use if parts at fault were as ``mend`` returns them.
+
+    ``mend`` returns the very part where it finds no fault. Samples with a second fault do not count.
+    """
+    samples, crash = 0, False
+    for item in counted(runs_for(consumer, shard)):
+        mended = tuple(mend(part) for part in item.shape)
+        if mended == item.shape:
+            continue
+        gain = context.usable(consumer, mended) - context.usable(consumer, item.shape)
+        samples += max(gain, 0) * item.count
+        crash = crash or (crashes(context, consumer, item.shape) and not crashes(context, consumer, mended))
+    return Loss(samples, crash)
+
+
+def crashes(context: Context, consumer: Consumer, shape: Shape) -> bool:
+    """Tell whether a run of that shape ends the reader with an exception."""
+    return any(fate.kind == "crash" for fate in context.fates(consumer, shape))
+
+
+def sound(shape: Shape) -> Shape:
+    """Return the shape as it would be if all contents were well."""
+    return tuple(part if part.status in _KEPT else Part(part.suffix, OK) for part in shape)
+
+
+def wanted(context: Context, consumer: Consumer, role: str) -> tuple[str, ...]:
+    """Return the field names that a consumer takes for the ``role`` ("image" or "caption"); () if it wants none."""
+    images, captions = _candidates(consumer)
+    mine, others = (images, captions) if role == "image" else (captions, images)
+    if any(context.usable(consumer, (Part(name, OK),)) for name in others):
+        return ()  # content with the other one alone
+    return tuple(
+        name for name in mine if any(context.usable(consumer, (Part(other, OK), Part(name, OK))) for other in others)
+    )
+
+
+def has_role(context: Context, consumer: Consumer, shape: Shape, role: str) -> bool:
+    """Tell whether a sample has what the consumer takes for its image or caption, sound or not."""
+    place = (consumer.name, role, shape)
+    known = context.known_roles.get(place)
+    if known is None:
+        known = context.known_roles[place] = _has_role(context, consumer, sound(shape), role)
+    return known
+
+
+def _has_role(context: Context, consumer: Consumer, shape: Shape, role: str) -> bool:
+    images, captions = _candidates(consumer)
+    others = captions if role == "image" else images
+    names = {part.suffix.lower() for part in shape}
+    added = () if names & set(others) else tuple(others)
+    trials = [shape, *((*shape, Part(name, OK)) for name in added)]
+    return any(context.usable(consumer, trial) for trial in trials)
+
+
+def mend_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) -> Mend:
+    """Return a ``mend`` for parts with one of the statuses whose lower-case field name passes ``when``."""
+
+    def mend(part: Part) -> Part:
+        return Part(part.suffix, OK) if part.status in statuses and when(part.suffix.lower()) else part
+
+    return mend
+
+
+def _candidates(consumer: Consumer) -> tuple[list[str], list[str]]:
+    options = consumer.options
+    images = [*options.image_key.split(";"), "jpg"]
+    captions = ["json"] if options.json_text_key else []
+    captions += [*options.text_key.split(";"), "txt"]
+    return _once(images), _once(captions)
+
+
+def _once(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(name.strip().lower() for name in names if name.strip()))

@@ -1,0 +1,39 @@
+from ..evidence import ShardEvidence
+from ..finding import Repair
+from .base import TallyRule, number
+from .commands import repair
+
+
+class Truncated(TallyRule):
+    """The shard ends inside a member.
+
+    What: the file is shorter than its last header says, or it ends in the middle of a header. Everything that
+    should follow is missing. The offset is that of the member that is cut.
+
+    Why it hurts: a cut inside a member's contents makes Python's tarfile raise ReadError. OpenCLIP logs it, leaves
+    the shard and counts nothing; webdataset without a handler ends the run. A cut inside a header is taken for the
+    end of the archive: no error and no warning by any reader. The half sample at the cut is dropped for its
+    missing field, or worse, joined with the next shard's first sample (W021).
+
+    In the wild: a copy or an upload that was stopped, a full disk, a ShardWriter that was not closed
+    (webdataset#32), a shard read while it was still being written. "ReadError: unexpected end of data"
+    (webdataset#142), or just fewer samples than expected.
+
+    Cure: copy the shard again if its source still exists. If not, keep what is whole:
+    ``wdsflow repair SHARD -o repaired``
+    """
+
+    code = "W001"
+    severity = "error"
+    tallies = ("tar.truncated-data", "tar.truncated-header")
+    counts_samples = False
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        place = f" ({detail})" if detail else ""
+        read = f"{number(shard.members, 'member')} of {number(shard.samples, 'sample')} can be read"
+        if shard.tally("tar.truncated-data").count:
+            return f"the file ends inside a member's contents{place}: what follows is gone; {read}"
+        return f"the file ends inside a header{place}: readers take it for the end, without a word; {read}"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="keeps the whole members; a fresh copy of the shard is better")

@@ -1,0 +1,38 @@
+from ..evidence import ShardEvidence, Tally
+from ..finding import Repair
+from .base import TallyRule
+from .commands import download
+
+
+class NotATar(TallyRule):
+    """The file is not a tar archive.
+
+    What: the first block is no tar header: an HTML error page, a Git LFS pointer, a zip file, or no byte at all.
+
+    Why it hurts: tarfile raises ReadError ("invalid header", "empty file"). OpenCLIP logs it and skips the shard in
+    every epoch; webdataset without a handler, Hugging Face datasets and Ray Data end with an exception. A worker
+    whose shards are all of this kind never yields a batch and the whole run waits for it.
+
+    In the wild: ``curl`` without ``--fail`` saves the 404 page under the shard's name; ``git clone`` without
+    ``git lfs pull`` leaves 130-byte pointers; 1 KiB shards (webdataset#2, bop_toolkit#97).
+
+    Cure: fetch the file again: ``curl --fail --location --remote-name URL``, or ``git lfs pull`` in a clone.
+    ``wdsflow inspect SHARD`` shows the first bytes.
+    """
+
+    code = "W005"
+    severity = "error"
+    tallies = ()
+    counts_samples = False
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        return Tally(1, None, 0, shard.error_detail) if shard.error in ("not-a-tar", "empty") else Tally()
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        if shard.error == "empty":
+            return "the file has no bytes: readers skip the shard or end with an exception"
+        reason = f" ({detail})" if detail else ""
+        return f"not a tar archive{reason}: readers skip the shard or end with an exception"
+
+    def repair(self, *urls: str) -> Repair:
+        return download(urls)

@@ -1,0 +1,40 @@
+from ..evidence import ShardEvidence, Tally
+from .base import TallyRule
+
+_WORDS = {
+    "missing": "there is no such shard",
+    "denied": "no permission to read the shard",
+    "io": "the shard cannot be read",
+    "worker-died": "reading the shard killed the process twice",
+}
+
+
+class Unreadable(TallyRule):
+    """The shard is missing or cannot be read.
+
+    What: opening or reading it failed: no such file, no permission, an input/output or network error.
+
+    Why it hurts: OpenCLIP logs one warning a visit and goes on without the shard, so that a brace range that is off by
+    one, or a gap in the numbers, costs samples in every epoch while ``--train-num-samples`` still counts them. A
+    worker that has only such shards never yields a batch, and the run waits for it. webdataset without a handler,
+    Hugging Face datasets and Ray Data end with an exception.
+
+    In the wild: ``{000000..000324}`` for 324 shards (open_clip#480), img2dataset runs with failed shards
+    (img2dataset#174), expired credentials.
+
+    Cure: correct the range or fetch the shard. ``ls FOLDER`` shows what is there, ``wdsflow inspect URL...`` what can
+    be read.
+    """
+
+    code = "W020"
+    severity = "error"
+    tallies = ()
+    counts_samples = False
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        elsewhere = shard.error in (None, "not-a-tar", "empty")  # W005
+        return Tally() if elsewhere else Tally(1, None, None, shard.error_detail)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        text = _WORDS.get(shard.error or "", "the shard cannot be read")
+        return f"{text} ({detail})" if detail else text

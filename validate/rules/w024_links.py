@@ -1,0 +1,26 @@
+from ..evidence import ShardEvidence
+from .base import TallyRule, first_seen, number
+
+
+class Links(TallyRule):
+    """Links are skipped.
+
+    What: hard or symbolic links instead of files.
+
+    Why it hurts: readers take regular files only. A caption or an image that is a link does not exist for them, and
+    OpenCLIP drops the sample that lacks it without a word. tar writes a hard link by itself where two files share
+    one inode: the second sample with the same image has none.
+
+    In the wild: data sets made unique with ``hardlink`` or ``cp -al``, folders of symbolic links to a common store.
+
+    Cure: pack again with the contents in place of links:
+    ``tar --sort=name --format=ustar --dereference --hard-dereference -cf SHARD -C FOLDER .``
+    """
+
+    code = "W024"
+    severity = "warning"
+    tallies = ("tar.link",)
+    counts_samples = False
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{number(count, 'link')} instead of a file{first_seen(detail)}: readers skip links"

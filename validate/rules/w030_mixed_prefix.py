@@ -1,0 +1,41 @@
+from ..consumers.base import Consumer
+from ..evidence import ShardEvidence
+from ..finding import Repair
+from ..naming import is_junk
+from .base import Context, number
+from .commands import repair
+from .loss import LossRule
+from .shapes import Loss, counted, runs_for
+
+
+class MixedPrefix(LossRule):
+    """Some names start with ./ and others do not.
+
+    What: ``./a.jpg`` and ``a.txt`` in one shard.
+
+    Why it hurts: the key is the whole path, and ``./a`` is another key than ``a``: the two never pair, for any reader.
+    OpenCLIP drops both halves without a word.
+
+    In the wild: ``tar -rf SHARD a.txt`` onto a shard that was made with ``tar -cf SHARD .``.
+
+    Cure: ``wdsflow repair SHARD -o repaired`` takes the prefix away and brings the parts together. When packing, name
+    the files in one way: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
+    """
+
+    code = "W030"
+    tallies = ("name.mixed-prefix",)
+    counts_samples = False
+
+    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
+        lost = sum(
+            item.count
+            for item in counted(runs_for(consumer, shard))
+            if not context.usable(consumer, item.shape) and not is_junk(item.key)
+        )
+        return Loss(min(lost, count))
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{number(count, 'name')} differ from the others in the prefix ./: a key with it is another key"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="takes the prefix away")

@@ -1,0 +1,210 @@
+"""What open_clip_train does before the first batch: finds its data, its number of samples, and its epoch's length.
+
+Follows get_data, get_dataset_fn, expand_urls, get_dataset_size and get_wds_dataset of open_clip_train/data.py,
+which are alike in 3.3.0 and 4.x up to here, in the order in which they raise.
+"""
+
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from wdsflow.shards.escape import escape
+
+from .arguments import Arguments
+from .sidecars import Sidecars
+
+_MOST_URLS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLength:
+    """The length of an epoch after OpenCLIP has rounded it up twice: to whole batches, and to whole workers."""
+
+    asked: int | float  # samples
+    worker_batches: int  # batches that each worker gives in one epoch
+    batches: int  # of one rank in one epoch
+    samples: int  # of all ranks in one epoch
+
+    @property
+    def inflation(self) -> float:
+        """Return how many times longer the epoch is than asked for."""
+        return self.samples / self.asked if self.asked else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How open_clip_train starts."""
+
+    crash: str | None = None  # the exception that ends it, with the reason
+    samples: int | float | None = None
+    source: str = ""  # where that number comes from
+    urls: tuple[str, ...] | None = None  # of the training data; None where the command does not name them
+    weights: tuple[float, ...] | None = None  # of the urls, with upsampling factors
+
+
+class _CrashError(Exception):
+    pass
+
+
+def epoch_length(samples: float, batch_size: int, world_size: int, workers: int) -> EpochLength:
+    """Round as get_wds_dataset does.
+
+    >>> epoch_length(1000, batch_size=256, world_size=1, workers=8)
+    EpochLength(asked=1000, worker_batches=1, batches=8, samples=2048)
+    """
+    whole = batch_size * world_size
+    split = max(1, workers)
+    worker_batches = math.ceil(math.ceil(samples / whole) / split)
+    return EpochLength(samples, worker_batches, worker_batches * split, worker_batches * split * whole)
+
+
+def start(arguments: Arguments, n_shards: int, first_url: str, sidecars: Sidecars | None) -> Start:
+    """Return the number of samples that OpenCLIP takes for an epoch, or the exception with which it ends.
+
+    Args:
+        arguments: the training command.
+        n_shards: shards, where the command does not name them.
+        first_url: the first of them.
+        sidecars: what lies beside the shards.
+    """
+    urls: tuple[str, ...] | None = None
+    weights: tuple[float, ...] | None = None
+    try:
+        _kind("--train-data", arguments.train_data, arguments.dataset_type)
+        factors = arguments.train_data_upsampling_factors
+        samples: int | float
+        if arguments.train_num_samples is not None:
+            samples, source = arguments.train_num_samples, "--train-num-samples"
+        else:
+            urls = _expanded(arguments.train_data)
+            samples, source = dataset_size(urls or (first_url,), sidecars or Sidecars(), alone=urls is None)
+        if factors is not None and not arguments.dataset_resampled:
+            raise _CrashError("AssertionError: --train-data-upsampling-factors works with --dataset-resampled only")
+        if arguments.train_data and factors is not None:
+            urls, weights = _weighted(arguments.train_data, factors)
+        else:
+            urls = _expanded(arguments.train_data)
+        _enough(len(urls) if urls is not None else n_shards, arguments)
+        _kind("--val-data", arguments.val_data, arguments.dataset_type)
+        if samples <= 0:
+            raise _CrashError(f"ZeroDivisionError at the first log line: {source} is {samples}")
+    except _CrashError as crash:
+        return Start(crash=str(crash), urls=urls)
+    return Start(None, samples, source, urls, weights)
+
+
+def dataset_size(urls: Sequence[str], sidecars: Sidecars, *, alone: bool = False) -> tuple[int | float, str]:
+    """Return what get_dataset_size reads beside the first shard, and from where.
+
+    ``alone`` says that only the first of the shards is known: then all entries of sizes.json are summed up.
+    """
+    folder = sidecars.folders.get(os.path.dirname(urls[0]))
+    if folder is None or (folder.sizes is None and not folder.sizes_error and folder.length is None):
+        if folder is not None and folder.length_error:
+            raise _CrashError(f"{folder.length_error}, reading __len__ beside the first shard")
+        raise _CrashError(
+            "RuntimeError: no --train-num-samples, and neither sizes.json nor __len__ beside the first shard"
+        )
+    if folder.sizes_error:
+        raise _CrashError(f"{folder.sizes_error}, reading sizes.json beside the first shard")
+    if folder.sizes is None:
+        if not folder.length:
+            raise _CrashError("RuntimeError: __len__ beside the first shard says 0")
+        assert folder.length is not None
+        return folder.length, "__len__"
+    total = 0
+    for name in folder.sizes if alone else map(os.path.basename, urls):
+        if name not in folder.sizes:
+            raise _CrashError(f"KeyError '{escape(name)}': sizes.json beside the first shard does not list it")
+        try:
+            total += int(folder.sizes[name])
+        except (TypeError, ValueError) as error:
+            raise _CrashError(
+                f"{type(error).__name__}: the entry '{escape(name)}' of sizes.json is no number"
+            ) from error
+    if not total:
+        raise _CrashError("RuntimeError: the entries of sizes.json add up to 0")
+    return total, "sizes.json"
+
+
+def openclip_urls(text: str) -> Iterator[str]:
+    """Expand ``::``, ``${NAME}`` (environment variable WDS_NAME) and braces, as webdataset's expand_urls does.
+
+    Raises:
+        KeyError: the environment variable is not set.
+    """
+    from braceexpand import braceexpand
+
+    for pattern in text.split("::"):
+        whole = pattern
+        for _ in range(10):  # a value may name further variables
+            whole = re.sub(r"\$\{(\w+)\}", lambda match: os.environ[f"WDS_{match[1]}"], whole)
+        yield from braceexpand(whole)
+
+
+def _expanded(text: str | None) -> tuple[str, ...] | None:
+    if not text:
+        return None
+    try:
+        return _bounded(openclip_urls(text))
+    except KeyError as error:
+        name = escape(str(error.args[0]))
+        raise _CrashError(
+            f"AssertionError: --train-data uses the environment variable {name}, which is not set"
+        ) from error
+    except ValueError as error:
+        raise _CrashError(f"{type(error).__name__}: --train-data has unbalanced braces") from error
+
+
+def _weighted(text: str, factors: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    from braceexpand import braceexpand
+
+    patterns, words = text.split("::"), factors.split("::")
+    if len(patterns) != len(words):
+        raise _CrashError(
+            f"AssertionError: --train-data has {len(patterns)} sources, --train-data-upsampling-factors {len(words)}"
+        )
+    urls: list[str] = []
+    weights: list[float] = []
+    for pattern, word in zip(patterns, words, strict=True):
+        try:
+            weight = float(word)
+            some = _bounded(braceexpand(pattern))
+        except ValueError as error:
+            raise _CrashError(
+                f"ValueError: --train-data-upsampling-factors {escape(word)}: {escape(str(error))}"
+            ) from error
+        urls += some
+        weights += [weight] * len(some)
+    if sum(weights) <= 0:
+        raise _CrashError("ValueError: the sum of --train-data-upsampling-factors is not above 0")
+    return tuple(urls), tuple(weights)
+
+
+def _bounded(urls: Iterator[str]) -> tuple[str, ...]:
+    some = tuple(islice(urls, _MOST_URLS + 1))
+    if len(some) > _MOST_URLS:
+        raise _CrashError(f"--train-data names more than {_MOST_URLS:,} shards: several ranges in one word multiply")
+    return some
+
+
+def _enough(count: int, arguments: Arguments) -> None:
+    needed = arguments.workers * arguments.world_size
+    if not arguments.dataset_resampled and count < needed:
+        raise _CrashError(
+            f"AssertionError: number of shards must be >= total workers: {count} < {needed} "
+            f"({arguments.world_size} ranks x {arguments.workers} workers)"
+        )
+
+
+def _kind(flag: str, data: str | None, dataset_type: str) -> None:
+    """Raise what ``--dataset-type auto`` makes of a name whose last part it does not know."""
+    if data and dataset_type == "auto":
+        extension = data.split(".")[-1]
+        if extension not in {"csv", "tsv", "tar"}:
+            raise _CrashError(
+                f"ValueError: --dataset-type auto does not know the extension '{escape(extension, 40)}' of {flag}"
+            )

@@ -1,0 +1,105 @@
+"""The sentence on top of a trace."""
+
+from .meter import Run
+from .report import Ending, StageTrace, swallowed, where
+from .steps import Chain
+from .words import error_text
+
+
+def sentence(chain: Chain, run: Run, stages: tuple[StageTrace, ...], ending: Ending) -> str:
+    """Return the verdict: what stops the pipeline, or what it loses most, or that nothing is lost."""
+    if ending == "blocked":
+        return _blocked(run, stages)
+    if ending == "raised" and run.raised:
+        return _raised(run.raised, run, stages)
+    if ending == "asks-ended-source":
+        at = stages[min(run.endless_at, len(stages) - 1)]
+        return f"{name(at)} asks its ended input again and again: it would never end"
+    if not stages[-1].out:
+        return _nothing(chain, stages, ending)
+    worst = max(stages, key=lambda stage: _loss(stage, run, ending))
+    if _loss(worst, run, ending):
+        return _drops(worst)
+    slowest = max(stages, key=lambda stage: stage.seconds)
+    share = slowest.seconds / (sum(stage.seconds for stage in stages) or 1.0)
+    count = next((stage.out for stage in stages if stage.kind == "sample"), stages[-1].out)
+    what = "nothing is lost" if ending == "pass" else "nothing is lost so far"
+    return f"{what}: {count:,} samples, {len(stages)} stages; {name(slowest)} takes {share:.0%} of the time"
+
+
+def _loss(stage: StageTrace, run: Run, ending: Ending) -> int:
+    """What a stage lost, without what only waits in it because the trace ended early."""
+    if stage.kind == "batch" and stage.taken_kind == "sample":
+        return stage.lost if ending == "pass" else 0
+    if run.drained:
+        return stage.lost
+    return 0 if "shuffle" in stage.title else max(0, stage.lost - 1)
+
+
+def _drops(stage: StageTrace) -> str:
+    unit = "batches" if stage.taken_kind == "batch" else "samples"
+    text = f"{name(stage)} drops {stage.lost:,} of {stage.taken:,} {unit}"
+    if stage.kind == "batch" and stage.taken_kind == "sample":
+        text += ": too few for another batch"
+    if stage.fields:
+        seen = (field if n == stage.taken else f"{field} ({n:,})" for field, n in stage.fields.items())
+        text += f"; fields seen: {', '.join(seen)}"
+    if stage.errors:
+        text += f"; {swallowed(stage)}"
+    if stage.ended_stream:
+        text += "; its handler ended the stream there"
+    return text
+
+
+def _nothing(chain: Chain, stages: tuple[StageTrace, ...], ending: Ending) -> str:
+    culprit = next((stage for stage in reversed(stages) if stage.taken), stages[0])
+    if culprit.number == 1 and not culprit.out:
+        text = f"{name(culprit)} gives nothing"
+    elif culprit.batch > 0 and culprit.taken < culprit.batch:
+        text = f"{name(culprit)} gets {culprit.taken:,} samples, too few for one batch of {culprit.batch:,}"
+        if ending != "pass":
+            return text + ": nothing is lost so far, trace more samples"
+    elif culprit.taken_kind in ("sample", "batch"):
+        text = _drops(culprit)
+    else:
+        text = f"{name(culprit)} makes no sample of {culprit.taken:,} {culprit.taken_kind or 'item'}s"
+        if culprit.errors:
+            text += f"; {swallowed(culprit)}"
+    if ending == "time":
+        text += "; time was up"
+    return text + _for_ever(chain, ending)
+
+
+def _for_ever(chain: Chain, ending: Ending) -> str:
+    if not chain.endless or ending not in ("pass", "samples"):
+        return ""
+    who = "OpenCLIP" if chain.by_open_clip else "this pipeline"
+    if chain.breaks:
+        return "; 0 samples left after one full pass: the epoch ends empty, without an error"
+    if ending == "samples":
+        return f"; if the rest is like this, {who} will read on for ever"
+    return f"; 0 samples left after one full pass: {who} would repeat it for ever"
+
+
+def _raised(raised: tuple[int, BaseException], run: Run, stages: tuple[StageTrace, ...]) -> str:
+    index, error = raised
+    text = f"{name(stages[index])} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
+    if index and not stages[index].taken:
+        empty = next((stage for stage in reversed(stages[:index]) if stage.taken or stage.number == 1), stages[0])
+        text += f"; its input was empty, the last stage that got anything is {name(empty)}"
+    return text
+
+
+def _blocked(run: Run, stages: tuple[StageTrace, ...]) -> str:
+    index, waited = run.blocked or (-1, 0.0)
+    if not 0 <= index < len(stages):
+        return "the pipeline did not start in time"
+    return (
+        f"{name(stages[index])} is blocked: no answer for {waited:.1f} s"
+        f"{where(*run.place(index))}, after {stages[index].out:,} items"
+    )
+
+
+def name(stage: StageTrace) -> str:
+    """Return ``stage 6 select(...)``."""
+    return f"stage {stage.number} {stage.title}"

@@ -1,0 +1,27 @@
+"""``wdsflow explain``: the manual page of a rule, or the list of all rules."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .terminal import console, fail
+
+
+def explain(
+    code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="A code such as W006.", show_default=False)] = None,
+) -> None:
+    """Print the manual page of a rule: what, why it hurts, how it looks, how to cure it. Without a code, list all."""
+    from wdsflow.validate.explain import catalogue
+    from wdsflow.validate.explain import explain as page
+    from wdsflow.validate.rules.engine import UnknownCode
+
+    if code is not None:
+        try:
+            sys.stdout.write(page(code.strip().upper()).rstrip() + "\n")
+        except UnknownCode as error:
+            fail(str(error), "wdsflow explain lists all codes")
+        return
+    out = console()
+    for name, title in catalogue():
+        out.print(f"{name}  {title}", soft_wrap=True)

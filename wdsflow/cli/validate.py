@@ -1,0 +1,193 @@
+"""``wdsflow validate``: will these shards train?"""
+
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .terminal import WRONG_USE, check_output, console, fail, progress, several, write_output
+
+if TYPE_CHECKING:
+    from wdsflow.validate.report import Report
+
+
+class Level(str, Enum):
+    """How closely to look."""
+
+    names = "names"
+    headers = "headers"
+    full = "full"
+
+
+class Format(str, Enum):
+    """Formats of the report."""
+
+    text = "text"
+    json = "json"
+    sarif = "sarif"
+    junit = "junit"
+    github = "github"
+    html = "html"
+
+
+def _share(text: str) -> float:
+    number = text.strip().removesuffix("%")
+    try:
+        share = float(number) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise typer.BadParameter(f"{text} is not a share: write 5% or 0.05")
+    return share
+
+
+def _reasons(values: Sequence[str] | None) -> dict[str, str]:
+    """Read ``CODE``, ``CODE,CODE`` and ``CODE=reason``.
+
+    >>> _reasons(["W1,W2", "F3=two sources, both fine"])
+    {'W1': '', 'W2': '', 'F3': 'two sources, both fine'}
+    """
+    ignored = {}
+    for value in values or ():
+        codes, _, reason = value.partition("=")
+        ignored.update(dict.fromkeys(several([codes]), reason.strip().strip("\"'")))
+    return ignored
+
+
+def validate(
+    context: typer.Context,
+    urls: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="URL...",
+            show_default=False,
+            help="Shards: paths, braces {000..042}, globs, folders, @list.txt, urls; a::b names several.",
+        ),
+    ] = None,
+    consumers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for",
+            metavar="CONSUMER",
+            help="Reader to judge for: open-clip (the installed version), open-clip-3.3, open-clip-4, webdataset-1, "
+            "datasets, ray-data. May be given several times.  [default: open-clip]",
+        ),
+    ] = None,
+    level: Annotated[
+        Level,
+        typer.Option(help="names: tar headers only; headers: also captions and image headers; full: decode everything."),
+    ] = Level.headers,
+    select: Annotated[
+        list[str] | None, typer.Option(metavar="CODES", help="Run only these rules: codes or their first letters.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="CODES", help='Accept these: CODES, or CODE="reason" to show why.')
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Findings in this file are known and do not fail.")
+    ] = None,
+    write_baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all findings there, as known from now on.")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="Format of the report.")] = Format.text,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report there; a summary is still shown.")
+    ] = None,
+    max_loss: Annotated[
+        str, typer.Option(metavar="SHARE", help="Share of samples that may vanish, as 5% or 0.05.")
+    ] = "5%",
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Processes.  [default: one a core]", show_default=False)
+    ] = None,
+    world_size: Annotated[int, typer.Option(min=1, metavar="N", help="Ranks (GPUs) that will train.")] = 1,
+    allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
+    print_schema: Annotated[
+        bool, typer.Option("--print-schema", help="Print the JSON Schema of --format json and exit.")
+    ] = False,
+) -> None:
+    """Say for each reader whether the shards will train, why not, and what to do.
+
+    What follows -- is the command line of open_clip_train; it turns on the forecast:
+    wdsflow validate --world-size 8 -- --train-data "s/{000..042}.tar" --batch-size 256 --workers 6
+
+    Exit status: 0 nothing at error level, 1 errors found, 2 wrong use or nothing could be read.
+    """
+    if print_schema:
+        from wdsflow.validate.report import schema
+
+        print(schema(), end="")
+        return
+    training: list[str] | None = context.obj
+    for path in (output, write_baseline):
+        check_output(path)
+    report = _check(
+        urls or _train_data(training or []),
+        consumers=consumers or ["open-clip"],
+        level=level.value,
+        arguments=training,
+        world_size=world_size,
+        max_loss=_share(max_loss),
+        jobs=jobs,
+        select=several(select),
+        ignore=_reasons(ignore),
+        baseline=None if write_baseline else baseline,
+        allow_pipe=allow_pipe,
+    )
+    if write_baseline:
+        _accept(report, write_baseline)
+    _tell(report, form.value, output)
+    raise typer.Exit(WRONG_USE if report.nothing_read else report.exit_status)
+
+
+def _train_data(training: Sequence[str]) -> list[str]:
+    """Return what the training command reads, where no url was given."""
+    for number, word in enumerate(training):
+        flag, equals, value = word.partition("=")
+        if flag == "--train-data" and (equals or number + 1 < len(training)):
+            return [value if equals else training[number + 1]]
+    fail("no shards given", 'try: wdsflow validate "shards/{00000..00042}.tar", or wdsflow validate --help')
+
+
+def _check(urls: Sequence[str], **options: Any) -> "Report":
+    from wdsflow.shards.urls import NoShards
+    from wdsflow.validate.arguments import ArgumentsError
+    from wdsflow.validate.check import check
+    from wdsflow.validate.consumers import UnknownConsumer
+    from wdsflow.validate.report.baseline import BaselineError
+    from wdsflow.validate.rules.engine import UnknownCode
+
+    try:
+        with progress() as begin:
+            return check(urls, progress=begin, **options)
+    except NoShards as error:
+        fail(str(error), "quote the pattern, so that the shell leaves its braces alone; folders work too")
+    except UnknownCode as error:
+        fail(str(error), "wdsflow explain lists all codes")
+    except ArgumentsError as error:
+        fail(f"in the arguments after --: {error}")
+    except (UnknownConsumer, BaselineError) as error:
+        fail(str(error))
+
+
+def _accept(report: "Report", path: Path) -> None:
+    from wdsflow.validate.report.baseline import apply_baseline, dump_baseline, fingerprint
+
+    write_output(path, dump_baseline(report.findings))
+    accepted = [fingerprint(finding) for finding in report.findings]
+    report.findings, report.known = apply_baseline(report.findings, accepted)
+    print(f"wrote {len(set(accepted)):,} findings to {path}; --baseline {path} holds them back", file=sys.stderr)
+
+
+def _tell(report: "Report", form: str, output: Path | None) -> None:
+    from wdsflow.validate.report import render, text
+
+    if output is not None:
+        write_output(output, render(report, form))
+        text.show_summary(report, console())
+    elif form == "text":
+        text.show(report, console())
+    else:
+        sys.stdout.write(render(report, form))
