@@ -1,13 +1,7 @@
 """The forecast against OpenCLIP's own loader."""
 
-import os
 import random
-import signal
-import subprocess
-import sys
 from dataclasses import replace
-from itertools import islice
-from pathlib import Path
 
 import pytest
 
@@ -21,8 +15,6 @@ from wdsflow.validate.workload import Shards, orders, worker_passes
 
 pytest.importorskip("webdataset")
 pytest.importorskip("open_clip_train.data")
-
-ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [  # webdataset leaves its shards open
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
@@ -44,7 +36,7 @@ def urls_read(loader_, count=4):
     return [item["url"] for item in source]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_each_worker_reads_the_shards_that_are_foreseen(seed):
     rng = random.Random(seed)
     count = rng.choice([1, 2, 7, 40, 499, 500, 501, 1100, 1999, 2000, 2001, 2500, 4100])
@@ -136,32 +128,22 @@ def test_the_loader_itself_gives_the_epoch_that_is_foreseen(tmp_path, workers):
         assert len(set(samples)) <= passes[worker].usable
 
 
-STARVED = """
-import sys
-from tests.validate.test_forecast_loader import arguments, loader
-real = loader(arguments(sys.argv[1], workers=2, batch_size=4, seed=int(sys.argv[2])))
-for batch in real:
-    print("batch", flush=True)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="kills a process group")
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_starved_worker_stops_the_loader_after_the_batches_that_are_foreseen(tmp_path, seed):
     evidence = write(tmp_path, [plain(12, prefix="a"), plain(3, prefix="b")])
-    urls = f"{tmp_path}/{{0000..0001}}.tar"
-    found = forecast(evidence, OpenClip33(), arguments(urls, workers=2, batch_size=4, seed=seed))
+    command = arguments(f"{tmp_path}/{{0000..0001}}.tar", workers=2, batch_size=4, seed=seed)
+    found = forecast(evidence, OpenClip33(), command)
     assert len(found.stalled) == 1
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-c", STARVED, urls, str(seed)]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    assert found.batches_before_stall == (1 if seed else 0)
+    torch_loader = loader(command).pipeline[0]
+    torch_loader.timeout = 3
+    running = iter(torch_loader)
     try:
-        came = list(islice(running.stdout, found.batches_before_stall))
-        assert len(came) == found.batches_before_stall
-        with pytest.raises(subprocess.TimeoutExpired):
-            running.wait(timeout=12 if not came else 3)
-        os.killpg(running.pid, signal.SIGKILL)
-        assert running.stdout.read() == ""
+        for _ in range(found.batches_before_stall):
+            next(running)
+        with pytest.raises(RuntimeError, match="timed out after 3 seconds"):
+            next(running)
     finally:
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
+        for worker in running._workers:
+            worker.kill()  # it would spin for ever

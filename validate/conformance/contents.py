@@ -155,4 +155,6 @@ def zipped(data: bytes) -> bytes:
 def odd_zip(rng: Random) -> bytes:
     """Return bytes that gzip may refuse."""
     whole = zipped(caption(rng).encode())
-    return rng.choice((b"", b"plain", whole[:-4], whole[: len(whole) // 2], whole + b"tail", whole + b"\0\0", whole * 2))
+    return rng.choice(
+        (b"", b"plain", whole[:-4], whole[: len(whole) // 2], whole + b"tail", whole + b"\0\0", whole * 2)
+    )

@@ -114,7 +114,7 @@ def _make_shard(shard: Shard, samples: list[list[Entry]], rng: Random, style: _S
             name = rng.choice(style.hurts)
             if name in SAMPLE_HURTS:
                 samples[index] = SAMPLE_HURTS[name](samples[index], rng)
-                shard.hurts.append(f"{name}@{ascii(sample[0].name)}")
+                shard.hurts.append(f"{name}@{sample[0].name!a}")
     entries = _flat(samples)
     layout = rng.choice(style.hurts)
     if layout in LAYOUT_HURTS and rng.random() < max(0.3, style.rate):
@@ -140,7 +140,7 @@ def _bytes(shard: Shard, entries: list[Entry], rng: Random, style: _Style) -> by
             return None
         if what < 0.12:
             shard.hurts.append("directory")
-            Path(shard.path).mkdir()
+            Path(shard.path).mkdir(exist_ok=True)
             return None
         if what < 0.3:
             name = rng.choice(sorted(NO_TAR))

@@ -37,7 +37,7 @@ def _with(make: Callable[[Random], bytes], *suffixes: str) -> SampleHurt:
 
 
 def _without(wanted: Callable[[str], bool]) -> SampleHurt:
-    def hurt(sample: Sample, rng: Random) -> Sample:
+    def hurt(sample: Sample, _rng: Random) -> Sample:
         left = [entry for entry in sample if not wanted(_suffix(entry))]
         return left or sample
 
@@ -241,11 +241,11 @@ SAMPLE_HURTS: dict[str, SampleHurt] = {**_PLAIN, **_DEEP}
 SIMPLE_HURTS: dict[str, SampleHurt] = _PLAIN
 
 
-def _interleaved(samples: list[Sample], rng: Random) -> Sample:
+def _interleaved(samples: list[Sample], _rng: Random) -> Sample:
     return [entry for row in zip_longest(*samples) for entry in row if entry is not None]
 
 
-def _by_field(samples: list[Sample], rng: Random) -> Sample:
+def _by_field(samples: list[Sample], _rng: Random) -> Sample:
     return sorted((entry for sample in samples for entry in sample), key=lambda entry: entry.name.rpartition(".")[2])
 
 
@@ -261,7 +261,7 @@ def _one_astray(samples: list[Sample], rng: Random) -> Sample:
     return entries
 
 
-def _same_key(samples: list[Sample], rng: Random) -> Sample:
+def _same_key(samples: list[Sample], _rng: Random) -> Sample:
     """Give two neighbouring samples one key."""
     entries: Sample = []
     for sample in samples:

@@ -9,6 +9,7 @@ ever without a batch. READER is open-clip, webdataset, datasets or ray-data.
 
 import json
 import logging
+import math
 import os
 import sys
 import warnings
@@ -43,7 +44,7 @@ def open_clip() -> Reader:
                 os.environ.update(WORKER=str(worker), NUM_WORKERS=str(max(1, options["workers"])))
                 try:
                     keys = one_worker(job)
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 -- whatever a reader raises is its answer
                     result["error"] = describe(error)
                     return result
                 result["keys"].append(keys)
@@ -64,7 +65,7 @@ def open_clip() -> Reader:
         loader = data.dataloader.pipeline[0]
         watch = Watch()
         stages = loader.dataset.pipeline
-        shuffle = [getattr(stage, "f", None) for stage in stages].index(webdataset.filters._shuffle)
+        shuffle = [getattr(stage, "f", None) for stage in stages].index(webdataset.shuffle.f)
         stages.insert(len(stages) - 1, watch.note_survivor)
         stages.insert(shuffle + 1, watch.note_sample)
         stages.insert(1, watch.note_pass)
@@ -132,7 +133,7 @@ def webdataset_1() -> Reader:
             keys = watch.survivors
             for _image, _caption in dataset:
                 pass
-        except Exception as caught:
+        except Exception as caught:  # noqa: BLE001 -- whatever a reader raises is its answer
             error = describe(caught)
         return {"keys": [keys], "error": error, "stall": False}
 
@@ -151,7 +152,7 @@ def hugging_face() -> Reader:
         try:
             dataset = datasets.load_dataset("webdataset", data_files=job["urls"], split="train", streaming=True)
             keys.extend(name(row) for row in dataset if has_both(row))
-        except Exception as caught:
+        except Exception as caught:  # noqa: BLE001 -- whatever a reader raises is its answer
             error = describe(caught)
         return {"keys": [keys], "error": error, "stall": False}
 
@@ -166,7 +167,7 @@ def has_both(row: dict[str, Any]) -> bool:
 
 def present(value: object) -> bool:
     """Tell whether a cell holds something."""
-    return value is not None and not (isinstance(value, float) and value != value)
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
 def ray_data() -> Reader:
@@ -182,7 +183,7 @@ def ray_data() -> Reader:
         try:
             dataset = ray.data.read_webdataset(job["urls"])
             keys.extend(name(row) for row in dataset.iter_rows() if has_both(row))
-        except Exception as caught:
+        except Exception as caught:  # noqa: BLE001 -- whatever a reader raises is its answer
             error = describe(caught)
             keys = []
         return {"keys": [keys], "error": error, "stall": False}

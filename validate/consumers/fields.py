@@ -2,15 +2,10 @@
 
 import re
 
+from ..content.kinds import IMAGE_EXTENSIONS
 from ..evidence import BAD, BIG_BAD, BOMB, EMPTY, NOT_UTF8, Part
 
-# webdataset's autodecode.IMAGE_EXTENSIONS, the same in 0.2.86, 1.x and Hugging Face datasets. Pillow decodes them.
-_IMAGES = """
-    blp bmp dib bufr cur pcx dcx dds ps eps fit fits fli flc ftc ftu gbr gif grib h5 hdf png apng jp2 j2k jpc jpf jpx
-    j2c icns ico im iim tif tiff jfif jpe jpg jpeg mpg mpeg msp pcd pxr pbm pgm ppm pnm psd bw rgb rgba sgi ras tga
-    icb vda vst webp wmf emf xbm xpm
-"""
-IMAGES = frozenset(_IMAGES.split())
+IMAGES = IMAGE_EXTENSIONS
 TEXTS = frozenset({"txt", "text", "transcript"})
 INTEGERS = frozenset({"cls", "cls2", "index", "inx", "id"})
 OTHERS = INTEGERS | {"json", "jsn", "ten", "tb", "mp", "msg", "npy", "npz", "cbor"}

@@ -1,15 +1,17 @@
 """Ray Data."""
 
-from ..evidence import Shape, ShardEvidence, Stop
+from ..evidence import Runs, Shape, ShardEvidence, Stop
 from .base import USABLE, Consumer, Fate
 from .fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 from .grouping import KEY, MARKED_BAD, Sample, first_of, first_repeat, incomplete, is_marked_bad
 
 _IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")
 _TEXT_KEY = "txt"
+_PICTURES = ("jpg", "png", "ppm", "pgm", "pbm", "pnm")
+_ARRAYS = frozenset({*_PICTURES, "npy"})
 _TROUBLE = {
     **dict.fromkeys(("txt", "text"), TEXT_TROUBLE),
-    **dict.fromkeys(("jpg", "png", "ppm", "pgm", "pbm", "pnm"), IMAGE_TROUBLE),
+    **dict.fromkeys(_PICTURES, IMAGE_TROUBLE),
     **dict.fromkeys(("cls", "cls2", "json", "npy", "mp"), OTHER_TROUBLE),
 }
 _FORBIDDEN = frozenset({"pt", "pth", "pickle", "pkl"})
@@ -20,11 +22,14 @@ class RayData(Consumer):
 
     Field names keep their case. It decodes jpg and png, but gives jpeg and webp as bytes, which count as images here.
     Every error fails the whole read: a missing or cut shard, a field twice, a field that does not decode, a key that
-    comes back after it was left, a pickled field.
+    comes back after it was left, a pickled field. So does a sample without a decoded image (or array) that the first
+    sample of its block has: the column cannot become a tensor. A block holds up to 128 MiB of rows; a shard is
+    taken for one block.
 
     The reader also gives rows without image or caption; here they count as dropped, because they would train as None.
 
-    Cannot be known here: how many rows came out before an error, since shards are read in parallel.
+    Cannot be known here: how many rows came out before an error, since shards are read in parallel; where blocks
+    of large shards begin.
 
     Source: ray 2.60, data/_internal/datasource/webdataset_datasource.py.
     """
@@ -37,7 +42,7 @@ class RayData(Consumer):
         repeat = first_repeat(shape, {KEY}, lower=False)
         if repeat is not None:
             return (Fate("crash", "group", "duplicate-field", repeat.suffix),)
-        sample: Sample = {part.suffix: part for part in shape}
+        sample = _sample(shape)
         return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
 
     def _fate(self, sample: Sample) -> Fate:
@@ -64,10 +69,26 @@ class RayData(Consumer):
         return False
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
-        """Return a crash where a key comes back after other keys: since 2026 it refuses what is not adjacent."""
+        """Return a crash where a key comes back after other keys, or the first sample's column is not in all."""
         again = shard.tally("key.again")
-        return Fate("crash", "group", "key-again", again.key or "") if again.count else None
+        if again.count:
+            return Fate("crash", "group", "key-again", again.key or "")
+        rows = [sample for shape in _shapes(shard.runs) if not is_marked_bad(sample := _sample(shape))]
+        for field in rows[0] if rows else ():
+            if field.rpartition(".")[2] in _ARRAYS and not all(field in row for row in rows):
+                return Fate("crash", "batch", "schema", field)
+        return None
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Tell whether it can read the shard; Arrow unpacks zstd where the name ends so."""
         return super().opens(shard) or shard.url.endswith((".zst", ".zstd"))
+
+
+def _sample(shape: Shape) -> Sample:
+    return {part.suffix: part for part in shape}
+
+
+def _shapes(runs: Runs) -> list[Shape]:
+    """Return the distinct shapes of a shard, that of its first run first."""
+    inner = [item.shape for item in runs.inner]
+    return [run.shape for run in (runs.head,) if run] + inner + [run.shape for run in (runs.tail,) if run]

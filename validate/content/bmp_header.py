@@ -24,8 +24,7 @@ _MASKS_32 = {
     (0xFF000000, 0xFF00, 0xFF, 0xFF0000): True,
     (0, 0, 0, 0): True,
 }
-_MASKS_24 = frozenset(((0xFF0000, 0xFF00, 0xFF),))
-_MASKS_16 = frozenset(((0xF800, 0x7E0, 0x1F), (0x7C00, 0x3E0, 0x1F)))
+_MASKS = {24: ((0xFF0000, 0xFF00, 0xFF),), 16: ((0xF800, 0x7E0, 0x1F), (0x7C00, 0x3E0, 0x1F))}
 
 
 def read_bmp(data: bytes) -> ImageHeader:
@@ -64,7 +63,7 @@ def _bitfields(data: bytes, size: int, bits: int) -> tuple[bool, bool]:
     if bits == 32:
         layout = (*masks, _long(data, 66)[0] if size >= 56 else 0)
         return _MASKS_32.get(layout, False), layout in _MASKS_32
-    return False, bits == 24 and masks in _MASKS_24 or bits == 16 and masks in _MASKS_16
+    return False, masks in _MASKS.get(bits, ())
 
 
 def _palette_mode(data: bytes, start: int, colours: int, step: int) -> str:

@@ -12,11 +12,11 @@ _XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 
 
 def exif_orientation(block: bytes) -> int | None:
-    """Return the orientation of a TIFF block (what follows ``Exif\\0\\0``), None if it has none.
+    r"""Return the orientation of a TIFF block (what follows ``Exif\0\0``), None if it has none.
 
     Tag 274 of the first directory, TIFF 6.0. Any damage counts as none.
 
-    >>> exif_orientation(b"MM\\0*\\0\\0\\0\\x08\\0\\x01\\x01\\x12\\0\\x03\\0\\0\\0\\x01\\0\\x06\\0\\0")
+    >>> exif_orientation(b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0")
     6
     """
     order = _ORDERS.get(block[:2])

@@ -7,10 +7,13 @@ from typing import Any
 
 from ..evidence import BAD, NO_CAPTION, OK
 
+_loads_fast: Callable[[bytes], Any] | None = None
 try:
-    from orjson import loads as _loads_fast
+    import orjson
+
+    _loads_fast = orjson.loads
 except ImportError:
-    _loads_fast: Callable[[bytes], Any] | None = None  # type: ignore[no-redef]
+    pass
 
 # What orjson takes and Python's json refuses: numbers beyond Python's limit of digits, and nesting close to
 # Python's recursion limit. Both need some length, so short documents are not searched for them.

@@ -8,7 +8,9 @@ from .header import ImageHeader
 _two_longs = Struct(">II").unpack_from
 _HEIC = frozenset((b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"))
 _AVIF = frozenset((b"avif", b"avis"))
-_SVG = re.compile(rb"^\s*(?:<\?xml[^>]*>\s*|<!--.{0,2000}?-->\s*|<!DOCTYPE\s+svg[^>]*>\s*)*<svg[\s>]", re.IGNORECASE | re.DOTALL)
+_SVG = re.compile(
+    rb"^\s*(?:<\?xml[^>]*>\s*|<!--.{0,2000}?-->\s*|<!DOCTYPE\s+svg[^>]*>\s*)*<svg[\s>]", re.IGNORECASE | re.DOTALL
+)
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _TIFF_MODES = {(1, 1): "1", (1, 8): "L", (1, 16): "I;16", (1, 32): "F", (3, 8): "RGB", (4, 8): "RGBA", (3, 16): "RGB"}
 
@@ -98,9 +100,9 @@ def _tiff(data: bytes) -> ImageHeader:
         (entries,) = short(data, directory)
         for place in range(directory + 2, directory + 2 + 12 * min(entries, 64), 12):
             tag, kind, count = short(data, place)[0], short(data, place + 2)[0], long(data, place + 4)[0]
-            if kind == 3 and count > 2:  # does not fit into the entry: the values lie elsewhere
-                place = long(data, place + 8)[0] - 8
-            tags[tag] = (short if kind == 3 else long)(data, place + 8)[0]
+            # More than two shorts do not fit into the entry: it holds the place where they lie.
+            value = long(data, place + 8)[0] if kind == 3 and count > 2 else place + 8
+            tags[tag] = (short if kind == 3 else long)(data, value)[0]
     except error:
         pass
     channels, bits = tags.get(277, 1), tags.get(258, 1)

@@ -25,7 +25,10 @@ _FILE_NAME = re.compile(
     r"[^\s\"<>|]{1,250}\.(?:jpe?g|jfif|png|gif|webp|bmp|tiff?|heic|avif|svg|psd|eps|ico|cr2|nef|dng|arw|mp4|mov|webm|pdf)",
     re.IGNORECASE,
 )
+_LONGEST_NAME = 300
 _NONE = frozenset(("nan", "none", "null"))
+# At least one of these stands in every caption that gets a note for its characters; most captions have none.
+_SUSPICIOUS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f<&\ufeff\u00c2\u00c3\u00ce-\u00d1\u00e2\u00ef\u00f0]")
 # UTF-8 read as Latin-1 or Windows-1252: lead bytes show as letters with accents, what follows as signs that
 # never follow such a letter. Cyrillic and Greek need two pairs, for one could be a coincidence.
 _AFTER = "\x80-\xbf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d\u2018-\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178"
@@ -33,6 +36,8 @@ _MOJIBAKE = re.compile(
     rf"[\u00c2\u00c3][\x80-\xbf]|\u00c3[{_AFTER}]|\u00e2\u20ac[{_AFTER}]|\u00e2[\x80-\x9f][\x80-\xbf]"
     rf"|\u00f0\u0178[{_AFTER}]|\u00f0\x9f[\x80-\xbf]|(?:[\u00ce\u00cf\u00d0\u00d1][{_AFTER}]){{2}}|\u00ef\u00bb\u00bf"
 )
+
+_PATTERNS = {"text.nul": re.compile("\0"), "text.control": _CONTROL, "text.html": _HTML, "text.mojibake": _MOJIBAKE}
 
 
 def look_at_text(data: bytes) -> tuple[str, tuple[str, ...], str | None]:
@@ -59,21 +64,16 @@ def look_at_text(data: bytes) -> tuple[str, tuple[str, ...], str | None]:
 def _notes(text: str) -> tuple[str, ...]:
     notes: list[str] = []
     searched = text[:_SEARCHED]
-    if text[0] == "\ufeff":
-        notes.append("text.bom")
-    if "\0" in text:
-        notes.append("text.nul")
-    if _CONTROL.search(searched):
-        notes.append("text.control")
-    if ("<" in searched or "&" in searched) and _HTML.search(searched):
-        notes.append("text.html")
-    if not text.isascii() and _MOJIBAKE.search(searched):
-        notes.append("text.mojibake")
-    if len(text) <= 300:
-        bare = text.strip("\ufeff \t\r\n")
-        if bare.lower() in _NONE:
+    if _SUSPICIOUS.search(searched):
+        if text[0] == "\ufeff":
+            notes.append("text.bom")
+        found = ((name, pattern.search(searched)) for name, pattern in _PATTERNS.items())
+        notes.extend(name for name, match in found if match)
+    if len(text) <= _LONGEST_NAME:
+        bare = text.strip("\ufeff \t\r\n").lower()
+        if bare in _NONE:
             notes.append("text.none")
-        elif _FILE_NAME.fullmatch(bare):
+        elif "." in bare[-5:] and _FILE_NAME.fullmatch(bare):
             notes.append("text.filename")
     if len(text) >= _SHORTEST_LONG and len(text.split(None, CONTEXT_WORDS)) > CONTEXT_WORDS:
         notes.append("text.long")

@@ -40,9 +40,9 @@ def to_dict(report: Report) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "wdsflow": wdsflow.__version__,
     }
-    clean = _clean(tree)
-    assert isinstance(clean, dict)
-    return clean
+    cleaned = clean(tree)
+    assert isinstance(cleaned, dict)
+    return cleaned
 
 
 def _shard(shard: ShardEvidence) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _gap(gap: Gap) -> dict[str, Any]:
     return {"pattern": gap.pattern, "missing": list(gap.missing), "count": gap.count}
 
 
-def _clean(value: Any) -> Any:
+def clean(value: Any) -> Any:
     """Make every string encodable: bytes that are not UTF-8 (lone surrogates here) are spelled out.
 
     Strict readers of JSON refuse lone surrogates; everything else stays as it is in the data.
@@ -133,7 +133,7 @@ def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
-        return {_clean(key): _clean(each) for key, each in value.items()}
+        return {clean(key): clean(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(each) for each in value]
+        return [clean(each) for each in value]
     return value

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from ..verdict import Outcome, Verdict
 from .grouping import SEVERITIES, Group, group
 from .model import Report
-from .words import command_lines, count, duration, place, plain, short, size, unique
+from .words import count, duration, place, plain, short, size, unique
+from .writer import Writer
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
 SHOWN = 5  # places of one rule that are shown one by one
 _COLOURS = {"trains": "green", "loses": "red", "stalls": "red", "crashes": "red"}
@@ -41,7 +41,7 @@ def render(report: Report, width: int = 100) -> str:
 
 def show(report: Report, console: "Console") -> None:
     """Print the report to a console."""
-    writer = _Writer(console)
+    writer = Writer(console)
     _verdicts(report, writer)
     _advice(report, writer)
     _findings(report, writer)
@@ -49,50 +49,22 @@ def show(report: Report, console: "Console") -> None:
     _closing(report, writer)
 
 
-class _Writer:
-    """Prints lines with a hanging indent, and without trailing blanks."""
-
-    def __init__(self, console: "Console") -> None:
-        self.console = console
-
-    def blank(self) -> None:
-        self.console.print()
-
-    def line(self, *parts: "str | tuple[str, str] | Text", indent: int = 0, hang: int = 0) -> None:
-        """Print parts, each a text or (text, style), wrapped; lines after the first are indented by ``hang`` more."""
-        from rich.text import Text
-
-        body = Text.assemble(*parts)
-        room = max(self.console.width - indent - hang, 20)
-        first, *_ = body.wrap(self.console, room + hang) or [Text()]
-        rest = body[len(first.plain) :] if len(first.plain) < len(body.plain) else Text()
-        lines = [first, *(rest.wrap(self.console, room) if rest.plain.strip() else [])]
-        for number, each in enumerate(lines):
-            each.rstrip()
-            pad = " " * (indent + (hang if number else 0))
-            self.console.print(Text(pad) + each if each.plain else Text(), soft_wrap=True)
-
-    def command(self, command: str, indent: int) -> None:
-        """Print a command as it is to be pasted: never wrapped, nothing around it."""
-        from rich.text import Text
-
-        for line in command_lines(command):
-            self.console.print(Text(" " * indent + line, style="bold"), soft_wrap=True)
-
-    def heading(self, text: str) -> None:
-        self.blank()
-        self.line((text, "bold underline"))
+def show_summary(report: Report, console: "Console") -> None:
+    """Print the verdicts and the totals only, for when the report itself goes to a file."""
+    writer = Writer(console)
+    for verdict in report.verdicts:
+        _verdict_line(verdict, writer)
+    groups = group(report.findings)
+    if groups:
+        writer.line("Found: ", _totals(groups))
+    writer.line((closing_line(report), "dim"), hang=2)
 
 
-def _verdicts(report: Report, writer: _Writer) -> None:
+def _verdicts(report: Report, writer: Writer) -> None:
     for number, verdict in enumerate(report.verdicts):
         if number:
             writer.blank()
-        colour = f"bold {_COLOURS[verdict.outcome]}"
-        summary, reasons = said(verdict)
-        writer.line(
-            (plain(verdict.title), "bold"), "  ", (verdict.outcome.upper(), colour), "  ", plain(summary), hang=4
-        )
+        reasons = _verdict_line(verdict, writer)
         for reason in reasons[:SHOWN]:
             writer.line(reason, indent=4, hang=2)
         if len(reasons) > SHOWN:
@@ -100,6 +72,13 @@ def _verdicts(report: Report, writer: _Writer) -> None:
         if MEANS[verdict.outcome]:
             writer.line((MEANS[verdict.outcome], "italic"), indent=4)
         writer.line((_funnel(verdict), "dim"), indent=4, hang=2)
+
+
+def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
+    colour = f"bold {_COLOURS[verdict.outcome]}"
+    summary, reasons = said(verdict)
+    writer.line((plain(verdict.title), "bold"), "  ", (verdict.outcome.upper(), colour), "  ", summary, hang=4)
+    return reasons
 
 
 def said(verdict: Verdict) -> tuple[str, list[str]]:
@@ -126,7 +105,7 @@ def _funnel(verdict: Verdict) -> str:
     return " -> ".join(f"{number:,} {name}" for number, name in steps[: last + 1])
 
 
-def _advice(report: Report, writer: _Writer) -> None:
+def _advice(report: Report, writer: Writer) -> None:
     if not report.advice:
         return
     writer.heading("What to do")
@@ -139,12 +118,10 @@ def _advice(report: Report, writer: _Writer) -> None:
         writer.command(each.command, indent=5)
 
 
-def _findings(report: Report, writer: _Writer) -> None:
+def _findings(report: Report, writer: Writer) -> None:
     groups = group(report.findings)
     if groups:
-        totals = {severity: sum(1 for each in groups if each.severity == severity) for severity in SEVERITIES}
-        heading = [count(totals[severity], name) for severity, name in SEVERITIES.items() if totals[severity]]
-        writer.heading("Found: " + ", ".join(heading))
+        writer.heading(f"Found: {_totals(groups)}")
         for each in groups:
             _group(each, writer)
     elif report.verdicts and report.ok:
@@ -154,7 +131,12 @@ def _findings(report: Report, writer: _Writer) -> None:
         writer.line((line, "dim"), hang=2)
 
 
-def _group(each: Group, writer: _Writer) -> None:
+def _totals(groups: list[Group]) -> str:
+    totals = {severity: sum(1 for each in groups if each.severity == severity) for severity in SEVERITIES}
+    return ", ".join(count(totals[severity], name) for severity, name in SEVERITIES.items() if totals[severity])
+
+
+def _group(each: Group, writer: Writer) -> None:
     from rich.text import Text
 
     name = Text(f"{SEVERITIES[each.severity]:<8}", style=f"bold {_SEVERITY_COLOURS[each.severity]}")
@@ -190,7 +172,7 @@ def ignored_lines(report: Report) -> Iterator[str]:
         yield f"{count(report.known, 'known finding')} in the baseline not shown"
 
 
-def _forecasts(report: Report, writer: _Writer) -> None:
+def _forecasts(report: Report, writer: Writer) -> None:
     for each in report.forecasts:
         writer.heading("Forecast")
         for line in each.lines():
@@ -198,7 +180,7 @@ def _forecasts(report: Report, writer: _Writer) -> None:
             writer.line(plain(stripped), indent=2 + len(line) - len(stripped), hang=2)
 
 
-def _closing(report: Report, writer: _Writer) -> None:
+def _closing(report: Report, writer: Writer) -> None:
     writer.blank()
     for note in notes(report):
         writer.line("Note: ", plain(note), hang=6)

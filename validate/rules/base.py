@@ -88,7 +88,7 @@ class Rule(ABC):
 class TallyRule(Rule):
     """A rule that fires in each shard where one of its tallies is not zero."""
 
-    tallies: ClassVar[tuple[str, ...]]
+    tallies: ClassVar[tuple[str, ...]] = ()
     counts_samples: ClassVar[bool] = True  # the tally counts samples, so that a rate makes sense
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

@@ -30,6 +30,7 @@ class Lack:
     roles: tuple[Role, ...]
     fields: str  # "json, jpg": what the first of them has
     instead: str  # the field that may serve, "" if there is none
+    shape: Shape  # of the first of them
     count: int = 0
     key: str = ""
     offset: int = 0
@@ -80,7 +81,7 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
             lack = rows.get((missing, instead))
             if lack is None:
                 fields = ", ".join(sorted({part.suffix.lower() for part in item.shape}))
-                lack = Lack(want.consumer, shard, missing, fields, instead, 0, item.key, item.offset)
+                lack = Lack(want.consumer, shard, missing, fields, instead, item.shape, 0, item.key, item.offset)
                 rows[missing, instead] = lack
             lack.count += item.count
         yield from rows.values()

@@ -25,7 +25,6 @@ class Compressed(TallyRule):
 
     code = "W004"
     severity = "warning"
-    tallies = ()
     counts_samples = False
 
     def seen(self, shard: ShardEvidence) -> Tally:

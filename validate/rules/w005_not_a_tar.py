@@ -22,7 +22,6 @@ class NotATar(TallyRule):
 
     code = "W005"
     severity = "error"
-    tallies = ()
     counts_samples = False
 
     def seen(self, shard: ShardEvidence) -> Tally:

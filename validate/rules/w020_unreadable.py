@@ -28,7 +28,6 @@ class Unreadable(TallyRule):
 
     code = "W020"
     severity = "error"
-    tallies = ()
     counts_samples = False
 
     def seen(self, shard: ShardEvidence) -> Tally:

@@ -9,9 +9,14 @@ from .terminal import console, fail
 
 
 def explain(
-    code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="A code such as W006.", show_default=False)] = None,
+    code: Annotated[
+        str | None, typer.Argument(metavar="[CODE]", help="A code such as W006.", show_default=False)
+    ] = None,
 ) -> None:
-    """Print the manual page of a rule: what, why it hurts, how it looks, how to cure it. Without a code, list all."""
+    """Explain a rule, or list all rules.
+
+    The page says what it is, why it hurts, how it looks in the wild, and how to cure it.
+    """
     from wdsflow.validate.explain import catalogue
     from wdsflow.validate.explain import explain as page
     from wdsflow.validate.rules.engine import UnknownCode

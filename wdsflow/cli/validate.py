@@ -72,13 +72,15 @@ def validate(
         typer.Option(
             "--for",
             metavar="CONSUMER",
-            help="Reader to judge for: open-clip (the installed version), open-clip-3.3, open-clip-4, webdataset-1, "
-            "datasets, ray-data. May be given several times.  [default: open-clip]",
+            help="Reader to judge for, may come several times: open-clip (the installed version, the default), "
+            "open-clip-3.3, open-clip-4, webdataset-1, datasets, ray-data.",
         ),
     ] = None,
     level: Annotated[
         Level,
-        typer.Option(help="names: tar headers only; headers: also captions and image headers; full: decode everything."),
+        typer.Option(
+            help="names: tar headers only; headers: also captions and image headers; full: decode everything."
+        ),
     ] = Level.headers,
     select: Annotated[
         list[str] | None, typer.Option(metavar="CODES", help="Run only these rules: codes or their first letters.")
@@ -92,7 +94,9 @@ def validate(
     write_baseline: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all findings there, as known from now on.")
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="Format of the report.")] = Format.text,
+    form: Annotated[
+        Format, typer.Option("--format", metavar="FORMAT", help="text, json, sarif, junit, github or html.")
+    ] = Format.text,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report there; a summary is still shown.")
     ] = None,
@@ -100,7 +104,7 @@ def validate(
         str, typer.Option(metavar="SHARE", help="Share of samples that may vanish, as 5% or 0.05.")
     ] = "5%",
     jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Processes.  [default: one a core]", show_default=False)
+        int | None, typer.Option(min=1, metavar="N", help="Processes; by default one a core.", show_default=False)
     ] = None,
     world_size: Annotated[int, typer.Option(min=1, metavar="N", help="Ranks (GPUs) that will train.")] = 1,
     allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
@@ -108,10 +112,11 @@ def validate(
         bool, typer.Option("--print-schema", help="Print the JSON Schema of --format json and exit.")
     ] = False,
 ) -> None:
-    """Say for each reader whether the shards will train, why not, and what to do.
+    """Say whether shards will train, why not, and what to do.
 
     What follows -- is the command line of open_clip_train; it turns on the forecast:
-    wdsflow validate --world-size 8 -- --train-data "s/{000..042}.tar" --batch-size 256 --workers 6
+
+    wdsflow validate --world-size 8 -- --train-data "{000..042}.tar" --workers 6
 
     Exit status: 0 nothing at error level, 1 errors found, 2 wrong use or nothing could be read.
     """
@@ -123,6 +128,8 @@ def validate(
     training: list[str] | None = context.obj
     for path in (output, write_baseline):
         check_output(path)
+    if baseline is not None and write_baseline is None:
+        _must_load(baseline)
     report = _check(
         urls or _train_data(training or []),
         consumers=consumers or ["open-clip"],
@@ -144,11 +151,11 @@ def validate(
 
 def _train_data(training: Sequence[str]) -> list[str]:
     """Return what the training command reads, where no url was given."""
-    for number, word in enumerate(training):
-        flag, equals, value = word.partition("=")
-        if flag == "--train-data" and (equals or number + 1 < len(training)):
-            return [value if equals else training[number + 1]]
-    fail("no shards given", 'try: wdsflow validate "shards/{00000..00042}.tar", or wdsflow validate --help')
+    for word, following in zip(training, [*training[1:], ""], strict=True):
+        flag, _, value = word.partition("=")
+        if flag == "--train-data" and (value or following):
+            return [value or following]
+    return fail("no shards given", 'try: wdsflow validate "shards/{00000..00042}.tar", or wdsflow validate --help')
 
 
 def _check(urls: Sequence[str], **options: Any) -> "Report":
@@ -156,7 +163,6 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.validate.arguments import ArgumentsError
     from wdsflow.validate.check import check
     from wdsflow.validate.consumers import UnknownConsumer
-    from wdsflow.validate.report.baseline import BaselineError
     from wdsflow.validate.rules.engine import UnknownCode
 
     try:
@@ -168,7 +174,17 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
         fail(str(error), "wdsflow explain lists all codes")
     except ArgumentsError as error:
         fail(f"in the arguments after --: {error}")
-    except (UnknownConsumer, BaselineError) as error:
+    except UnknownConsumer as error:
+        fail(str(error))
+
+
+def _must_load(baseline: Path) -> None:
+    """Read the baseline once before any shard: a wrong path should not cost an hour."""
+    from wdsflow.validate.report.baseline import BaselineError, load_baseline
+
+    try:
+        load_baseline(baseline)
+    except BaselineError as error:
         fail(str(error))
 
 

@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 Result = dict[str, Any]
 
 
-def ours(level: str, paths: list[str]) -> Result:
+def ours(level: Literal["names", "headers", "full"], paths: list[str]) -> Result:
     """`wdsflow.validate.check` in one process."""
     from wdsflow.validate import check
 

@@ -1,0 +1,42 @@
+from ..content.kinds import kind_of
+from ..evidence import BAD, EMPTY, Part, ShardEvidence
+from ..finding import Repair
+from .base import number
+from .commands import repair
+from .loss import LossRule
+from .shapes import mend_status
+
+
+class BadJson(LossRule):
+    """Json does not parse, or is not an object.
+
+    What: a json member that Python's json refuses (cut, empty, not UTF-8, nested too deep), or one that holds a list, a
+    number or a string instead of an object.
+
+    Why it hurts: OpenCLIP 3.3 decodes every field of a sample, whether it needs it or not: a json that does not parse
+    drops the sample although image and caption are fine, with a warning that names neither. webdataset 1.x ends
+    there. OpenCLIP 4 reads json only with ``--json-text-key``, and then drops what has no caption.
+
+    In the wild: json written by hand with single quotes, NaN for other parsers, files of no bytes from a writer that
+    was killed (img2dataset#344).
+
+    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out; to keep them, write the json again with
+    ``json.dumps``.
+    """
+
+    code = "F107"
+    tallies = ("json.bad", "json.deep", "json.not-object")
+
+    def mend(self, part: Part) -> Part:
+        return _MEND(part)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        words = {"json.bad": "do not parse", "json.deep": "are nested too deep", "json.not-object": "are no object"}
+        told = [f"{shard.tally(name).count:,} {text}" for name, text in words.items() if shard.tally(name).count]
+        return f"{number(count, 'json field')} cannot be used: {', '.join(told)}"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, "--drop-bad", safe=False, note="leaves out samples that would not train")
+
+
+_MEND = mend_status(BAD, EMPTY, when=lambda suffix: kind_of(suffix) == "json")

@@ -1,0 +1,36 @@
+from ..evidence import BLANK, EMPTY, Part, ShardEvidence
+from ..content.kinds import kind_of
+from ..finding import Repair
+from .base import number
+from .commands import repair
+from .loss import LossRule
+from .shapes import mend_status
+
+
+class EmptyCaption(LossRule):
+    """Captions are empty.
+
+    What: text members without a byte, or of white space only.
+
+    Why it hurts: OpenCLIP 3.3 trains on them: the caption is the start and end token, alike for all such images, which
+    pulls these images together. OpenCLIP 4 drops the samples without a word.
+
+    In the wild: img2dataset writes an empty .txt where the table has no caption (img2dataset#46); captioners that failed
+    (SimpleTuner#1100).
+
+    Cure: filter the table before downloading, or leave these samples out: write txt only for captions with text.
+    OpenCLIP 4 skips them by itself.
+    """
+
+    code = "F112"
+    harmless = "warning"
+    tallies = ("text.empty", "text.blank")
+
+    def mend(self, part: Part) -> Part:
+        return _MEND(part)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{number(count, 'caption')} {'is' if count == 1 else 'are'} empty"
+
+
+_MEND = mend_status(EMPTY, BLANK, when=lambda suffix: kind_of(suffix) in ("text", "opaque"))

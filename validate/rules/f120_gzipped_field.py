@@ -1,0 +1,29 @@
+from ..evidence import ShardEvidence
+from ..finding import Repair
+from .base import TallyRule, first_seen, number
+from .commands import repair
+
+
+class GzippedField(TallyRule):
+    """Fields are gzipped one by one.
+
+    What: members such as ``a.txt.gz`` or ``a.json.gz``.
+
+    Why it hurts: webdataset unpacks and decodes them, but the field keeps its name ``txt.gz``, and OpenCLIP asks for
+    ``txt``: to its filter the sample has no caption, and it is dropped without a word. Short texts get larger by gzip.
+
+    In the wild: exports that compress text on principle; samples with ``.cls.gz``.
+
+    Cure: ``wdsflow repair SHARD -o repaired --rename txt.gz=txt`` unpacks and renames them.
+    """
+
+    code = "F120"
+    severity = "warning"
+    tallies = ("field.gz",)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "is" if count == 1 else "are"
+        return f"{number(count, 'field')} {verb} gzipped{first_seen(detail)}: readers keep .gz in the field name"
+
+    def repair(self, *urls: str) -> Repair | None:
+        return repair(urls, "--rename", "txt.gz=txt", note="unpacks the fields")

@@ -1,0 +1,42 @@
+from ..content.kinds import kind_of
+from ..evidence import BAD, EMPTY, Part, ShardEvidence
+from ..finding import Repair
+from .base import first_seen, number
+from .commands import repair
+from .loss import LossRule
+from .shapes import mend_status
+
+_OTHERS = ("image", "text", "json", "pickle", "torch")  # rules of their own
+
+
+class BadField(LossRule):
+    """A field that nobody needs drops the sample.
+
+    What: a member besides image, caption and json that its decoder refuses: an ``.id`` or ``.cls`` that is no integer, a
+    damaged ``.npy``, ``.mp`` or ``.cbor``, a ``.gz`` that is not gzip.
+
+    Why it hurts: OpenCLIP 3.3 decodes every field of a sample by its extension. One that fails drops the sample although
+    image and caption are fine, with a warning that names neither. If all samples have such a field, none is left and
+    training waits for ever. webdataset 1.x ends with an exception.
+
+    In the wild: ``.id`` with a hexadecimal name, ``.index`` with text, empty side files (cosmos#3).
+
+    Cure: rename the field to one that is left as bytes: ``wdsflow repair SHARD -o repaired --rename id=uid``. OpenCLIP 4
+    decodes only image and caption.
+    """
+
+    code = "F121"
+    tallies = ("field.bad",)
+
+    def mend(self, part: Part) -> Part:
+        return _MEND(part)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "does" if count == 1 else "do"
+        return f"{number(count, 'field')} besides image and caption {verb} not decode{first_seen(detail)}"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, "--drop-bad", safe=False, note="or rename the field with --rename OLD=NEW to keep the samples")
+
+
+_MEND = mend_status(BAD, EMPTY, when=lambda suffix: kind_of(suffix) not in _OTHERS)

@@ -1,0 +1,44 @@
+"""``wdsflow doctor``: what on this machine will break or slow training, and the cures."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from wdsflow.shards.escape import escape
+
+from .terminal import console
+
+_STYLES = {"ok": "green", "info": "cyan", "warning": "bold yellow", "error": "bold red"}
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Check this machine, with a cure for each trouble.
+
+    Looks at versions that do not fit together, shared memory, limits, allocators and variables.
+
+    Exit status: 1 if something will break, else 0.
+    """
+    from wdsflow.validate.doctor import examine
+
+    found = examine()
+    broken = any(each.status == "error" for each in found)
+    if as_json:
+        print(json.dumps({"version": 1, "ok": not broken, "checks": [each.to_dict() for each in found]}, indent=2))
+        raise typer.Exit(int(broken))
+    from rich.text import Text
+
+    out = console()
+    width = max(len(each.name) for each in found)
+    for each in found:
+        message = Text(escape(each.message, 1_000))
+        prefix = Text.assemble((f"{each.status:<8}", _STYLES[each.status]), f"{each.name:<{width}}  ")
+        room = max(out.width - len(prefix), 30)
+        for number, line in enumerate(message.wrap(out, room)):
+            line.rstrip()
+            out.print((prefix if not number else Text(" " * len(prefix))) + line, soft_wrap=True)
+        if each.cure:
+            out.print(Text(" " * len(prefix) + "cure: ") + Text(escape(each.cure, 1_000), "bold"), soft_wrap=True)
+    if broken:
+        out.print(Text("Something here will break a training run.", "bold red"))
+    raise typer.Exit(int(broken))

@@ -1,0 +1,58 @@
+"""``wdsflow inspect``: what is in these shards?"""
+
+import json
+from typing import Annotated
+
+import typer
+
+from .terminal import WRONG_USE, console, fail, progress
+
+
+def inspect(
+    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, written as for validate.")],
+    keys: Annotated[int, typer.Option(min=0, metavar="N", help="List the first N samples with their offsets.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Processes; by default one a core.", show_default=False)
+    ] = None,
+    allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what is in shards: fields, captions, image sizes.
+
+    Judges nothing. Exit status: 0, or 2 where nothing could be read.
+    """
+    from wdsflow.shards.urls import NoShards, expand
+    from wdsflow.validate.listing import Listed, first_samples
+    from wdsflow.validate.overview import overview
+    from wdsflow.validate.pool import scan_shards
+    from wdsflow.validate.scan import ScanOptions
+
+    try:
+        found = expand(urls).urls
+    except NoShards as error:
+        fail(str(error), "quote the pattern, so that the shell leaves its braces alone; folders work too")
+    with progress() as begin:
+        shards = scan_shards(found, ScanOptions("headers", allow_pipe=allow_pipe), jobs, begin(len(found)))
+    total = overview(shards)
+    listed: dict[str, list[Listed]] = {}
+    for shard in shards:
+        left = keys - sum(len(samples) for samples in listed.values())
+        if left > 0 and shard.error is None:
+            listed[shard.url] = first_samples(shard.url, left, allow_pipe=allow_pipe)
+    if as_json:
+        from wdsflow.validate.report.as_json import clean
+
+        tree = total.to_dict()
+        if keys:
+            tree["first_samples"] = [
+                {"shard": url, **sample.to_dict()} for url, samples in listed.items() for sample in samples
+            ]
+        print(json.dumps(clean(tree), indent=2))
+    else:
+        from wdsflow.validate.report.overview_text import show_overview, show_samples
+
+        out = console()
+        show_overview(total, out)
+        for url, samples in listed.items():
+            show_samples(url, samples, out)
+    raise typer.Exit(WRONG_USE if all(shard.error for shard in shards) else 0)

@@ -1,0 +1,138 @@
+"""One 512-byte tar header, read as Python's tarfile reads it.
+
+All readers of WebDataset shards stand on ``tarfile.open(mode="r|*")``. What it accepts and where it stops
+decides what a training run sees, so its rules are followed here to the letter, also where they are odd.
+"""
+
+import re
+from typing import NamedTuple
+
+BLOCK = 512
+ZEROS = bytes(BLOCK)
+
+REGULAR = frozenset((b"0", b"\0", b"7", b"S"))
+SUPPORTED = frozenset((b"0", b"\0", b"1", b"2", b"5", b"6", b"7", b"3", b"4", b"L", b"K", b"S"))
+GNU = frozenset((b"L", b"K", b"S"))
+
+_NUMBERS = ((100, 108), (108, 116), (116, 124), (136, 148), (329, 337), (337, 345))  # all but size
+_CHECKSUM = re.compile(rb"[\0 ]*[0-7]{1,7}[\0 ]")
+
+
+class BadHeader(ValueError):
+    """A block that is no header: tarfile's InvalidHeaderError."""
+
+
+class Header(NamedTuple):
+    """The fields of one header that matter for walking."""
+
+    name: str
+    size: int
+    type: bytes
+    sparse: tuple[list[tuple[int, int]], bool, int] | None = None  # pieces, more follow, real size
+
+
+def padded(size: int) -> int:
+    """Round up to whole blocks, as tarfile does (towards zero blocks for -511..0)."""
+    return (size + BLOCK - 1) // BLOCK * BLOCK
+
+
+def text(field: bytes) -> str:
+    """Decode a NUL-terminated field; bytes that are not UTF-8 become surrogates."""
+    end = field.find(0)
+    return (field if end < 0 else field[:end]).decode("utf-8", "surrogateescape")
+
+
+def number(field: bytes) -> int:
+    """Decode an octal or base-256 field. Raises ``BadHeader``."""
+    if field[0] in (0o200, 0o377):
+        value = int.from_bytes(field[1:], "big")
+        return value if field[0] == 0o200 else value - 256 ** (len(field) - 1)
+    end = field.find(0)
+    try:
+        return int((field if end < 0 else field[:end]).decode("ascii").strip() or "0", 8)
+    except ValueError:
+        raise BadHeader(f"a number field holds {bytes(field)!r}") from None
+
+
+def checksum_holds(block: bytes, declared: int) -> bool:
+    """Compare with the sum of unsigned and, as some old tars wrote, of signed bytes."""
+    rest = block[:148] + block[156:]
+    total = 256 + sum(rest)
+    return total == declared or total - 256 * sum(byte > 127 for byte in rest) == declared
+
+
+def parse_header(block: bytes) -> Header:
+    """Parse a full block that is not all zero. Raises ``BadHeader``."""
+    if not checksum_holds(block, number(block[148:156])):
+        raise BadHeader("wrong checksum")
+    for start, end in _NUMBERS:
+        number(block[start:end])
+    size = number(block[124:136])
+    name, kind, prefix = text(block[:100]), block[156:157], text(block[345:500])
+    sparse = None
+    if kind == b"\0" and name.endswith("/"):  # the oldest format knows no directories
+        kind = b"5"
+    if kind == b"S":
+        pieces = [(number(block[at : at + 12]), number(block[at + 12 : at + 24])) for at in range(386, 482, 24)]
+        sparse = (pieces, bool(block[482]), number(block[483:495]))
+    if kind == b"5":
+        name = name.rstrip("/")
+    if prefix and kind not in GNU:
+        name = f"{prefix}/{name}"
+    return Header(name, size, kind, sparse)
+
+
+def is_header(block: bytes, *, old: bool = False) -> bool:
+    """Tell whether a block is a sound header: with the ustar magic, or (``old``) without any."""
+    if block[257:262] != b"ustar" and not (old and _CHECKSUM.match(block, 148, 156) and block[0]):
+        return False
+    try:
+        parse_header(block)
+    except ValueError:
+        return False
+    return True
+
+
+_LOOKS = (
+    (b"version https://git-lfs", "Git LFS pointer"),
+    (b"<!doctype html", "HTML page"),
+    (b"<html", "HTML page"),
+    (b"<head", "HTML page"),
+    (b"<?xml", "XML document"),
+    (b"<", "XML or HTML text"),
+    (b"{", "JSON text"),
+    (b"[", "JSON text"),
+    (b"pk\x03\x04", "zip archive"),
+    (b"pk\x05\x06", "empty zip archive"),
+    (b"\x89png", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"gif8", "GIF image"),
+    (b"riff", "RIFF file (WebP, WAV, AVI)"),
+    (b"par1", "Parquet file"),
+    (b"arrow1", "Arrow file"),
+    (b"7z\xbc\xaf", "7z archive"),
+    (b"rar!", "RAR archive"),
+    (b"%pdf", "PDF document"),
+    (b"\x7felf", "program"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"bzh", "bzip2 data"),
+    (b"\xfd7zxz", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
+    (b"\x89hdf", "HDF5 file"),
+    (b"\x93numpy", "NumPy array"),
+    (b"-----begin", "PEM text"),
+)
+
+
+def looks_like(start: bytes) -> str:
+    """Say what the first bytes of something that is no tar look like; empty where nobody knows."""
+    head = start.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:64].lower()
+    for magic, what in _LOOKS:
+        if head.startswith(magic):
+            return what
+    if start[4:8] == b"ftyp":
+        return "MP4 or HEIF file"
+    sample = start[:512]
+    if sample and all(byte > 31 or byte in b"\t\r\n\f" for byte in sample):
+        return "text"
+    return ""
