@@ -75,7 +75,7 @@ def verdict(
     return Verdict(outcome=outcome, samples=samples, usable=usable, reasons=reasons, **(given | facts))
 
 
-def finding(code: str = "WDS006", severity: Any = "error", **facts: Any) -> Finding:
+def finding(code: str = "W006", severity: Any = "error", **facts: Any) -> Finding:
     given: dict[str, Any] = {"message": f"0000.tar: 3 of 10 samples: trouble {code}", "shard": "shards/0000.tar"}
     return Finding(code, severity, **(given | facts))
 
@@ -111,7 +111,7 @@ def stalled(samples: int = 10_000) -> Report:
         ],
         findings=[
             finding(
-                "WDS101",
+                "W101",
                 shard=f"shards/{number:04d}.tar",
                 message=f"{number:04d}.tar: {samples // 2:,} of {samples // 2:,} samples have captions in json only",
                 count=samples // 2,
@@ -143,10 +143,10 @@ def nasty() -> Report:
         ],
         findings=[
             finding(shard=url, key=NASTY, offset=1_024, message=NASTY, repair=Repair(NASTY, False, NASTY)),
-            finding("WDS007", "warning", shard=None, message=NASTY),
-            finding("WDS008", "info", shard="s3://bucket/0.tar", message="[bold]x"),
+            finding("W007", "warning", shard=None, message=NASTY),
+            finding("W008", "info", shard="s3://bucket/0.tar", message="[bold]x"),
         ],
-        ignored=[(finding("WDS009", message=NASTY), NASTY)],
+        ignored=[(finding("W009", message=NASTY), NASTY)],
         known=2,
         forecasts=[Forecast((NASTY, "  indented " + NASTY))],
         advice=[Advice(text=NASTY, command=NASTY, consumer=NASTY, safe=False)],

@@ -59,14 +59,14 @@ def test_the_rooms_at_the_top_install_inside_the_package():
 
 
 def test_data_files_are_listed_for_the_wheel():
-    patterns = PYPROJECT["tool"]["setuptools"]["package-data"]["*"]
-    data = [
-        path
-        for folder in ROOMS.values()
-        for path in folder.rglob("*")
-        if path.is_file() and path.suffix not in {".py", ".pyc"} and "__pycache__" not in path.parts
-    ]
-    assert [str(path) for path in data if not any(path.match(pattern) for pattern in patterns)] == []
+    listed = {
+        path.resolve()
+        for package, patterns in PYPROJECT["tool"]["setuptools"]["package-data"].items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    in_tree = [ROOT / name for name in tracked_files() if name.startswith(("wdsflow/", "stages/", "validate/"))]
+    assert listed == {path for path in in_tree if path.suffix != ".py" and path.is_file()}
 
 
 def test_the_links_are_tracked_as_links_and_lead_to_the_rooms():

@@ -49,7 +49,7 @@ def test_console_blocks_show_what_the_command_prints(page, block, shards):
     """Each line of output that a block shows stands in the real output, in that order; `...` skips lines."""
     command, *shown = block.splitlines()
     assert command.startswith("$ wdsflow "), command
-    run = [sys.executable, "-m", "wdsflow.cli.main", *shlex.split(command)[2:]]
+    run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *shlex.split(command)[2:]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
     done = subprocess.run(run, cwd=shards, capture_output=True, text=True, env=environment, check=False)
     rest = iter([line.strip() for line in done.stdout.splitlines()])

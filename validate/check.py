@@ -10,7 +10,7 @@ from wdsflow.shards.urls import expand
 from .advice import advise
 from .arguments import Arguments, parse_arguments
 from .consumers import CONSUMERS, resolve
-from .consumers.base import Consumer, Options
+from .consumers.base import Options
 from .environment import versions
 from .evidence import Evidence, Gap, Level
 from .forecast import Forecast, forecast
@@ -19,7 +19,7 @@ from .report.baseline import apply_baseline
 from .report.model import Report
 from .rules.base import Context
 from .rules.engine import run_rules
-from .scan import ScanOptions
+from .scan_options import scan_options
 from .sidecars import read_sidecars
 from .verdict import Outcome, Reason, Verdict, judge
 
@@ -72,7 +72,7 @@ def check(
     expansion = expand(written)
     shards = scan_shards(
         expansion.urls,
-        _scan_options(level, readers, allow_pipe),
+        scan_options(level, readers, allow_pipe=allow_pipe),
         jobs,
         progress(len(expansion.urls)) if progress is not None else None,
     )
@@ -104,14 +104,6 @@ def check(
         level=level,
         seconds=evidence.seconds,
     )
-
-
-def _scan_options(level: Level, readers: Sequence[Consumer], allow_pipe: bool) -> ScanOptions:
-    new = next((reader.options for reader in readers if reader.name == "open-clip-4"), None)
-    if new is None:
-        return ScanOptions(level, allow_pipe=allow_pipe)
-    keys = tuple(key.strip() for key in (new.json_text_key or "").split(";") if key.strip())
-    return ScanOptions(level, keys, new.max_image_pixels, allow_pipe)
 
 
 def _forecasts(context: Context, parsed: Arguments | None) -> list[Forecast]:

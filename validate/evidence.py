@@ -146,6 +146,7 @@ class ShardEvidence:
     stop: Stop = field(default_factory=Stop)
     runs: Runs = field(default_factory=Runs)  # as webdataset forms them
     visible_runs: Runs | None = None  # without hidden members (Hugging Face); None: the same as runs
+    all_runs: Runs | None = None  # with metadata members (Ray Data); None: the same as runs
     fields: dict[str, FieldCount] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)  # names: see tallies.py
     json_keys: dict[str, JsonKey] = field(default_factory=dict)

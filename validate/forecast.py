@@ -11,21 +11,13 @@ from .arguments import Arguments
 from .consumers.base import Consumer
 from .consumers.open_clip_33 import OpenClip33
 from .evidence import Evidence, ShardEvidence
+from .report.words import count
 from .resources import Resources, estimate
 from .sidecars import Sidecars
 from .startup import EpochLength, Start, epoch_length, start
 from .validation import judge_validation
 from .wording import crash_text
 from .workload import Shards, WorkerPass, epochs_to_check, named_shards, worker_passes
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> count(1, "batch"), count(2, "batch"), count(3000, "shard")
-    ('1 batch', '2 batches', '3,000 shards')
-    """
-    return f"{number:,} {noun}" + ("" if number == 1 else "es" if noun.endswith("ch") else "s")
 
 
 @dataclass(frozen=True, slots=True)

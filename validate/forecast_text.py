@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from .forecast import Forecast, count
+from .forecast import Forecast
+from .report.words import count, size
 from .resources import Resources
-
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def sentences(forecast: Forecast) -> list[str]:
@@ -26,7 +25,11 @@ def _end(forecast: Forecast) -> Iterator[str]:
     elif forecast.stalled:
         more = len(forecast.stalled) - 1
         others = f", and so do {count(more, 'other worker')}" if more else ""
-        after = f", after {count(forecast.batches_before_stall, 'batch')}" if forecast.batches_before_stall else ""
+        after = (
+            f", after {count(forecast.batches_before_stall, 'batch', 'batches')}"
+            if forecast.batches_before_stall
+            else ""
+        )
         yield f"Stalls: {forecast.stalled[0]}{after}{others}."
     elif forecast.resampled is None and forecast.epochs_checked:
         total = forecast.world_size * max(1, forecast.workers)
@@ -59,7 +62,7 @@ def _steps(forecast: Forecast) -> Iterator[str]:
         assert forecast.length is not None
         yield (
             f"Steps: none. --accum-freq {forecast.accum_freq:,} is more than the "
-            f"{count(forecast.length.batches, 'batch')} of an epoch: the optimizer never steps, and nothing says so."
+            f"{count(forecast.length.batches, 'batch', 'batches')} of an epoch: the optimizer never steps, and nothing says so."
         )
         return
     line = f"Steps: {forecast.steps:,} an epoch, {forecast.total_steps:,} in {count(forecast.epochs, 'epoch')}"
@@ -109,18 +112,3 @@ def _resources(forecast: Forecast, needs: Resources) -> Iterator[str]:
             f"First batch: after {fast:,.1f} to {slow:,.0f} s; each worker first reads {needs.raw_before_first:,} samples "
             "(assumed: storage of 2 GB/s to 100 MB/s a machine, decoding 100 to 40 megapixels a second and core)."
         )
-
-
-def size(number: float) -> str:
-    """Return a number of bytes for people.
-
-    >>> size(512), size(3 * 2**30)
-    ('512 bytes', '3.0 GiB')
-    """
-    if number < 1024:
-        return f"{number:.0f} bytes"
-    unit = 0
-    while number >= 1024 and unit < len(_UNITS) - 1:
-        number /= 1024
-        unit += 1
-    return f"{number:.1f} {_UNITS[unit]}"

@@ -1,6 +1,6 @@
 """Looks into the contents of one shard's members, as far as the level asks, and counts what it sees."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .content.image import decode_image, ends_early, header_status, image_notes
 from .content.image_header import ImageHeader, read_header
@@ -8,7 +8,7 @@ from .content.json_fields import look_at_json
 from .content.kinds import kind_of
 from .content.other import decode_other
 from .content.text import look_at_text
-from .evidence import OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Level, ShardEvidence, Tally
+from .evidence import EMPTY, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Level, ShardEvidence, Tally
 from .sketch import Frequent, Smallest
 
 HEAD = 4096  # first bytes of an image that are looked at
@@ -17,6 +17,7 @@ MOST_TEXT = 1 << 20
 MOST_JSON = 16 << 20
 MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into memory several times
 _JSON_KEYS = 64
+BAD_MARK = "__bad__"  # a field that readers take for a flag: with any byte in it they throw the sample away
 _TRAINING_IMAGES = frozenset({"jpg", "png", "jpeg", "webp"})
 
 Read = Callable[[int, int], bytes]  # offset within the contents, number of bytes
@@ -25,8 +26,16 @@ Read = Callable[[int, int], bytes]  # offset within the contents, number of byte
 class Looker:
     """Judges contents for one shard. ``look`` gives the status of a member as its decoder would find it."""
 
-    def __init__(self, shard: ShardEvidence, level: Level, wanted: tuple[str, ...], max_image_pixels: int) -> None:
+    def __init__(
+        self,
+        shard: ShardEvidence,
+        level: Level,
+        wanted: tuple[str, ...],
+        max_image_pixels: int,
+        kinds: Mapping[str, str] | None = None,
+    ) -> None:
         self.shard = shard
+        self.kinds = kinds or {}  # for fields that are opaque unless a consumer was told to take them
         self.full = level == "full"
         self.wanted = wanted
         self.max_image_pixels = max_image_pixels
@@ -68,14 +77,17 @@ class Looker:
         if kind == "json":
             return self._json(key, offset, size, read)
         if kind == "opaque":
-            return OPAQUE
+            return EMPTY if not size and lower == BAD_MARK else OPAQUE
         return self._other(kind, lower, key, offset, size, read)
 
     def _enter(self, suffix: str) -> tuple[str, str, FieldCount]:
         lower = suffix.lower()
         folded = lower if len(self.shard.fields) < 256 else "*." + lower.rpartition(".")[2][:16]
         count = self.shard.fields.setdefault(folded, FieldCount())
-        entry = (kind_of(lower), lower, count)
+        kind = kind_of(lower)
+        if kind == "opaque":
+            kind = self.kinds.get(lower, kind)
+        entry = (kind, lower, count)
         if len(self.table) < 4096:
             self.table[suffix] = entry
         return entry
@@ -90,9 +102,9 @@ class Looker:
             if self.full:
                 self.note(("field.huge",), key, offset, suffix)
         header = read_header(head)
-        if header is not None and header.needs > len(head) and size > len(head):
+        while header is not None and len(head) < min(header.needs, size):
             head = data or read(0, min(size, header.needs))
-            header = read_header(head) or header
+            header = read_header(head)
         notes = image_notes(header, suffix, head, size)
         if header is not None:
             self._count_image(header, size)

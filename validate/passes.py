@@ -129,7 +129,7 @@ class _Pass:
     def shard(self, shard: ShardEvidence) -> bool:
         if crash := self.consumer.at_shard(shard):
             return self.crash(crash, shard)
-        stop, runs = shard.stop, (shard.visible_runs if self.consumer.visible_only else None) or shard.runs
+        stop, runs = shard.stop, self.consumer.runs(shard)
         if not self.consumer.opens(shard):
             stop, runs = Stop("unreadable", 0, f"stored as {shard.compression}"), Runs()
         if runs.head is not None and not self.begin(runs.head, shard):
@@ -149,6 +149,6 @@ def run_pass(consumer: Consumer, shards: Sequence[ShardEvidence]) -> PassResult:
     elif all(walk.shard(shard) for shard in shards):
         walk.close()
     result = walk.result
-    if shards and not result.formed and result.crash is None and consumer.empty_raises:
+    if shards and not result.complete and result.crash is None and consumer.empty_raises:
         walk.crash(Fate("crash", "group", "no-samples"), shards[0])
     return result

@@ -1,47 +1,42 @@
 """One pass over one shard: from its bytes to its evidence."""
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from wdsflow.shards.names import split_name
+from wdsflow.shards.names import is_meta, split_name
 from wdsflow.shards.source import Source, SourceError, open_source
 from wdsflow.shards.tar import Batch, Member, Walk
 
-from .evidence import UNKNOWN, FieldCount, Level, Part, Run, ShardEvidence, Stop, Tally
+from .evidence import UNKNOWN, Part, ShardEvidence, Stop, Tally
 from .looks import Looker
-from .naming import is_dotted, is_hidden, is_junk, key_of, note_name
+from .naming import is_hidden, is_junk, key_of, note_name
 from .runs import RunCollector
+from .scan_options import ScanOptions
+from .shapes import note_shapes, runs_of
 from .sketch import smallest_hashes
 from .tallies import TALLIES
+
+__all__ = ["ScanOptions", "runs_of", "scan_shard"]
 
 _HUGE = 2 << 30
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
 _KINDS = {"link": "tar.link", "directory": "tar.directory", "special": "tar.special", "sparse": "tar.sparse"}
 
 
-@dataclass(frozen=True, slots=True)
-class ScanOptions:
-    """How deep to look, and what the consumers ask of contents."""
-
-    level: Level = "headers"
-    json_text_key: tuple[str, ...] = ()
-    max_image_pixels: int = 0  # 0: no limit
-    allow_pipe: bool = False
-
-
 class _Scan:
-    def __init__(self, shard: ShardEvidence, options: ScanOptions) -> None:
+    def __init__(self, shard: ShardEvidence, options: ScanOptions, main: RunCollector) -> None:
         self.shard = shard
-        self.main = RunCollector()
+        self.main = main
         self.visible: RunCollector | None = None  # made at the first hidden member
+        self.all: RunCollector | None = None  # made at the first metadata member
         self.parts: dict[str, Part] = {}  # field names met before, at level names
         self.keys: set[str] = set()
+        self.junk: set[str] = set()  # keys of twins, dot-files and metadata
         self.prefixed = 0  # members whose names start with ./
         self.looker = (
             None
             if options.level == "names"
-            else Looker(shard, options.level, options.json_text_key, options.max_image_pixels)
+            else Looker(shard, options.level, options.json_text_key, options.max_image_pixels, options.kinds())
         )
 
     def note(self, name: str) -> Tally:
@@ -60,7 +55,8 @@ class _Scan:
         """The hot loop of level names: everything that is the same for most members is done once a run."""
         main, parts = self.main, self.parts
         self.shard.members += len(batch.members)
-        run_key, run = main.key, main.parts
+        run_key: str | None = None  # of the open run, if nothing about its name is unusual
+        run = main.parts
         total = 0
         for name, size, _, header, kind in batch.members:
             key, _, suffix = name.partition(".")
@@ -68,14 +64,15 @@ class _Scan:
             total += size
             if part is None or kind != "file" or self.visible is not None:
                 self.member(name, header, kind, size, None)
-                run_key, run = main.key, main.parts
+                run_key, run = None, main.parts
             elif key == run_key and len(run) < 64:
                 run.append(part)
             elif not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable():
                 self.member(name, header, kind, size, None)
-                run_key, run = main.key, main.parts
-            elif key == run_key:
+                run_key, run = None, main.parts
+            elif key == main.key:
                 main.add(key, part, header)
+                run_key = key
             else:
                 shape = tuple(run)
                 if shape in main.counts and main.head is not None:
@@ -125,6 +122,8 @@ class _Scan:
             note_name(name, split[0] if split else split_name(name)[0], offset, self.note)
         self.prefixed += name.startswith("./")
         if split is None:
+            if is_meta(name):
+                self.metadata(name, offset)
             return
         key, suffix = split
         if is_hidden(name):
@@ -132,16 +131,39 @@ class _Scan:
         if key != self.main.key:
             self.new_run(key, offset)
         part = self.part(key, suffix, offset, size, read)
-        self.main.add(key, part, offset)
         if self.visible is not None and not is_hidden(name):
             self.visible.add(key, part, offset)
+        if self.all is not None:
+            if key == self.main.key != self.all.key:
+                self.note("key.again-junk").add(key, offset)
+            self.all.add(key, part, offset)
+        self.main.add(key, part, offset)
+
+    def metadata(self, name: str, offset: int) -> None:
+        """Take a member that webdataset skips; Hugging Face looks at its base name only, Ray Data takes all."""
+        key, suffix = split_name(name)
+        if key is None or suffix is None:
+            return
+        self.visible = self.visible or self.main.copy()
+        self.all = self.all or self.main.copy()
+        if key != self.all.key:
+            self.junk_again(key, offset)
+        self.all.add(key, Part(suffix, UNKNOWN), offset)
+        if not is_hidden(name):
+            self.visible.add(key, Part(suffix, UNKNOWN), offset)
+
+    def junk_again(self, key: str, offset: int) -> None:
+        if key in self.junk:
+            self.note("key.again-junk").add(key, offset)
+        elif len(self.junk) < _KEYS_KNOWN:
+            self.junk.add(key)
 
     def new_run(self, key: str, offset: int) -> None:
         if self.looker is not None:
             self.looker.end_run()
         if is_junk(key):
-            return
-        if key in self.keys:
+            self.junk_again(key, offset)
+        elif key in self.keys:
             self.note("key.again").add(key, offset)
         elif len(self.keys) < _KEYS_KNOWN:
             self.keys.add(key)
@@ -152,7 +174,7 @@ class _Scan:
             if any(char.isupper() for char in suffix):
                 self.note("name.upper").add(key, offset, suffix)
             part = Part(suffix, UNKNOWN)
-            if len(self.parts) < 4096 and "/" not in suffix:
+            if suffix and "/" not in suffix and len(self.parts) < 4096:
                 self.parts[suffix] = part
         if self.looker is None:
             return part
@@ -174,6 +196,7 @@ class _Scan:
             self.looker.finish()
         shard.runs = self.main.runs()
         shard.visible_runs = None if self.visible is None else self.visible.runs()
+        shard.all_runs = None if self.all is None else self.all.runs()
         shard.samples = len(self.keys)
         shard.key_sketch = smallest_hashes(self.keys, 64)
         shard.stop = Stop(walk.stop.kind, walk.stop.offset, walk.stop.detail)
@@ -183,47 +206,25 @@ class _Scan:
             self.note("name.mixed-prefix").add(None, None, count=min(self.prefixed, shard.members - self.prefixed))
         if self.main.long_runs:
             self.note("key.long-run").add(None, None, count=self.main.long_runs)
-        self.from_shapes()
-
-    def from_shapes(self) -> None:
-        """Derive what shapes tell, once a shape and not once a sample."""
-        shard, runs = self.shard, self.shard.runs
-        ends = [run for run in (runs.head, runs.tail) if run is not None]
-        shapes = [(run.shape, 1, run.key, run.offset) for run in ends]
-        shapes += [(item.shape, item.count, item.key, item.offset) for item in runs.inner]
-        counts: dict[str, int] = {}
-        places: dict[str, tuple[str, int]] = {}
-        for shape, count, key, offset in sorted(shapes, key=lambda item: item[3]):
-            lower = [part.suffix.lower() for part in shape]
-            twice = len(lower) - len(set(lower))
-            if twice:
-                self.note("key.duplicate-field").add(key, offset, count=count)
-            for suffix in lower:
-                counts[suffix] = counts.get(suffix, 0) + count
-                places.setdefault(suffix, (key, offset))
-        for suffix, count in counts.items():
-            if len(shard.fields) < 256 or suffix in shard.fields:
-                shard.fields.setdefault(suffix, FieldCount()).count = count
-            else:
-                shard.fields.setdefault("*." + suffix.rpartition(".")[2][:16], FieldCount()).count += count
-            # A field such as input.jpg stands in most samples; the rest of a dotted base name in one or a few.
-            if is_dotted(suffix) and (count < 2 or count < shard.samples / 2):
-                self.note("name.dotted").add(*places[suffix], suffix, count)
+        note_shapes(shard, self.note)
 
 
-def scan_shard(url: str, options: ScanOptions | None = None) -> ShardEvidence:
+def scan_shard(
+    url: str, options: ScanOptions | None = None, collector: Callable[[], RunCollector] = RunCollector
+) -> ShardEvidence:
     """Scan one shard. What is wrong with it is in the evidence; nothing is raised for bad data.
 
     Args:
         url: a local path or a url that fsspec opens.
         options: level and what consumers ask of contents.
+        collector: makes what takes the runs.
     """
     options = options or ScanOptions()
     start = time.perf_counter()
     shard = ShardEvidence(url)
     try:
         with open_source(url, allow_pipe=options.allow_pipe) as source:
-            _scan(source, shard, options)
+            _scan(source, shard, options, collector())
     except SourceError as error:
         shard.error = error.kind
         shard.error_detail = str(error)
@@ -232,9 +233,9 @@ def scan_shard(url: str, options: ScanOptions | None = None) -> ShardEvidence:
     return shard
 
 
-def _scan(source: Source, shard: ShardEvidence, options: ScanOptions) -> None:
+def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> None:
     shard.size, shard.compression = source.size, source.compression
-    scan = _Scan(shard, options)
+    scan = _Scan(shard, options, collector)
     walk = Walk(source, contents=options.level != "names")
     for batch in walk:
         scan.batch(batch, walk)
@@ -243,13 +244,3 @@ def _scan(source: Source, shard: ShardEvidence, options: ScanOptions) -> None:
     if walk.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
         shard.error_detail = walk.stop.detail
-
-
-def runs_of(shard: ShardEvidence) -> Iterator[Run]:
-    """Yield the first example of every distinct run in a shard, ends included."""
-    if shard.runs.head is not None:
-        yield shard.runs.head
-    for item in shard.runs.inner:
-        yield Run(item.key, item.offset, item.shape)
-    if shard.runs.tail is not None:
-        yield shard.runs.tail

@@ -130,6 +130,14 @@ def dataset_size(urls: Sequence[str], sidecars: Sidecars, *, alone: bool = False
     return total, "sizes.json"
 
 
+def shard_urls(arguments: Arguments) -> tuple[str, ...] | None:
+    """Return the shards that the command names; None where it names none, or none that can be expanded."""
+    try:
+        return _expanded(arguments.train_data)
+    except _CrashError:
+        return None
+
+
 def openclip_urls(text: str) -> Iterator[str]:
     """Expand ``::``, ``${NAME}`` (environment variable WDS_NAME) and braces, as webdataset's expand_urls does.
 

@@ -33,6 +33,7 @@ TALLIES: dict[str, str] = {
     "name.mixed-prefix": "some members start with ./ and others do not",
     # samples
     "key.again": "a key that was left comes back later in the shard: its members are not adjacent",
+    "key.again-junk": "the key of a macOS twin, dot-file or metadata member comes back, or such a member parts a sample",
     "key.duplicate-field": "two members of one sample have the same field name",
     "key.split-folders": "the same base name under two folders with different fields",
     "key.long-run": "more than 1,000 neighbouring members share one key",

@@ -60,8 +60,11 @@ def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Ver
         max_loss: the share of samples, 0 to 1, that may vanish before "trains" becomes "loses".
     """
     result = PassResult()
+    starved = False  # some worker passes nothing: the loader waits for it, whatever the others have
     for worker in consumer.order(evidence.shards):
-        result.merge(run_pass(consumer, worker))
+        one = run_pass(consumer, worker)
+        starved = starved or not one.usable
+        result.merge(one)
         if result.crash is not None:
             break
     samples = evidence.samples
@@ -69,7 +72,7 @@ def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Ver
     return Verdict(
         consumer=consumer.name,
         title=consumer.title,
-        outcome=_outcome(result, consumer, samples, max_loss),
+        outcome=_outcome(result, starved and consumer.empty_stalls, samples, max_loss),
         samples=samples,
         usable=result.usable,
         reasons=tuple(_reasons(result, evidence, samples)),
@@ -86,12 +89,12 @@ def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Ver
     )
 
 
-def _outcome(result: PassResult, consumer: Consumer, samples: int, max_loss: float) -> Outcome:
+def _outcome(result: PassResult, stalls: bool, samples: int, max_loss: float) -> Outcome:
     if result.crash is not None:
         return "crashes"
-    if result.usable == 0:
-        return "stalls" if consumer.empty_stalls else "loses"
-    return "loses" if samples - result.usable > max_loss * samples else "trains"
+    if stalls:
+        return "stalls"
+    return "loses" if not result.usable or samples - result.usable > max_loss * samples else "trains"
 
 
 def _by_reason(result: PassResult) -> dict[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .arguments import Arguments
 from .consumers.assignment import assign, shuffled
 from .consumers.open_clip_33 import OpenClip33
-from .evidence import Evidence, ShardEvidence, Stop
+from .evidence import Evidence, Runs, ShardEvidence, Stop
 from .passes import PassResult, run_pass
 from .wording import crash_text
 
@@ -40,8 +40,9 @@ class Shards:
         self.consumer = consumer
         self.shards = shards
         self.alone = [run_pass(consumer, [shard]) for shard in shards]
-        self.heads = [shard.runs.head.key if shard.runs.head else None for shard in shards]
-        last = [shard.runs.tail or shard.runs.head for shard in shards]
+        runs = [consumer.runs(shard) if consumer.opens(shard) else Runs() for shard in shards]
+        self.heads = [each.head.key if each.head else None for each in runs]
+        last = [each.tail or each.head for each in runs]
         self.tails = [run.key if run is not None else None for run in last]
 
     def over(self, indices: Sequence[int]) -> PassResult:

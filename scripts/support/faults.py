@@ -63,8 +63,8 @@ def macos_twins(folder: Path, scenes: list[Scene]) -> None:
 
     def twins(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
         for name, data in members(part):
-            yield f"./._{name}", b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        "
-            yield f"./{name}", data
+            yield f"photos/._{name}", b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        "
+            yield f"photos/{name}", data
 
     _write(folder, scenes, twins)
 

@@ -1,78 +1,73 @@
-"""Runs OpenCLIP's own loader in a process of its own, and ends it in time: a starved loader never ends by itself."""
+"""OpenCLIP's own loader, in a process of its own that has imported it once."""
 
-import contextlib
 import json
-import os
-import queue
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 PROBE = Path(__file__).with_name("openclip_probe.py")
-STARTING = 180  # seconds; importing torch on a slow disk, not what is being measured
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Loaded:
-    """What came out of the loader."""
+    """What came out of the loader in the time that it had."""
 
-    ready: bool = False
-    batches: list[tuple[list[int], list[int]]] = field(default_factory=list)  # shapes of images and texts
-    seconds: float = 0.0  # from the moment at which the loader stood ready
-    errors: str = ""
+    batches: int
+    images: list[int]  # shape of the first batch
+    texts: list[int]
+    seconds: float
+    error: str
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"ends with {self.error}"
+        if not self.batches:
+            return f"no batch in {self.seconds:.0f} s, no error, no message; it would wait for ever"
+        return f"{self.batches} batches in {self.seconds:.1f} s, images {self.images} and texts {self.texts}"
 
 
-def load(urls: str, *, samples: int, batch_size: int, workers: int, batches: int, seconds: float) -> Loaded:
-    """Ask OpenCLIP's loader for some batches, for at most some seconds after it is ready."""
-    arguments = [urls, *(str(number) for number in (samples, batch_size, workers, batches))]
-    loaded = Loaded()
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
-            [sys.executable, str(PROBE), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            start_new_session=True,  # its workers outlive it when they starve, and must be ended with it
+class OpenClip:
+    """Starts importing at once, and answers when asked."""
+
+    def __init__(self) -> None:
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
+        self._process = subprocess.Popen(
+            [sys.executable, str(PROBE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
-        try:
-            _listen(process, loaded, seconds)
-        finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        errors.seek(0)
-        loaded.errors = errors.read()[-2000:]
-    return loaded
+        self._version = ""
+        self._patience = 60.0  # seconds, until it is known how long a sound set takes on this machine
 
+    @property
+    def version(self) -> str:
+        """OpenCLIP's version. Waits for the import to end."""
+        if not self._version:
+            self._version = str(self._line()["open_clip"])
+        return self._version
 
-def _listen(process: "subprocess.Popen[str]", loaded: Loaded, seconds: float) -> None:
-    lines: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_forward, args=(process, lines), daemon=True).start()
-    start, limit = time.monotonic(), float(STARTING)
-    while (left := start + limit - time.monotonic()) > 0:
-        try:
-            line = lines.get(timeout=left)
-        except queue.Empty:
-            break
-        said: dict[str, Any] = json.loads(line) if line else {"event": "end"}
-        if said["event"] == "ready":
-            loaded.ready, start, limit = True, time.monotonic(), seconds
-        elif said["event"] == "batch":
-            loaded.batches.append((said["images"], said["texts"]))
-        else:
-            break
-    loaded.seconds = time.monotonic() - start
+    def load(self, arguments: list[str], *, batches: int) -> Loaded:
+        """Ask OpenCLIP's training loader for some batches, for several times as long as a sound set took."""
+        assert self.version
+        assert self._process.stdin is not None
+        request = {"arguments": arguments, "batches": batches, "seconds": self._patience}
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        loaded = Loaded(**self._line())
+        if loaded.batches == batches:
+            self._patience = max(5.0, 5 * loaded.seconds)
+        return loaded
 
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
 
-def _forward(process: "subprocess.Popen[str]", lines: "queue.Queue[str]") -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("{"):
-            lines.put(line)
-    lines.put("")
+    def _line(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                said: dict[str, Any] = json.loads(line)
+                return said
+        self._errors.seek(0)
+        raise SystemExit(f"OpenCLIP's loader could not be started:\n{self._errors.read()[-2000:]}")

@@ -1,45 +1,110 @@
-"""Runs OpenCLIP's own training loader over shards and says each batch that comes out. Ended by its caller.
+"""Runs OpenCLIP's own training loader over shards, and says what comes out of it.
 
-    python openclip_probe.py URLS SAMPLES BATCH_SIZE WORKERS BATCHES
-
-Nothing in here is wdsflow: the arguments go through open_clip_train's own parser, the data through its own
+Nothing in here is wdsflow: arguments go through open_clip_train's own parser, the data through its own
 ``get_data``, with its own picture transform and tokenizer.
+
+Reads one request a line, ``{"arguments": [...], "batches": 8, "seconds": 6}``, and answers each with one line,
+``{"batches": 8, "images": [16, 3, 224, 224], "texts": [16, 77], "seconds": 0.9, "error": ""}``. Each loader runs in
+a forked process and is ended in time with all its workers: a starved one never ends by itself.
 """
 
+import contextlib
 import json
 import multiprocessing
+import os
+import select
+import signal
 import sys
+import time
 import warnings
+from typing import Any
+
+Answer = dict[str, Any]
 
 
 def main() -> None:
-    """Print one JSON line when the loader is ready, and one a batch."""
+    """Import OpenCLIP once, say so, and answer requests until there are no more."""
     warnings.simplefilter("ignore")
-    urls, samples, batch_size, workers, batches = sys.argv[1], *map(int, sys.argv[2:6])
-    if sys.platform == "linux":  # Python 3.14 starts workers otherwise, and OpenCLIP 3.3's pipeline holds a lambda
-        multiprocessing.set_start_method("fork")
+    # Python 3.14 starts workers in another way, and OpenCLIP 3.3's pipeline holds a lambda, which that way refuses.
+    multiprocessing.set_start_method("fork")
+    import open_clip
+    import open_clip_train.data
+    import open_clip_train.params  # noqa: F401
+
+    print(json.dumps({"open_clip": open_clip.__version__}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        print(json.dumps(answer(request["arguments"], request["batches"], request["seconds"])), flush=True)
+
+
+def answer(arguments: list[str], batches: int, seconds: float) -> Answer:
+    """Run a loader in a process of its own for at most some seconds."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.setsid()
+        os.close(reader)
+        run(arguments, batches, writer)
+    os.close(writer)
+    start = time.monotonic()
+    try:
+        events = listen(reader, start + seconds)
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader)
+    shapes = [event for event in events if "images" in event]
+    first = shapes[0] if shapes else {"images": [], "texts": []}
+    error = next((event["error"] for event in events if "error" in event), "")
+    return {**first, "batches": len(shapes), "seconds": time.monotonic() - start, "error": error}
+
+
+def listen(reader: int, deadline: float) -> list[Answer]:
+    """Collect what the process says until it ends or time is up."""
+    said = b""
+    while (left := deadline - time.monotonic()) > 0 and select.select([reader], [], [], left)[0]:
+        piece = os.read(reader, 65536)
+        said += piece
+        if not piece or b'"end"' in said:
+            break
+    return [json.loads(line) for line in said.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def run(arguments: list[str], batches: int, writer: int) -> None:
+    """Take batches from OpenCLIP's loader, saying each; ends the process."""
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(silence, stream)
+    try:
+        for number, batch in enumerate(loader(arguments), start=1):
+            images, texts = (batch["image"], batch["text"]) if isinstance(batch, dict) else batch
+            say(writer, images=list(images.shape), texts=list(texts.shape))
+            if number == batches:
+                break
+    except BaseException as error:  # noqa: BLE001 - it is the answer
+        say(writer, error=f"{type(error).__name__}: {error}".splitlines()[0])
+    say(writer, end=True)
+    os._exit(0)
+
+
+def loader(arguments: list[str]) -> Any:
+    """Return the training loader that open_clip_train.main would build for these arguments."""
     import open_clip
     from open_clip_train.data import get_data
     from open_clip_train.params import parse_args
 
-    flags = ["--train-data", urls, "--train-num-samples", samples, "--batch-size", batch_size, "--workers", workers]
-    args = parse_args([str(flag) for flag in flags])
+    args = parse_args(arguments)
     args.distributed, args.world_size, args.rank = False, 1, 0
-    train = open_clip.image_transform(224, is_train=True)
-    check = open_clip.image_transform(224, is_train=False)
-    data = get_data(args, (train, check), epoch=0, tokenizer=open_clip.get_tokenizer("ViT-B-32"))["train"]
-    data.set_epoch(0)
-    _say(event="ready", open_clip=open_clip.__version__)
-    for number, batch in enumerate(data.dataloader, start=1):
-        images, texts = (batch["image"], batch["text"]) if isinstance(batch, dict) else batch
-        _say(event="batch", number=number, images=list(images.shape), texts=list(texts.shape))
-        if number == batches:
-            break
-    _say(event="end")
+    transforms = [open_clip.image_transform(224, is_train=train) for train in (True, False)]
+    train = get_data(args, transforms, epoch=0, tokenizer=open_clip.get_tokenizer("ViT-B-32"))["train"]
+    train.set_epoch(0)
+    return train.dataloader
 
 
-def _say(**what: object) -> None:
-    print(json.dumps(what), flush=True)
+def say(writer: int, **what: object) -> None:
+    """Write one line; short enough to be written whole."""
+    os.write(writer, json.dumps(what).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ _TYPES = {
     "contiguous": tarfile.CONTTYPE,
     "unknown": b"Z",
 }
-FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
+Format = Literal[0, 1, 2]
+FORMATS: tuple[Format, ...] = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ class Archive:
     end: int  # where the zero blocks begin
 
 
-def write(entries: list[Entry], tar_format: int, *, float_time: bool = False) -> Archive:
+def write(entries: list[Entry], tar_format: Format, *, float_time: bool = False) -> Archive:
     """Write members to a tar. ``float_time`` gives each a PAX header of its own."""
     stream = io.BytesIO()
     headers, sizes = [], []
@@ -70,7 +71,7 @@ def write(entries: list[Entry], tar_format: int, *, float_time: bool = False) ->
     return Archive(stream.getvalue(), tuple(headers), tuple(sizes), end)
 
 
-def _header(info: tarfile.TarInfo, tar_format: int) -> bytes:
+def _header(info: tarfile.TarInfo, tar_format: Format) -> bytes:
     try:
         return info.tobuf(tar_format, "utf-8", "surrogateescape")
     except ValueError:  # USTAR has no room for the name

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 
-from .archives import BYTE_HURTS, COMPRESSIONS, FORMATS, NO_TAR, Entry, write
+from .archives import BYTE_HURTS, COMPRESSIONS, FORMATS, NO_TAR, Entry, Format, write
 from .contents import caption, metadata
 from .hurts import LAYOUT_HURTS, SAMPLE_HURTS, SIMPLE_HURTS
 from .pictures import picture
@@ -34,6 +34,15 @@ class ShardSet:
         """Return the paths in order."""
         return [shard.path for shard in self.shards]
 
+    def remove(self) -> None:
+        """Delete the shards."""
+        for url in self.urls:
+            path = Path(url)
+            if path.is_dir():
+                path.rmdir()
+            else:
+                path.unlink(missing_ok=True)
+
     def describe(self) -> dict[str, object]:
         """Return everything as plain json values."""
         return asdict(self)
@@ -48,7 +57,7 @@ class _Style:
     prefix: str
     restart: bool  # keys begin at 0 in each shard
     caption_first: bool
-    tar_format: int
+    tar_format: Format
     float_time: bool
     rate: float
     hurts: tuple[str, ...]
@@ -102,15 +111,15 @@ def _samples(rng: Random, style: _Style, start: int, count: int) -> list[list[En
 
 
 def _sample(rng: Random, style: _Style, key: str) -> list[Entry]:
-    contents = {"txt": lambda: caption(rng).encode(), "json": lambda: metadata(rng), "cls": lambda: b"7"}
+    contents = {"txt": caption(rng).encode(), "json": metadata(rng), "cls": b"7"}
     entries = [Entry(f"{key}.{style.image}", picture(rng, style.image))]
-    entries += [Entry(f"{key}.{name}", contents[name]()) for name in style.fields]
+    entries += [Entry(f"{key}.{name}", contents[name]) for name in style.fields]
     return entries[::-1] if style.caption_first else entries
 
 
 def _make_shard(shard: Shard, samples: list[list[Entry]], rng: Random, style: _Style) -> None:
     for index, sample in enumerate(samples):
-        while rng.random() < style.rate * 0.8:
+        while rng.random() < style.rate * 0.6:
             name = rng.choice(style.hurts)
             if name in SAMPLE_HURTS:
                 samples[index] = SAMPLE_HURTS[name](samples[index], rng)

@@ -58,7 +58,7 @@ def open_clip() -> Reader:
             train_data_upsampling_factors=None,
             dataset_resampled=False,
             batch_size=1,
-            **job["options"],
+            **{**job["options"], "workers": 0},
         )
         data = get_wds_dataset(args, preprocess, is_train=True, epoch=args.epoch, tokenizer=tokenizer)
         # The workers are played one after the other in this process; all else is OpenCLIP's own loader.
@@ -193,7 +193,7 @@ def ray_data() -> Reader:
 
 def describe(error: BaseException) -> str:
     """Return an exception in one line, with what caused it."""
-    chain = []
+    chain: list[str] = []
     seen: BaseException | None = error
     while seen is not None and len(chain) < 4:
         chain.append(f"{type(seen).__name__}: {ascii(str(seen))[:300]}")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from ..evidence import Shape, ShardEvidence, Stop
+from ..evidence import Runs, Shape, ShardEvidence, Stop
 
 FateKind = Literal["usable", "dropped", "crash"]
 
@@ -37,6 +37,15 @@ class Options:
     resampled: bool = False
 
 
+def split_keys(keys: str | None) -> tuple[str, ...]:
+    """Split names as open_clip's flags give them.
+
+    >>> split_keys("txt; caption;")
+    ('txt', 'caption')
+    """
+    return tuple(name for key in (keys or "").split(";") if (name := key.strip()))
+
+
 class Consumer(ABC):
     """How one reader groups members into samples, which it drops, and when it ends or hangs.
 
@@ -45,7 +54,8 @@ class Consumer(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]  # for people: "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
-    visible_only: ClassVar[bool] = False  # skips hidden members before it groups
+    visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
+    sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
     empty_stalls: ClassVar[bool] = False  # waits for ever where no sample passes; else it just ends
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
 
@@ -70,6 +80,11 @@ class Consumer(ABC):
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
         """Return the shards of each worker, rank by rank, in the order in which it reads them in its epoch."""
         return [list(shards)]
+
+    def runs(self, shard: ShardEvidence) -> Runs:
+        """Return the runs of a shard as this reader meets them."""
+        other = shard.visible_runs if self.visible_only else shard.all_runs if self.sees_metadata else None
+        return shard.runs if other is None else other
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Tell whether this reader can read a shard that is stored as this one is; tarfile knows no zstd."""

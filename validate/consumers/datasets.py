@@ -77,7 +77,7 @@ class Datasets(Consumer):
 
     def bound_to(self, shards: Sequence[ShardEvidence]) -> "Datasets":
         """Return the consumer with the columns that the first sample of the first shard gives."""
-        shapes = _first_shapes(shards[0]) if shards else []
+        shapes = _first_shapes(self.runs(shards[0])) if shards else []
         return Datasets(self.options, _fields(shapes[0]) if shapes else None)
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
@@ -90,21 +90,17 @@ class Datasets(Consumer):
         first = shards[0]
         if not self.opens(first):
             return Fate("crash", "group", "unreadable-shard", first.compression or "")
-        shapes = _first_shapes(first)
+        shapes = _first_shapes(self.runs(first))
         lookahead = Datasets(self.options, frozenset({KEY}))  # images are not decoded yet
         for shape in shapes:
             for fate in lookahead.fates(shape):
                 if fate.kind == "crash":
                     return fate
-        if _run_count(_seen(first)) <= _EXAMPLES and (crash := self.at_stop(first.stop)):
+        if _run_count(self.runs(first)) <= _EXAMPLES and (crash := self.at_stop(first.stop)):
             return crash
         if len({_fields(shape) for shape in shapes}) != 1:
             return Fate("crash", "group", "schema")
         return None
-
-
-def _seen(shard: ShardEvidence) -> Runs:
-    return shard.visible_runs or shard.runs
 
 
 def _fields(shape: Shape) -> frozenset[str]:
@@ -115,9 +111,8 @@ def _run_count(runs: Runs) -> int:
     return sum(item.count for item in runs.inner) + (runs.head is not None) + (runs.tail is not None)
 
 
-def _first_shapes(shard: ShardEvidence) -> list[Shape]:
+def _first_shapes(runs: Runs) -> list[Shape]:
     """Return the distinct shapes among a shard's first five runs, the first run's first."""
-    runs = _seen(shard)
     if runs.head is None:
         return []
     shapes = [runs.head.shape]

@@ -4,7 +4,7 @@ import os
 
 from ..evidence import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, Part
 from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE
-from .base import USABLE, Fate
+from .base import USABLE, Fate, split_keys
 from .fields import IMAGE_TROUBLE, reason_for
 from .grouping import Sample, first_of, incomplete
 from .open_clip_33 import OpenClip33
@@ -33,7 +33,7 @@ class OpenClip4(OpenClip33):
         """Return what becomes of one sample behind the grouping stage."""
         options = self.options
         image_key, text_key = options.image_key, _JSON if options.json_text_key else options.text_key
-        image, caption = first_of(_names(image_key), sample), first_of(_names(text_key), sample)
+        image, caption = first_of(split_keys(image_key), sample), first_of(split_keys(text_key), sample)
         if lacking := incomplete(image is not None, caption is not None, "dropped"):
             return lacking
         if " " in image_key + text_key:  # the filter strips names, webdataset's renaming asserts that it need not
@@ -61,10 +61,6 @@ class OpenClip4(OpenClip33):
             _number("OPENCLIP_WDS_SHARD_SHUFFLE_SIZE", SHARD_SHUFFLE_SIZE),
             _number("OPENCLIP_WDS_SHARD_SHUFFLE_INITIAL", SHARD_SHUFFLE_INITIAL),
         )
-
-
-def _names(keys: str) -> list[str]:
-    return [name for key in keys.split(";") if (name := key.strip())]
 
 
 def _number(variable: str, default: int) -> int:

@@ -36,6 +36,7 @@ class RayData(Consumer):
 
     name = "ray-data"
     title = "Ray Data (read_webdataset)"
+    sees_metadata = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""
@@ -70,10 +71,10 @@ class RayData(Consumer):
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return a crash where a key comes back after other keys, or the first sample's column is not in all."""
-        again = shard.tally("key.again")
-        if again.count:
-            return Fate("crash", "group", "key-again", again.key or "")
-        rows = [sample for shape in _shapes(shard.runs) if not is_marked_bad(sample := _sample(shape))]
+        for again in (shard.tally("key.again"), shard.tally("key.again-junk")):
+            if again.count:
+                return Fate("crash", "group", "key-again", again.key or "")
+        rows = [sample for shape in _shapes(self.runs(shard)) if not is_marked_bad(sample := _sample(shape))]
         for field in rows[0] if rows else ():
             if field.rpartition(".")[2] in _ARRAYS and not all(field in row for row in rows):
                 return Fate("crash", "batch", "schema", field)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from ..evidence import BAD, BIG, BIG_BAD, BOMB, OK
 from .image_header import UNREADABLE, ImageHeader, read_header
+from .jpeg_tables import read_tables
 from .pillow import BOMB_PIXELS, quiet
-from .strict import Strict, check_png, decode_jpeg_strictly, keeps_busy, load_simplejpeg, surely_opens
+from .strict import Strict, check_png, decode_jpeg_strictly, keeps_busy, load_simplejpeg
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_simplejpeg = cache(load_simplejpeg)
 _NOTES: dict[Strict, tuple[str, ...]] = {"damaged": ("image.damaged",), "cut": ("image.damaged", "image.cut")}
 _PROBES = (0.0, 0.13, 0.31, 0.5, 0.67, 0.83, 0.99)
 # Opened by running a program (Ghostscript), or by opening what they contain.
@@ -49,16 +49,19 @@ def _decode_jpeg(data: bytes, header: ImageHeader, max_image_pixels: int) -> tup
     big = 0 < max_image_pixels < pixels
     if header.progressive and keeps_busy(data, pixels):
         return BIG_BAD if big else BAD, ("image.undecodable",)
-    decode = _simplejpeg()
-    if decode is None or pixels > BOMB_PIXELS or not (surely_opens(data) or _opens(data)):
+    decode = load_simplejpeg()
+    if decode is None or pixels > BOMB_PIXELS:
         return _decode_with_pillow(data, max_image_pixels)
-    verdict, array = decode_jpeg_strictly(decode, data, header.mode)
-    if verdict != "sound":
-        status, notes = _decode_with_pillow(data, max_image_pixels)
-        return status, (_NOTES.get(verdict, ()) + notes if status in (OK, BIG) else notes)
+    tables = read_tables(data)
+    if tables is None and not _opens(data):
+        return _decode_with_pillow(data, max_image_pixels)
+    verdict, decodes, uniform = decode_jpeg_strictly(decode, data, header.mode, tables)
+    found = _NOTES.get(verdict, ())
     # One grey may still be many colours: only a full decode tells.
-    uniform = array.min() == array.max() and "image.uniform" in _decode_with_pillow(data, max_image_pixels)[1]
-    return BIG if big else OK, ("image.uniform",) if uniform else ()
+    if not decodes or uniform:
+        status, notes = _decode_with_pillow(data, max_image_pixels)
+        return status, (found + notes if status in (OK, BIG) else notes)
+    return BIG if big else OK, found
 
 
 @cache

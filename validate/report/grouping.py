@@ -37,11 +37,9 @@ def group(findings: Sequence[Finding]) -> list[Group]:
 
 def titles() -> dict[str, str]:
     """Return the title of each rule's manual page."""
-    try:
-        from ..explain import catalogue
-    except ImportError:
-        return {}
-    return dict(catalogue())
+    from ..explain import catalogue
+
+    return {code: title for code, _, title in catalogue()}
 
 
 def shards_of(group: Group) -> list[str]:

@@ -44,13 +44,16 @@ def _verdict_suite(root: Element, verdict: Verdict) -> None:
 def _shard_suite(root: Element, report: Report, names: dict[str, str]) -> None:
     """Add a case for each rule that found something in a shard, and one for each shard in which none did."""
     suite = SubElement(root, "testsuite", name="shards")
+    unread = {shard.url: shard.error_detail or shard.error for shard in report.evidence.shards if shard.error}
     by_shard: dict[str, dict[str, list[Finding]]] = {shard.url: {} for shard in report.evidence.shards}
     for finding in report.findings:
         by_shard.setdefault(finding.shard or "", {}).setdefault(finding.code, []).append(finding)
     for url, by_code in by_shard.items():
         shown = _text(relative(url)) if url else "all shards"
         if not by_code:
-            SubElement(suite, "testcase", name="sound", classname=shown)
+            case = SubElement(suite, "testcase", name="sound", classname=shown)
+            if url in unread:
+                SubElement(case, "failure", type="error", message=_text(unread[url]))
         for code, findings in by_code.items():
             case = SubElement(suite, "testcase", name=f"{code} {names.get(code, '')}".rstrip(), classname=shown)
             _findings(case, findings)

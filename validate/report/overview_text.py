@@ -89,14 +89,18 @@ def _images(total: Overview, writer: Writer) -> None:
         sides[power // 2] = sides.get(power // 2, 0) + number
     most = max(sides.values(), default=1)
     rows = [
-        (f"{1 << power:,} to {2 << power:,}", f"{number:,}", "#" * max(round(_BAR * number / most), 1))
+        (
+            f"{1 << power:,} to {2 << power:,}" if power >= 0 else "unknown",
+            f"{number:,}",
+            "#" * max(round(_BAR * number / most), 1),
+        )
         for power, number in sorted(sides.items())
     ]
     _table(writer, ("pixels a side", "images", ""), rows, left=2, indent=2)
 
 
 def _shares(items: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{escape(name, 20)} {number:,}" for name, number in list(items)[:6])
+    return ", ".join(f"{escape(name, 20) or 'unknown'} {number:,}" for name, number in list(items)[:6])
 
 
 def _captions(total: Overview, writer: Writer) -> None:

@@ -51,11 +51,13 @@ def to_sarif(report: Report) -> dict[str, Any]:
 
 
 def _rules(codes: Iterable[str], findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    from ..explain import explain
+
     names = titles()
     severity = {finding.code: finding.severity for finding in findings}
     rules = []
     for code in codes:
-        page = _page(code)
+        page = explain(code) if code in names else ""
         title = names.get(code) or code
         rules.append(
             {
@@ -69,17 +71,10 @@ def _rules(codes: Iterable[str], findings: Iterable[Finding]) -> list[dict[str, 
     return rules
 
 
-def _page(code: str) -> str:
-    try:
-        from ..explain import explain
-    except ImportError:
-        return ""
-    return explain(code)
-
-
 def _first_paragraph(page: str) -> str:
     paragraphs = [" ".join(part.split()) for part in page.split("\n\n")]
-    return next((part for part in paragraphs[1:] if part), "")
+    text = next((part for part in paragraphs[1:] if part), "").removeprefix("What: ")
+    return text[:1].upper() + text[1:]
 
 
 def _result(finding: Finding, codes: list[str], fallback: str | None, reason: str | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..finding import Finding
 from ..verdict import Outcome, Verdict
 from .grouping import SEVERITIES, Group, group
 from .model import Report
@@ -142,23 +143,31 @@ def _group(each: Group, writer: Writer) -> None:
     name = Text(f"{SEVERITIES[each.severity]:<8}", style=f"bold {_SEVERITY_COLOURS[each.severity]}")
     title = each.title or plain(each.findings[0].message)
     writer.line(name, (each.code, "bold"), "  ", plain(title), hang=10)
-    for finding in each.findings[:SHOWN]:
-        message = plain(finding.message)
-        where = place(finding.shard, finding.key, finding.offset, said=message)
-        if message != title:
-            writer.line(message, (f"  ({where})" if where else "", "dim"), indent=10, hang=2)
-        elif where:
-            writer.line((where, "dim"), indent=10, hang=2)
-    hidden = each.findings[SHOWN:]
+    placed = [finding for finding in each.findings if finding.shard is not None]
+    others = [finding for finding in each.findings if finding.shard is None]
+    for finding in placed[:SHOWN]:
+        _finding(finding, title, writer)
+    hidden = placed[SHOWN:]
     if hidden:
-        places = unique(short(finding.shard) for finding in hidden if finding.shard is not None)
-        what = count(len(places), "more shard") if len(places) == len(hidden) else f"{len(hidden):,} more"
+        shards = unique(short(finding.shard) for finding in hidden if finding.shard is not None)
+        what = count(len(shards), "more shard") if len(shards) == len(hidden) else f"{len(hidden):,} more"
         writer.line((f"and {what}", "dim"), indent=10)
+    for finding in others[:SHOWN]:
+        _finding(finding, title, writer)
     for repair in each.repairs[:2]:
         care = "" if repair.safe else "; unsafe: data is changed or left out"
         note = f" ({plain(repair.note)}{care})" if repair.note or care else ""
         writer.line(("cure" + note.replace("(; ", "(") + ":", "dim"), indent=10)
         writer.command(repair.command, indent=12)
+
+
+def _finding(finding: Finding, title: str, writer: Writer) -> None:
+    message = plain(finding.message)
+    where = place(finding.shard, finding.key, finding.offset, said=message)
+    if message != title:
+        writer.line(message, (f"  ({where})" if where else "", "dim"), indent=10, hang=2)
+    elif where:
+        writer.line((where, "dim"), indent=10, hang=2)
 
 
 def ignored_lines(report: Report) -> Iterator[str]:

@@ -42,4 +42,4 @@ def quote_option(word: str) -> str:
 def download(urls: Sequence[str], what: str = "the shard") -> Repair:
     """Return the cure for contents that are gone: look at what is left, then fetch the original again."""
     words = ["wdsflow", "inspect", *(quote(url) for url in urls)]
-    return Repair(" ".join(words), True, f"then copy or write {what} again: what is missing cannot be restored")
+    return Repair(" ".join(words), note=f"then copy or write {what} again: what is missing cannot be restored")

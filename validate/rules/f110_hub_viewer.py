@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 from wdsflow.shards.escape import escape
 
+from ..consumers.base import Consumer
 from ..evidence import Runs, Shape
 from ..finding import Finding
 from .base import Context, Rule
@@ -36,20 +37,26 @@ class HubViewer(Rule):
         if runs.head is None:
             return
         usual = _fields(runs.head.shape)
+        hurt = [consumer.name for consumer in context.consumers if _refuses(context, consumer)]
         for shape, key, offset in _early(runs):
             if _fields(shape) != usual:
                 fields = escape(", ".join(sorted(_fields(shape))), 80)
                 yield Finding(
                     code=self.code,
-                    severity=self.severity,
+                    severity="error" if hurt else self.severity,
                     message=f"the first samples differ in fields ({escape(', '.join(sorted(usual)), 80)}; then {fields}): "
                     "the viewer of the Hugging Face Hub refuses the set",
                     shard=shard.url,
                     key=key,
                     offset=offset,
-                    consumers=tuple(name for name in context.names() if name == "datasets"),
+                    consumers=tuple(hurt),
                 )
                 return
+
+
+def _refuses(context: Context, consumer: Consumer) -> bool:
+    crash = consumer.at_start(context.evidence.shards)
+    return crash is not None and crash.reason == "schema"
 
 
 def _early(runs: Runs) -> Iterator[tuple[Shape, str, int]]:
@@ -58,7 +65,7 @@ def _early(runs: Runs) -> Iterator[tuple[Shape, str, int]]:
         if 1 + sum(item.before) < _LOOKED_AT:
             yield item.shape, item.key, item.offset
     if runs.tail is not None and 1 + sum(item.count for item in runs.inner) < _LOOKED_AT:
-        yield runs.tail
+        yield runs.tail.shape, runs.tail.key, runs.tail.offset
 
 
 def _fields(shape: Shape) -> frozenset[str]:

@@ -9,14 +9,14 @@ class UnsafeField(TallyRule):
     opens them.
 
     Why it hurts: webdataset's ``decode`` unpickles such fields by itself, and OpenCLIP 3.3 decodes every field of a
-    sample, whether it needs it or not: whoever made the shard can run programs on every training machine. Ray Data
-    refuses them from 2.60 on, older versions unpickle. Hugging Face datasets leave them as bytes.
+    sample, whether it needs it or not: whoever made the shard can run programs on every training machine. Older
+    versions of Ray Data and Hugging Face datasets did the same.
 
     In the wild: embeddings stored by ``torch.save`` beside images; metadata as pickle out of habit.
 
     Cure: leave the field out, or store arrays as .npy and metadata as .json:
-    ``tar --sort=name --format=ustar --exclude '*.pickle' --exclude '*.pkl' --exclude '*.pyd' --exclude '*.pth' -cf SHARD
-    -C FOLDER .``. With webdataset 1.x, ``WDS_SECURE=1`` refuses them.
+    ``tar --sort=name --format=ustar --exclude '*.pickle' --exclude '*.pkl' -cf SHARD -C FOLDER .``. webdataset 1.x
+    refuses them with ``WDS_SECURE=1``.
     """
 
     code = "F111"

@@ -1,8 +1,6 @@
-from ..evidence import BLANK, EMPTY, Part, ShardEvidence
 from ..content.kinds import kind_of
-from ..finding import Repair
+from ..evidence import BLANK, EMPTY, Part, ShardEvidence
 from .base import number
-from .commands import repair
 from .loss import LossRule
 from .shapes import mend_status
 

@@ -2,7 +2,7 @@ from .quality import QualityRule
 
 
 class OddCharacters(QualityRule):
-    """Captions have control characters, NULs or a byte-order mark.
+    r"""Captions have control characters, NULs or a byte-order mark.
 
     What: characters that are no text: NUL, terminal escapes, other control characters, or U+FEFF at the start.
 
@@ -13,7 +13,7 @@ class OddCharacters(QualityRule):
     In the wild: text saved as "UTF-8 with BOM" by Windows editors, text taken from PDF files.
 
     Cure: clean the captions before packing:
-    ``text = "".join(c for c in text.lstrip("\\ufeff") if c.isprintable() or c.isspace())``
+    ``text = "".join(c for c in text.lstrip("\ufeff") if c.isprintable() or c.isspace())``
     """
 
     code = "F113"

@@ -6,8 +6,8 @@ class HtmlCaption(QualityRule):
 
     What: tags such as ``<br>`` or entities such as ``&amp;`` in captions.
 
-    Why it hurts: OpenCLIP's tokenizer unescapes entities (twice, as ftfy users know it), but leaves tags: ``br``, ``href``
-    and ``span`` become words that the model learns, and they fill the 77 tokens.
+    Why it hurts: OpenCLIP's tokenizer turns entities back into characters, but leaves tags: ``br``, ``href`` and
+    ``span`` become words that the model learns, and they fill the 77 tokens.
 
     In the wild: alt texts and product descriptions taken from pages without cleaning.
 

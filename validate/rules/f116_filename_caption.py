@@ -2,7 +2,7 @@ from .quality import QualityRule
 
 
 class FilenameCaption(QualityRule):
-    """Captions are file names.
+    r"""Captions are file names.
 
     What: the whole caption is one word with an image extension, such as ``IMG_0042.JPG``.
 
@@ -11,7 +11,7 @@ class FilenameCaption(QualityRule):
     In the wild: alt texts filled in by cameras, scanners and content management systems.
 
     Cure: leave them out before packing:
-    ``if re.fullmatch(r"\\S+\\.(jpe?g|png|gif|webp)", text, re.I): continue``
+    ``if re.fullmatch(r"\S+\.(jpe?g|png|gif|webp)", text, re.I): continue``
     """
 
     code = "F116"

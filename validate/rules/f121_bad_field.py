@@ -36,7 +36,9 @@ class BadField(LossRule):
         return f"{number(count, 'field')} besides image and caption {verb} not decode{first_seen(detail)}"
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, "--drop-bad", safe=False, note="or rename the field with --rename OLD=NEW to keep the samples")
+        return repair(
+            urls, "--drop-bad", safe=False, note="or rename the field with --rename OLD=NEW to keep the samples"
+        )
 
 
 _MEND = mend_status(BAD, EMPTY, when=lambda suffix: kind_of(suffix) not in _OTHERS)

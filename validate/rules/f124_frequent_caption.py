@@ -8,6 +8,7 @@ from .base import Context, Rule
 
 _SHARE = 0.05
 _LEAST = 20
+_NONE = ("", "nan", "none", "null")  # F112 and F115 speak of these
 
 
 class FrequentCaption(Rule):
@@ -26,12 +27,11 @@ class FrequentCaption(Rule):
 
     code = "F124"
     severity = "warning"
-    requires = ("F112", "F115")
 
     def check(self, context: Context) -> Iterator[Finding]:
         counts: Counter[str] = Counter()
         for shard in context.evidence.shards:
-            counts.update({text: count for text, count in shard.captions.frequent.items() if text.strip()})
+            counts.update({text: count for text, count in shard.captions.frequent.items() if text.strip().lower() not in _NONE})
         captions = sum(shard.captions.count for shard in context.evidence.shards)
         for text, count in counts.most_common(3):
             if count < max(_LEAST, _SHARE * captions):

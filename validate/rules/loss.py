@@ -19,7 +19,7 @@ class LossRule(TallyRule):
     error too where a reader ends with an exception. ``mend`` says what a part would be without the fault.
     """
 
-    severity = "warning"
+    severity: ClassVar[Severity] = "warning"
     harmless: ClassVar[Severity] = "info"  # the severity where no consumer asked for loses anything
     capped: ClassVar[bool] = True  # no more samples are lost than the tally counted
 

@@ -16,7 +16,7 @@ class QualityRule(TallyRule):
     Told once for all shards, with the first place. Where fewer than ``common`` of them are concerned it is info.
     """
 
-    severity = "warning"
+    severity: ClassVar[Severity] = "warning"
     unit: ClassVar[Literal["image", "caption", "member"]] = "image"
     predicate: ClassVar[str]  # "are grey"; follows the count, or replaces it with predicate_one where it is 1
     predicate_one: ClassVar[str]

@@ -1,6 +1,7 @@
 """Questions that rules ask consumers about the shapes of samples."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..consumers.base import Consumer
@@ -11,7 +12,8 @@ Mend = Callable[[Part], Part]
 _KEPT = frozenset({OK, UNKNOWN, OPAQUE, UNSAFE})
 
 
-class Counted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Counted:
     """A shape with the number of its runs in a shard, and the first of them."""
 
     shape: Shape
@@ -29,7 +31,7 @@ class Loss(NamedTuple):
 
 def runs_for(consumer: Consumer, shard: ShardEvidence) -> Runs:
     """Return the runs of a shard as a consumer sees them."""
-    return (shard.visible_runs if consumer.visible_only else None) or shard.runs
+    return consumer.runs(shard)
 
 
 def counted(runs: Runs, with_tail: bool = True) -> Iterator[Counted]:
@@ -41,6 +43,10 @@ def counted(runs: Runs, with_tail: bool = True) -> Iterator[Counted]:
         yield Counted(item.shape, item.count, item.key, item.offset)
     if runs.tail is not None and with_tail:
         yield _of(runs.tail)
+
+
+def _of(run: Run) -> Counted:
+    return Counted(run.shape, 1, run.key, run.offset)
 
 
 def last_run(runs: Runs) -> Run | None:

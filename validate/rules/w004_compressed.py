@@ -31,7 +31,10 @@ class Compressed(TallyRule):
         return Tally(1, None, None, shard.compression) if shard.compression else Tally()
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        return "warning" if shard.compression in _BY_TARFILE else "error"
+        return "error" if _refusing(context, shard) else "warning"
+
+    def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+        return _refusing(context, shard) or context.names()
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         name = _NAMES.get(detail, detail)
@@ -41,3 +44,7 @@ class Compressed(TallyRule):
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="writes plain tars")
+
+
+def _refusing(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+    return tuple(consumer.name for consumer in context.consumers if not consumer.opens(shard))

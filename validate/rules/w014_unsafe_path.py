@@ -1,6 +1,6 @@
 from ..evidence import ShardEvidence
 from ..finding import Repair
-from .base import TallyRule, first_seen, number
+from .base import TallyRule, first_seen
 
 
 class UnsafePath(TallyRule):

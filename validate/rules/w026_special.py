@@ -1,5 +1,5 @@
 from ..evidence import ShardEvidence
-from .base import TallyRule, first_seen, number
+from .base import TallyRule, first_seen
 
 
 class SpecialFiles(TallyRule):

@@ -27,6 +27,8 @@ def explain(
         except UnknownCode as error:
             fail(str(error), "wdsflow explain lists all codes")
         return
+    from rich.text import Text
+
     out = console()
-    for name, title in catalogue():
-        out.print(f"{name}  {title}", soft_wrap=True)
+    for name, severity, title in catalogue():
+        out.print(Text.assemble((name, "bold"), f"  {severity:<8} ", title), soft_wrap=True)

@@ -25,7 +25,7 @@ def inspect(
     from wdsflow.validate.listing import Listed, first_samples
     from wdsflow.validate.overview import overview
     from wdsflow.validate.pool import scan_shards
-    from wdsflow.validate.scan import ScanOptions
+    from wdsflow.validate.scan_options import ScanOptions
 
     try:
         found = expand(urls).urls

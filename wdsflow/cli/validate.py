@@ -151,10 +151,10 @@ def validate(
 
 def _train_data(training: Sequence[str]) -> list[str]:
     """Return what the training command reads, where no url was given."""
-    for word, following in zip(training, [*training[1:], ""], strict=True):
-        flag, _, value = word.partition("=")
-        if flag == "--train-data" and (value or following):
-            return [value or following]
+    for number, word in enumerate(training):
+        flag, equals, value = word.partition("=")
+        if flag == "--train-data" and (equals or training[number + 1 :]):
+            return [value if equals else training[number + 1]]
     return fail("no shards given", 'try: wdsflow validate "shards/{00000..00042}.tar", or wdsflow validate --help')
 
 

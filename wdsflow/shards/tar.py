@@ -1,87 +1,263 @@
-"""Provisional: the author of this file replaces it whole."""
+"""Our own walk over a tar: names, sizes and offsets, reading as little else as the place where it lies allows.
 
-import tarfile
+Up to the place where Python's ``tarfile.open(mode="r|*")`` stops, the walk delivers what tarfile delivers, and it says
+how tarfile ends there. Then it goes on: it looks for further headers, so that what readers lose can be counted.
+"""
+
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
+from .delivery import deliver, following
+from .entry import Ending, Entry, read_entry
+from .fast import HUGE, SPAN, Row, Skimmer
+from .header import BLOCK, looks_like, padded
+from .pax import OTHER, TIMES
+from .search import search
 from .source import Source
+from .windows import Windows
+
+_SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 
 
 class Member(NamedTuple):
-    """One member."""
+    """One member as readers get it; a ``Row`` is the same as a plain tuple."""
 
-    name: str
-    size: int
-    data: int
-    header: int
-    kind: str
+    name: str  # UTF-8, other bytes as surrogates
+    size: int  # bytes
+    data: int  # offset of the contents in the uncompressed tar
+    header: int  # offset of its first header, extended headers included
+    kind: str  # "file", "sparse", "link", "directory", "special"
 
     @property
     def end(self) -> int:
-        """Padded end."""
-        return self.data + (self.size + 511 & -512)
+        """Offset behind the contents and their padding."""
+        return self.data + (padded(self.size) if self.kind == "file" else 0)
 
 
 class Batch(NamedTuple):
-    """Members."""
+    """Some neighbouring members, and the piece of the tar that was read to find them."""
 
-    members: list[Member]
+    rows: list[Row]
     window: bytes
-    base: int
-    beyond: bool
+    base: int  # offset of the window
+    beyond: bool  # behind the place where Python's tarfile stops
+
+    @property
+    def members(self) -> list[Member]:
+        """The rows with names."""
+        return [Member._make(row) for row in self.rows]
 
 
 class Stop(NamedTuple):
-    """End."""
+    """How the archive ends for Python's tarfile in stream mode."""
 
-    kind: str
+    kind: Literal["end", "eof", "silent", "error", "unreadable"]
     offset: int
     detail: str
 
 
-class Seen(NamedTuple):
-    """Seen."""
+class Seen:
+    """How often something was seen, and where first."""
 
-    count: int
-    offset: int
-    name: str
-    detail: str
+    __slots__ = ("count", "detail", "name", "offset")
+
+    def __init__(self, offset: int, name: str | None, detail: str) -> None:
+        self.count, self.offset, self.name, self.detail = 0, offset, name, detail
 
 
 class Walk:
-    """Provisional."""
+    """Iterate over a tar in batches, once. ``stop`` and ``seen`` are complete when the iteration has ended.
+
+    With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read
+    by ``read`` until the next batch is asked for.
+    """
 
     def __init__(self, source: Source, *, contents: bool = False) -> None:
-        self.source = source
-        self.stop: Any = Stop("end", 0, "")
+        self.stop: Stop | None = None
         self.seen: dict[str, Seen] = {}
+        self._source, self._contents = source, contents
+        self._skim = Skimmer()
+        self._windows = Windows(source, self._skim, contents=contents)
+        self._rows: list[Row] = []
+        self._shared: dict[str, str] = {}  # global PAX records
+        self._beyond = self._magic = self._some = self._end_mark = False
+
+    def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
+        """Return contents of a member of the latest batch; all from ``start`` on where no size is given."""
+        rest = member[1] - start
+        return self._windows.view(member[2] + start, max(0, rest if size is None else min(rest, size)))
 
     def __iter__(self) -> Iterator[Batch]:
+        skim, windows = self._skim, self._windows
         try:
-            with open(self.source.url, "rb") as file:
-                stream = tarfile.open(fileobj=file, mode="r|*")
-                while True:
-                    offset = stream.offset
-                    info = stream.next()
-                    if info is None:
-                        break
-                    kind = "file" if info.isreg() else "directory" if info.isdir() else "link"
-                    if info.offset_data + info.size > (self.source.size or 0) and not self.source.compression:
-                        self.stop = Stop("error", offset, "")
-                        self.seen["tar.truncated-data"] = Seen(1, offset, info.name, "")
-                        return
-                    member = Member(info.name, info.size, info.offset_data, info.offset, kind)
-                    if self.source.compression:
-                        extracted = stream.extractfile(info) if info.isreg() else None
-                        data = extracted.read() if extracted else b""
-                        yield Batch([member], data, info.offset_data, False)
-                    else:
-                        yield Batch([member], b"", 0, False)
-                    stream.members = []  # type: ignore[assignment]
-        except (tarfile.TarError, OSError, EOFError) as error:
-            self.stop = Stop("unreadable" if not locals().get("offset") else "error", 0, str(error))
+            windows.load(0)
+            while True:
+                if not self._quick():
+                    yield from self._batch()
+                    windows.load(skim.base + skim.at, windows.least)
+                    continue
+                try:
+                    entry = read_entry(windows.view, skim.base + skim.at, self._shared)
+                except Ending as ending:
+                    yield from self._batch()
+                    start = self._ended(ending)
+                else:
+                    if least := windows.missing(entry):
+                        yield from self._batch()
+                        windows.load(entry.header, least)
+                    start = self._take(entry)
+                    if start is None:
+                        if windows.go(entry.next, len(self._rows)):
+                            yield from self._batch()
+                            windows.load(entry.next)
+                        continue
+                    yield from self._batch()
+                if not self._resume(start):
+                    return
+        except OSError as error:
+            yield from self._batch()
+            self._halt("error", skim.base + skim.at, str(error))
 
-    def read(self, member: Member, start: int = 0, size: int | None = None) -> bytes:
-        """Read contents."""
-        rest = member.size - start
-        return self.source.read_at(member.data + start, rest if size is None else min(size, rest))
+    def _quick(self) -> bool:
+        """Collect plain entries; tell whether the next one needs care, or else whether a window has to be loaded."""
+        skim, windows, rows = self._skim, self._windows, self._rows
+        before = len(rows)
+        careful = skim.run(rows, windows.refill, windows.full, windows.length)
+        self._source.bytes_read += skim.fetched
+        skim.fetched = 0
+        if not careful and windows.refill is None:
+            careful = windows.cut_back(rows)
+        if skim.alone:
+            first = next(row for row in rows[before:] if row[2] - row[3] == SPAN)
+            self._see("tar.pax-overhead", first[3], first[0], "", skim.alone)
+            skim.alone = 0
+        while skim.huge:
+            row = skim.huge.pop()
+            self._see("tar.huge-member", row[3], row[0], f"{row[1]:,} bytes")
+        return careful
+
+    def _batch(self) -> Iterator[Batch]:
+        """Yield what has been collected, if anything."""
+        rows, skim = self._rows, self._skim
+        self._windows.settle(rows, skim.base + skim.at)
+        if rows:
+            self._rows = []
+            self._some = True
+            yield Batch(rows, skim.window, skim.base, self._beyond)
+
+    def _take(self, entry: Entry) -> int | None:
+        """Deliver an entry; return where to search on if tarfile cannot go on behind it."""
+        reaches = self._windows.reaches
+        delivered, stands = deliver(entry, reaches)
+        if delivered:
+            self._accept(entry)
+        problem = following(entry, stands, reaches)
+        if not problem:
+            return None
+        end = entry.data + max(0, entry.size)
+        if problem == "silent":
+            self._see("tar.bad-header", entry.header, entry.name, "a negative size leads back to the start")
+            self._halt("silent", entry.header, "a negative size leads back to the start")
+        elif reaches(entry.next):
+            self._see("tar.bad-header", entry.header, entry.name, problem)
+            self._halt("error", entry.header, problem)
+        else:
+            what = (
+                f"the padding of its {entry.size:,} bytes is cut"
+                if delivered
+                else f"only a part of its {entry.size:,} bytes"
+            )
+            self._see("tar.truncated-data", entry.header, entry.name, self._source.damage or what)
+            self._halt("error", entry.header, self._source.damage or f"unexpected end of data: {what}")
+        return max(entry.tell, min(end, stands))
+
+    def _accept(self, entry: Entry) -> None:
+        """Add an entry to the rows and learn from its headers."""
+        size = max(0, entry.size)
+        self._rows.append((entry.name, size, entry.data, entry.header, entry.kind))
+        if entry.kind != "file":
+            self._see(f"tar.{entry.kind}", entry.header, entry.name, "")
+        if size > HUGE:
+            self._see("tar.huge-member", entry.header, entry.name, f"{size:,} bytes")
+        view, skim = self._windows.view, self._skim
+        last = view(entry.data - BLOCK, BLOCK)
+        self._magic = self._magic or last[257:262] == b"ustar"
+        if entry.only_times:
+            self._see("tar.pax-overhead", entry.header, entry.name, "")
+        if not TIMES.issuperset(self._shared.keys() - {OTHER}):
+            skim.forget()
+        elif entry.kind == "file" and entry.size >= 0:
+            if entry.depth == 0:
+                skim.learn(last)
+            elif entry.depth == 1 and entry.only_times and entry.data - entry.header == SPAN:
+                skim.learn(last)
+                skim.learn_time(view(entry.header, BLOCK), view(entry.header + BLOCK, BLOCK))
+
+    def _ended(self, ending: Ending) -> int | None:
+        """Note how the archive ends here; return where to search on, None where that would be in vain."""
+        why, offset, detail, source = ending.why, ending.offset, ending.detail, self._source
+        first = offset == 0 and not self._beyond
+        if why == "end":
+            self._halt("end", offset, "")
+            return ending.resume
+        if first:
+            return self._unreadable(ending)
+        if source.breaks and why in ("eof", "cut", "error"):
+            self._halt("error", offset, source.damage or "damaged")
+        elif why == "eof":
+            self._see("tar.no-end-blocks", offset, None, source.damage or "")
+            self._halt("eof", offset, source.damage or "no end mark")
+        elif why == "cut":
+            self._see("tar.truncated-header", offset, None, source.damage or detail)
+            self._halt("silent", offset, source.damage or detail)
+        else:
+            name = "tar.bad-header" if self._windows.reaches(ending.resume + 1) else "tar.truncated-header"
+            self._see(name, offset, None, detail)
+            self._halt("silent" if why == "bad" else "error", offset, detail)
+        return ending.resume
+
+    def _unreadable(self, ending: Ending) -> int | None:
+        start = self._windows.view(0, BLOCK)
+        looks = looks_like(start)
+        if not start:
+            detail = self._source.damage or "empty file"
+        elif looks:
+            detail = f"not a tar: looks like {looks}"
+        else:
+            detail = self._source.damage or ending.detail
+        self._halt("unreadable", 0, detail)
+        return None if looks or not start else ending.resume
+
+    def _resume(self, start: int | None) -> bool:
+        """Go to the next sound header from ``start`` on; False if there is none."""
+        if start is None or self.stop is None:
+            return False
+        until = _SEARCH if self.stop.kind == "unreadable" else None
+        found = search(self._windows.view, start, old=not self._magic, until=until)
+        ended = self._end_mark
+        self._end_mark = False
+        if found.header is None:
+            if ended and found.junk is not None:
+                self._see("tar.trailing-data", found.junk, None, looks_like(self._windows.view(found.junk, BLOCK)))
+            return False
+        if ended:
+            self._see("tar.second-archive", found.header, None, "")
+        elif self.stop.kind == "unreadable" and not self._beyond:
+            self._see("tar.bad-header", 0, None, self.stop.detail)
+        self._beyond = True
+        self._windows.load(found.header)
+        return True
+
+    def _halt(self, kind: Literal["end", "eof", "silent", "error", "unreadable"], offset: int, detail: str) -> None:
+        """Fix the stop where tarfile meets its first end."""
+        self._end_mark = kind == "end"
+        if self.stop is None:
+            self.stop = Stop(
+                "unreadable" if kind == "error" and not offset and not self._some else kind, offset, detail
+            )
+
+    def _see(self, what: str, offset: int, name: str | None, detail: str, count: int = 1) -> None:
+        seen = self.seen.get(what)
+        if seen is None:
+            seen = self.seen[what] = Seen(offset, name, detail)
+        seen.count += count

@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""Writes the reference pages from the code: `scripts/gen_reference.py`, or `--check` to fail where they are out of date."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from wdsflow.validate.explain import reference
+
+PAGES: dict[str, Callable[[], str]] = {"docs/rules.md": reference}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a page is out of date")
+    check = parser.parse_args().check
+    stale = 0
+    for name, make in PAGES.items():
+        path, text = ROOT / name, make()
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale += 1
+        if check:
+            print(f"{name} is out of date: run scripts/gen_reference.py")
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
+    return int(check and stale > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+import subprocess
+import sys
+
+import pytest
+
+import wdsflow
+from wdsflow.cli.main import COMMANDS, main
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return int(ended.value.code or 0)
+
+
+def test_the_version_is_told(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"wdsflow {wdsflow.__version__}\n"
+
+
+def test_help_names_every_command_with_a_whole_sentence(capsys):
+    assert run("--help") == 0
+    shown = capsys.readouterr().out
+    for name in ("validate", "inspect", "explain", "doctor"):
+        assert f"  {name} " in shown
+    assert "..." not in shown.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("name", ["validate", "inspect", "explain", "doctor"])
+def test_every_command_has_help_that_names_its_exit_status_or_its_argument(capsys, name):
+    assert name in COMMANDS
+    assert run(name, "--help") == 0
+    shown = capsys.readouterr().out
+    assert "Usage: wdsflow" in shown
+    assert "Exit status" in shown or "CODE" in shown
+
+
+@pytest.mark.parametrize("words", [["valdate"], ["validate", "--nonsense"], ["inspect"], ["doctor", "x"]])
+def test_wrong_use_is_status_2_and_no_traceback(capsys, words):
+    assert run(*words) == 2
+    shown = capsys.readouterr().err
+    assert "Traceback" not in shown
+    assert "Error" in shown
+
+
+def test_a_wrong_command_names_the_nearest(capsys):
+    assert run("valdate") == 2
+    assert "validate" in capsys.readouterr().err
+
+
+def test_the_command_runs_as_a_program_of_its_own():
+    script = "from wdsflow.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("wdsflow ")
+
+
+def test_an_interrupt_ends_quietly_with_status_130(monkeypatch, capsys):
+    import wdsflow.cli.doctor
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(wdsflow.cli.doctor, "doctor", interrupted)
+    assert run("doctor") == 130
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,62 @@
+from html.parser import HTMLParser
+
+import pytest
+
+from tests import factories
+from wdsflow.validate.report import render
+from wdsflow.validate.report.html import fragment
+
+VOID = {"meta", "br"}
+OPTIONAL_END = {"th", "td"}
+
+
+class Page(HTMLParser):
+    """Notes the tags and texts of a page, and that tags close in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID | OPTIONAL_END:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@pytest.mark.parametrize("make", [factories.healthy, factories.stalled, factories.nasty])
+def test_a_page_is_whole_and_asks_nothing_from_outside(make):
+    page = Page(render(make(), "html"))
+    assert page.open == []
+    assert set(page.tags).isdisjoint({"script", "link", "img", "iframe", "object"})
+    assert [name for name, _ in page.attributes if name in {"src", "href"} or name.startswith("on")] == []
+
+
+def test_the_verdict_comes_first():
+    page = Page(fragment(factories.stalled()))
+    assert page.tags[:4] == ["div", "style", "section", "h2"]
+    assert "10,000" in "".join(page.texts)
+
+
+def test_markup_in_data_is_text():
+    texts = "".join(Page(render(factories.nasty(), "html")).texts)
+    assert "<script>alert(1)</script>" in texts
+    assert "\x1b" not in texts
+
+
+def test_long_lists_are_cut():
+    report = factories.healthy(300)
+    report.findings = [factories.finding(shard=f"{number}.tar", message=f"trouble {number}") for number in range(300)]
+    page = fragment(report)
+    assert "and 250 more" in page
+    assert len(page) < 60_000

@@ -1,0 +1,61 @@
+from xml.etree.ElementTree import Element, fromstring
+
+from tests import factories
+from wdsflow.validate.report import render
+
+
+def suites(report) -> Element:
+    return fromstring(render(report, "junit"))
+
+
+def test_each_consumer_is_a_suite_that_fails_unless_it_trains():
+    assert suites(factories.healthy()).find(".//failure") is None
+    root = suites(factories.stalled())
+    suite = root.find("testsuite[@name='open-clip-3.3']")
+    assert suite is not None
+    assert suite.get("failures") == "1"
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert failure.get("type") == "stalls"
+    assert "no caption field" in (failure.text or "")
+
+
+def test_a_shard_has_a_case_for_each_rule_that_fails_and_one_if_none_does():
+    report = factories.healthy(3)
+    report.findings = [
+        factories.finding("W001", shard="shards/0001.tar"),
+        factories.finding("W002", "warning", shard="shards/0001.tar"),
+        factories.finding("W001", shard=None),
+    ]
+    suite = suites(report).find("testsuite[@name='shards']")
+    assert suite is not None
+    cases = [(case.get("classname"), (case.get("name") or "")[:5], case.find("failure") is not None) for case in suite]
+    assert cases == [
+        ("shards/0000.tar", "sound", False),
+        ("shards/0001.tar", "W001 ", True),
+        ("shards/0001.tar", "W002 ", False),
+        ("shards/0002.tar", "sound", False),
+        ("all shards", "W001 ", True),
+    ]
+    assert (suite.get("tests"), suite.get("failures")) == ("5", "2")
+
+
+def test_a_shard_that_could_not_be_read_never_counts_as_sound():
+    report = factories.healthy(1)
+    report.evidence.shards.append(factories.shard("gone.tar", 0, error="missing"))
+    case = suites(report).find("testsuite[@name='shards']/testcase[@classname='gone.tar']")
+    assert case is not None
+    assert case.find("failure") is not None
+
+
+def test_totals_add_up():
+    root = suites(factories.nasty())
+    assert int(root.get("tests", 0)) == len(root.findall(".//testcase"))
+    assert int(root.get("failures", 0)) == len(root.findall(".//failure"))
+
+
+def test_names_with_control_characters_give_valid_xml():
+    root = suites(factories.nasty())
+    texts = "".join(root.itertext()) + "".join(value for each in root.iter() for value in each.attrib.values())
+    assert "<script>" in texts
+    assert "\\x00" in texts

@@ -1,0 +1,41 @@
+from tests import factories
+from wdsflow.validate.evidence import Evidence
+from wdsflow.validate.report.model import Report
+
+
+def test_a_report_is_ok_when_all_train_and_no_finding_is_an_error():
+    report = factories.healthy()
+    assert report.ok
+    assert report.exit_status == 0
+    report.findings = [factories.finding(severity="warning"), factories.finding(severity="info")]
+    assert report.ok
+    report.findings = [factories.finding(severity="error")]
+    assert not report.ok
+    assert report.exit_status == 1
+
+
+def test_one_consumer_that_does_not_train_is_enough():
+    for outcome in ("loses", "stalls", "crashes"):
+        report = factories.healthy()
+        report.verdicts = [*report.verdicts, factories.verdict(outcome)]
+        assert not report.ok
+
+
+def test_nothing_read_means_not_one_shard():
+    report = factories.healthy()
+    assert not report.nothing_read
+    report.evidence = Evidence("headers", [factories.shard(), factories.shard("gone.tar", 0, error="missing")])
+    assert not report.nothing_read
+    report.evidence = Evidence("headers", [factories.shard("gone.tar", 0, error="missing")])
+    assert report.nothing_read
+
+
+def test_a_report_shows_itself_as_text_and_in_notebooks():
+    report = factories.stalled()
+    assert str(report).startswith("OpenCLIP 3.3.0  STALLS")
+    assert report._repr_html_().startswith('<div class="wdsflow">')
+    assert report.to_dict()["ok"] is False
+
+
+def test_an_empty_report_has_nothing_read():
+    assert Report(urls=[], evidence=Evidence("names")).nothing_read

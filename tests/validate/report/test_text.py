@@ -1,0 +1,159 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from tests import factories
+from wdsflow.validate.evidence import Evidence
+from wdsflow.validate.finding import Repair
+from wdsflow.validate.report import text
+from wdsflow.validate.report.model import Report
+from wdsflow.validate.verdict import Reason
+
+
+def lines(report: Report, width: int = 100) -> list[str]:
+    return text.render(report, width).splitlines()
+
+
+def test_the_verdict_is_the_first_line_and_says_why():
+    assert lines(factories.stalled(), 120)[0] == (
+        "OpenCLIP 3.3.0  STALLS  0 of 10,000 samples reach a batch: no caption field (txt); they have jpg, json"
+    )
+
+
+def test_a_sound_set_takes_a_few_lines():
+    shown = lines(factories.healthy())
+    assert shown[0] == "OpenCLIP 3.3.0  TRAINS  30 of 30 samples reach a batch"
+    assert "Nothing found that would hurt." in shown
+    assert len(shown) < 8
+
+
+def test_the_order_is_verdict_advice_findings_forecast_and_totals():
+    report = factories.stalled()
+    report.forecasts = [factories.Forecast()]
+    whole = "\n".join(lines(report))
+    wanted = ["STALLS", "What to do", "Found:", "W101", "Forecast", "Note:", "2 shards", "wdsflow explain W101"]
+    places = [whole.index(word) for word in wanted]
+    assert places == sorted(places)
+
+
+def test_the_funnel_ends_where_nothing_is_left():
+    assert "    20,000 members -> 10,000 samples -> 0 with image and caption" in lines(factories.stalled())
+    assert "    60 members -> 30 samples -> 30 image + caption -> 30 decode -> 30 in batches" in lines(
+        factories.healthy()
+    )
+
+
+def test_what_a_level_could_not_know_is_called_an_upper_bound():
+    report = factories.healthy()
+    report.verdicts = [factories.verdict(usable=20, exact=False)]
+    assert "up to 20 of 30 samples reach a batch" in lines(report)[0]
+    report.verdicts = [factories.verdict(usable=20, exact=True)]
+    assert "up to" not in lines(report)[0]
+
+
+def test_several_reasons_stand_below_the_verdict():
+    report = factories.healthy()
+    reasons = (Reason("no-caption", 3, "3 of 30 samples: no caption"), Reason("bad-image", 1, "1 of 30 samples: bad"))
+    report.verdicts = [factories.verdict("loses", usable=26, reasons=reasons)]
+    assert lines(report)[1:3] == ["    3 of 30 samples: no caption", "    1 of 30 samples: bad"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 160])
+def test_no_line_is_wider_than_asked_for_but_commands(width):
+    report = factories.stalled()
+    command = "python -m open_clip_train.main " + "--train-data 'some where/{0000..0041}.tar' " * 6
+    report.advice = [factories.Advice(command=command)]
+    shown = lines(report, width)
+    assert "     " + command in shown
+    cure = "wdsflow repair shards/0000.tar --text-from json:caption"
+    assert [line for line in shown if len(line) > width and command not in line and cure not in line] == []
+
+
+def test_a_command_of_several_lines_stays_as_it_is():
+    report = factories.stalled()
+    report.advice = [factories.Advice(command="def stage(sample):\n    return sample")]
+    shown = lines(report, 80)
+    at = shown.index("     def stage(sample):")
+    assert shown[at + 1] == "         return sample"
+
+
+def test_no_line_ends_in_blanks():
+    for report in (factories.healthy(), factories.stalled(), factories.nasty()):
+        assert [line for line in lines(report, 80) if line != line.rstrip()] == []
+
+
+def test_many_findings_of_one_rule_are_cut_to_five_and_a_number():
+    report = factories.healthy()
+    report.findings = [
+        factories.finding("W001", shard=f"{number:04d}.tar", message=f"{number:04d}.tar is cut short")
+        for number in range(17)
+    ]
+    shown = "\n".join(lines(report))
+    assert shown.count("is cut short") == 5
+    assert "and 12 more shards" in shown
+    assert "Found: 1 error" in shown
+
+
+def test_a_place_is_named_unless_the_message_does():
+    report = factories.healthy()
+    report.findings = [factories.finding(shard="a/0007.tar", key="cat", offset=5_120, message="3 keys come back")]
+    assert any(line.endswith("3 keys come back  (0007.tar, sample cat, byte 5,120)") for line in lines(report))
+    report.findings = [factories.finding(shard="a/0007.tar", key="cat", message="0007.tar: cat comes back")]
+    assert any(line.endswith("0007.tar: cat comes back") for line in lines(report))
+
+
+def test_errors_come_before_warnings_before_notes():
+    report = factories.healthy()
+    report.findings = [
+        factories.finding(code, severity) for code, severity in (("I1", "info"), ("W1", "warning"), ("E1", "error"))
+    ]
+    whole = "\n".join(lines(report))
+    assert whole.index("E1") < whole.index("W1") < whole.index("I1")
+
+
+def test_an_unsafe_cure_says_so():
+    report = factories.healthy()
+    report.findings = [factories.finding(repair=Repair("wdsflow repair x --drop", safe=False))]
+    assert any("unsafe" in line for line in lines(report))
+    assert "            wdsflow repair x --drop" in lines(report)
+
+
+def test_ignored_findings_are_counted_with_their_reason():
+    report = factories.healthy()
+    report.ignored = [(factories.finding("W013"), "two cameras"), (factories.finding("W013"), "two cameras")]
+    report.known = 4
+    shown = lines(report)
+    assert "ignored W013, 2 findings: two cameras" in shown
+    assert "4 known findings in the baseline not shown" in shown
+
+
+def test_data_cannot_speak_to_the_terminal():
+    whole = text.render(factories.nasty(), 100)
+    assert {char for char in whole if not char.isprintable()} <= {"\n", "\ufffe"}
+    assert "[red]b[/red]" in whole  # markup is shown, not obeyed
+    buffer = io.StringIO()
+    text.show(factories.nasty(), Console(file=buffer, force_terminal=True, color_system="standard", width=100))
+    assert "\x1b[31m[red]" not in buffer.getvalue()
+
+
+def test_colour_is_there_only_where_asked_for():
+    buffer = io.StringIO()
+    text.show(factories.stalled(), Console(file=buffer, force_terminal=True, color_system="standard", width=100))
+    assert "\x1b[1;31mSTALLS" in buffer.getvalue()
+    assert "\x1b" not in str(factories.stalled())
+
+
+def test_the_summary_is_the_verdict_and_the_totals():
+    buffer = io.StringIO()
+    text.show_summary(factories.stalled(), Console(file=buffer, width=100))
+    shown = buffer.getvalue().splitlines()
+    assert shown[0].startswith("OpenCLIP 3.3.0  STALLS")
+    assert "Found: 1 error" in shown
+    assert len(shown) <= 4
+
+
+def test_a_report_without_shards_or_verdicts_is_still_a_text():
+    shown = str(Report(urls=["gone.tar"], evidence=Evidence("headers")))
+    assert "0 shards, 0 samples" in shown
+    assert "Nothing found" not in shown

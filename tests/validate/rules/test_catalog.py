@@ -1,0 +1,130 @@
+"""The catalog is complete, and every manual page has its parts."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.validate.rules.cases import CASES
+from wdsflow.validate import rules
+from wdsflow.validate.explain import catalogue, explain
+from wdsflow.validate.rules import RULES, BadRule, Rule, catalog
+from wdsflow.validate.rules.base import TallyRule
+from wdsflow.validate.rules.engine import UnknownCode
+from wdsflow.validate.tallies import TALLIES
+
+FOLDER = Path(rules.__file__).parent
+GOLDEN = Path(__file__).parent / "golden"
+PARTS = ("What: ", "Why it hurts: ", "In the wild: ", "Cure: ")
+# Shown by `wdsflow inspect`; no reader minds.
+INFORMATIONAL = {"tar.directory"}
+
+
+def test_every_rule_file_is_in_the_catalog():
+    files = {path.stem[:4].upper() for path in FOLDER.glob("[a-z][0-9][0-9][0-9]_*.py")}
+
+    assert files == set(RULES), "add the rule to validate/rules/__init__.py"
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_lies_in_a_file_with_its_code(rule: type[Rule]):
+    assert rule.__module__.rpartition(".")[2].startswith(rule.code.lower() + "_")
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_every_rule_has_a_golden_file(code: str):
+    assert (GOLDEN / f"{code}.txt").is_file(), f"write tests/validate/rules/golden/{code}.txt"
+
+
+def test_every_golden_file_belongs_to_a_rule():
+    assert {path.stem for path in GOLDEN.glob("*.txt")} <= set(RULES)
+    assert set(CASES) <= set(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_every_manual_page_has_its_parts_in_order(rule: type[Rule]):
+    lines = (rule.__doc__ or "").rstrip().splitlines()
+    paragraphs = re.split(r"\n\s*\n", (rule.__doc__ or "").strip())
+
+    assert 10 <= len(lines) <= 30
+    assert paragraphs[0].endswith(".")
+    assert len(paragraphs[0].splitlines()) == 1
+    assert len(paragraphs) == 5
+    assert [paragraph.strip().startswith(part) for paragraph, part in zip(paragraphs[1:], PARTS)] == [True] * 4
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_causes_are_rules_and_tallies_are_counted(rule: type[Rule]):
+    assert set(rule.requires) <= set(RULES)
+    if issubclass(rule, TallyRule):
+        assert set(rule.tallies) <= set(TALLIES)
+
+
+def test_every_tally_is_used_by_a_rule():
+    used = {name for rule in RULES.values() if issubclass(rule, TallyRule) for name in rule.tallies}
+
+    assert used | INFORMATIONAL == set(TALLIES)
+    assert not used & INFORMATIONAL
+
+
+def test_the_catalogue_lists_code_severity_and_title():
+    assert ("W006", "error", "The members of one sample do not lie side by side") in catalogue()
+    assert [code for code, _, _ in catalogue()] == sorted(RULES)
+
+
+def test_explain_shows_the_page_of_a_code_in_any_case():
+    page = explain(" w006 ")
+
+    assert page.startswith("W006 (error): The members of one sample do not lie side by side\n\nWhat: ")
+    assert "\nCure: ``wdsflow repair SHARD -o repaired``" in page
+    assert page.endswith("Not reported in shards where one of these is: W012\n")
+
+
+def test_explain_names_the_nearest_code():
+    with pytest.raises(UnknownCode, match=r"no rule has the code 'W0006'; the nearest is W006"):
+        explain("W0006")
+
+
+class Foreign(Rule):
+    """A rule of another distribution."""
+
+    code = "X901"
+    severity = "info"
+
+    def check(self, context):
+        return ()
+
+
+class EntryPoint:
+    """What importlib.metadata gives for ``x901 = package:Foreign``."""
+
+    name, value = "x901", "package:Foreign"
+
+    def __init__(self, target: object) -> None:
+        self.target = target
+
+    def load(self) -> object:
+        return self.target
+
+
+def test_rules_of_other_distributions_join_the_catalog(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rules, "entry_points", lambda group: [EntryPoint(Foreign)] if group == "wdsflow.rules" else [])
+
+    assert catalog()["X901"] is Foreign
+    assert explain("X901") == "X901 (info): A rule of another distribution\n\n\n"
+
+
+@pytest.mark.parametrize("target", [object(), int, Rule], ids=repr)
+def test_an_entry_point_that_is_no_rule_is_named(monkeypatch: pytest.MonkeyPatch, target: object):
+    monkeypatch.setattr(rules, "entry_points", lambda group: [EntryPoint(target)])
+
+    with pytest.raises(BadRule, match="x901 = package:Foreign: not a subclass"):
+        catalog()
+
+
+def test_a_code_cannot_be_taken_twice(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Foreign, "code", "W001")
+    monkeypatch.setattr(rules, "entry_points", lambda group: [EntryPoint(Foreign)])
+
+    with pytest.raises(BadRule, match="the code W001 is taken"):
+        catalog()

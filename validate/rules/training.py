@@ -1,0 +1,56 @@
+"""What the rules about a training command share. They are silent where no command was given."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..arguments import Arguments
+from ..finding import Finding, Repair, Severity
+from ..forecast import Forecast
+from .base import Context, Rule
+
+
+class TrainingRule(Rule):
+    """A rule about the training command and what it will do with the shards."""
+
+    @abstractmethod
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterable[Finding]:
+        """Yield findings about one forecast."""
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        """Look at every forecast; the same finding for two versions of OpenCLIP becomes one."""
+        if context.arguments is None:
+            return
+        found: dict[tuple[str, Severity], Finding] = {}
+        for forecast in forecasts(context):
+            if not forecast.applies:
+                continue
+            for each in self.look(context, context.arguments, forecast):
+                known = found.get((each.message, each.severity))
+                names = (*(known.consumers if known else ()), forecast.consumer)
+                found[each.message, each.severity] = Finding(
+                    each.code, each.severity, each.message, count=each.count, consumers=names, repair=each.repair
+                )
+        yield from found.values()
+
+    def finding(
+        self, message: str, *, severity: Severity | None = None, count: int = 1, cure: Repair | None = None
+    ) -> Finding:
+        """Return a finding that is about no shard in particular."""
+        return Finding(self.code, severity or self.severity, message, count=count, repair=cure)
+
+
+def forecasts(context: Context) -> Sequence[Forecast]:
+    """Return all forecasts that were made, none if no training command was given."""
+    if context.forecast is None:
+        return ()
+    return context.forecast if isinstance(context.forecast, (list, tuple)) else (context.forecast,)
+
+
+def flag(words: str, note: str = "in the training command") -> Repair:
+    """Return a change of the training command as a repair."""
+    return Repair(words, note=note)
+
+
+def clips(context: Context) -> tuple[str, ...]:
+    """Return the names of the OpenCLIP versions that were asked for."""
+    return tuple(name for name in context.names() if name.startswith("open-clip"))

@@ -1,0 +1,79 @@
+"""Files that are there whole, or not at all."""
+
+import os
+import re
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # no Unix: a temporary file is then never taken for that of a dead run
+    fcntl = None  # type: ignore[assignment]
+
+_TEMPORARY = re.compile(r".*\.[0-9a-f]{8}\.wdsflow\.tmp", re.DOTALL)
+
+
+def create(path: Path) -> tuple[Path, int]:
+    """Create a temporary file beside ``path``, locked as long as it is open; return its name and descriptor."""
+    name = path.with_name(f"{path.name[:200]}.{secrets.token_hex(4)}.wdsflow.tmp")
+    file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    _lock(file)
+    return name, file
+
+
+def discard(name: Path, file: int) -> None:
+    """Close and remove a temporary file."""
+    os.close(file)
+    with suppress(FileNotFoundError):
+        os.unlink(name)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a small file in one step."""
+    name, file = create(path)
+    try:
+        with open(file, "wb", closefd=False) as stream:
+            stream.write(data)
+        os.fsync(file)
+        os.replace(name, path)
+    finally:
+        discard(name, file)
+    sync_folder(path.parent)
+
+
+def remove_stale(folder: Path) -> int:
+    """Remove temporary files of runs that were killed; those of living runs are locked and stay. Returns how many."""
+    removed = 0
+    for path in folder.iterdir():
+        if not _TEMPORARY.fullmatch(path.name):
+            continue
+        with suppress(OSError):
+            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                if _lock(file):
+                    os.unlink(path)
+                    removed += 1
+            finally:
+                os.close(file)
+    return removed
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename last, where the system lets folders be synced."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _lock(file: int) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

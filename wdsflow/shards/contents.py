@@ -1,0 +1,121 @@
+"""Read, compare and copy the contents of members."""
+
+import io
+import posixpath
+import tarfile
+
+from wdsflow.shards.source import Source
+from wdsflow.shards.tar import Member
+from wdsflow.shards.write import ShardWriter, ShortSource, exactly
+
+_CHUNK = 1 << 20
+_HEADERS = 64 << 10  # bytes that hold a link's header with its extended headers
+_IMAGE_STARTS = (
+    b"\xff\xd8\xff",
+    b"\x89PNG\r\n\x1a\n",
+    b"GIF87a",
+    b"GIF89a",
+    b"BM",
+    b"II*\0",
+    b"MM\0*",
+    b"\0\0\0\x0cjP  ",
+)
+
+
+class Contents:
+    """The contents of one shard's members."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def read(self, member: Member, size: int | None = None) -> bytes:
+        """Return the first ``size`` bytes, or all. Raises ShortSource where the source ends early."""
+        size = member.size if size is None else min(size, member.size)
+        if member.kind == "sparse":
+            return self._unfold(member)[:size]
+        return exactly(self.source, member.data, size)
+
+    def same(self, one: Member, other: Member) -> bool:
+        """Tell whether two members have the same contents."""
+        if one.size != other.size:
+            return False
+        if one.data == other.data:
+            return True
+        if one.kind == "sparse" or other.kind == "sparse":
+            return self.read(one) == self.read(other)
+        for start in range(0, one.size, _CHUNK):
+            step = min(_CHUNK, one.size - start)
+            if exactly(self.source, one.data + start, step) != exactly(self.source, other.data + start, step):
+                return False
+        return True
+
+    def copy(self, member: Member, name: str, writer: ShardWriter) -> None:
+        """Append the member to a shard under another name."""
+        if member.kind == "sparse":
+            writer.add_bytes(name, self._unfold(member))
+        else:
+            writer.add_range(name, self.source, member.data, member.size)
+
+    def is_image(self, member: Member) -> bool:
+        """Judge by the first bytes."""
+        start = self.read(member, 16)
+        return (
+            start.startswith(_IMAGE_STARTS)
+            or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
+            or (start[4:8] == b"ftyp" and start[8:12] in (b"avif", b"avis", b"heic", b"heix", b"mif1"))
+        )
+
+    def link_target(self, member: Member) -> str | None:
+        """Return the name of the member that a link points to; None where it leads out of the archive."""
+        stream = io.BytesIO(self.source.read_at(member.header, _HEADERS))
+        try:
+            with tarfile.open(fileobj=stream, mode="r:") as tar:
+                info = tar.next()
+        except (tarfile.TarError, OSError, ValueError):
+            return None
+        if info is None or not info.linkname or info.linkname.startswith("/"):
+            return None
+        if info.islnk():
+            return info.linkname
+        return posixpath.join(posixpath.dirname(member.name), info.linkname)
+
+    def _unfold(self, member: Member) -> bytes:
+        try:
+            with tarfile.open(fileobj=io.BufferedReader(_View(self.source, member.header)), mode="r:") as tar:
+                info = tar.next()
+                file = tar.extractfile(info) if info and info.size == member.size else None
+                data = file.read() if file else b""
+        except (tarfile.TarError, ValueError) as error:
+            raise ShortSource(f"sparse member cannot be read: {error}") from error
+        if len(data) != member.size:
+            raise ShortSource(f"sparse member has {len(data)} of {member.size} bytes")
+        return data
+
+
+class _View(io.RawIOBase):
+    """A source from some offset on, as a file."""
+
+    def __init__(self, source: Source, start: int) -> None:
+        super().__init__()
+        self._source, self._start, self._at = source, start, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_END:
+            raise io.UnsupportedOperation("the end is not known")
+        self._at = offset + (self._at if whence == io.SEEK_CUR else 0)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
+        data = self._source.read_at(self._start + self._at, len(buffer))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)

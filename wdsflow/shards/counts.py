@@ -1,0 +1,28 @@
+"""Write how many samples there are, as trainers read it: ``sizes.json`` and ``__len__``."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from wdsflow.shards.atomic import write_file
+
+
+def write_counts(folder: Path, samples: dict[str, int]) -> None:
+    """Add shards to ``sizes.json`` (base name -> samples) and write their sum to ``__len__``.
+
+    Shards that ``sizes.json`` listed before stay in it as long as they exist. OpenCLIP reads both files beside the
+    first shard, and then needs no ``--train-num-samples``.
+    """
+    known: dict[str, int] = {}
+    with suppress(OSError, ValueError):
+        before = json.loads((folder / "sizes.json").read_bytes())
+        if isinstance(before, dict):
+            known = {
+                name: count
+                for name, count in before.items()
+                if isinstance(count, int) and "/" not in name and (folder / name).is_file()
+            }
+    known.update(samples)
+    ordered = dict(sorted(known.items()))
+    write_file(folder / "sizes.json", json.dumps(ordered, indent=1).encode() + b"\n")
+    write_file(folder / "__len__", str(sum(ordered.values())).encode() + b"\n")

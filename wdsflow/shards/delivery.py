@@ -1,0 +1,69 @@
+"""What a stream reader gets when it reads the data of an entry, and where it stands afterwards."""
+
+from collections.abc import Callable
+
+from .entry import Entry
+from .pax import Pieces
+
+Reaches = Callable[[int], bool]  # whether the archive has that many bytes
+
+
+def deliver(entry: Entry, reaches: Reaches) -> tuple[bool, int]:
+    """Say whether webdataset gets the whole contents, and the offset at which reading stands then.
+
+    webdataset reads files only; for other kinds nothing is read and nothing can be lost.
+    """
+    if entry.pieces is not None and entry.kind == "sparse":
+        return _deliver_sparse(entry, entry.pieces, reaches)
+    if entry.kind != "file" or entry.size <= 0:
+        return True, entry.tell
+    end = entry.data + entry.size
+    return reaches(end), end
+
+
+def _deliver_sparse(entry: Entry, pieces: Pieces, reaches: Reaches) -> tuple[bool, int]:
+    position, stands, index = 0, entry.tell, 0
+    layout = _layout(entry, pieces)
+    patience = 4 * len(layout) + 1000  # unsorted maps send tarfile round in circles
+    while position < entry.size:
+        stored, start, stop, offset = layout[index]
+        if not start <= position < stop:
+            index = (index + 1) % len(layout)
+            patience -= 1
+            if patience < 0:
+                return False, stands
+            continue
+        length = min(entry.size - position, stop - position)
+        if stored:
+            wanted = offset + position - start
+            if wanted < stands or not reaches(wanted + length):
+                return False, stands
+            stands = wanted + length
+        position += length
+    return True, stands
+
+
+def _layout(entry: Entry, pieces: Pieces) -> list[tuple[bool, int, int, int]]:
+    """List data and holes in the order in which tarfile looks through them: (stored, start, stop, offset)."""
+    layout = []
+    last, offset = 0, entry.data
+    for start, length in pieces:
+        if start > last:
+            layout.append((False, last, start, 0))
+        layout.append((True, start, start + length, offset))
+        offset += length
+        last = start + length
+    if last < entry.size:
+        layout.append((False, last, entry.size, 0))
+    return layout
+
+
+def following(entry: Entry, stands: int, reaches: Reaches) -> str:
+    """Say why tarfile cannot go on to the next header; empty where it can; "silent" where it ends without an error."""
+    if entry.next == stands:
+        return ""
+    if entry.next == 0:
+        return "silent"
+    if entry.next <= stands:
+        return "a size sends the reader backwards"
+    return "" if reaches(entry.next) else "unexpected end of data"

@@ -1,0 +1,215 @@
+"""One entry of a tar: its extended headers, its own header, and where its data lie, by tarfile's rules.
+
+This is the careful way; ``fast.py`` walks the plain entries and leaves the rest to it.
+"""
+
+from typing import Literal, NamedTuple
+
+from .header import BLOCK, REGULAR, SUPPORTED, ZEROS, BadHeader, Header, number, padded, parse_header, text
+from .pax import LIMIT, TIMES, Pieces, Read, Refused, is_sparse, read_records, refuses_negative, sparse_map
+
+Kind = Literal["file", "sparse", "link", "directory", "special"]
+MAX_CHAIN = 300  # extended headers of one member: about where tarfile's recursion ends
+
+_KINDS: dict[bytes, Kind] = {b"1": "link", b"2": "link", b"5": "directory"}
+_SIZES = frozenset(("GNU.sparse.size", "GNU.sparse.realsize"))
+
+
+class Ending(Exception):
+    """No entry can be read here.
+
+    ``why``: "end" (zero block), "eof" (nothing left), "cut" (part of a header), "bad" (no header), "error"
+    (tarfile raises). ``resume``: where a search for further headers may start.
+    """
+
+    def __init__(self, why: Literal["end", "eof", "cut", "bad", "error"], offset: int, detail: str, resume: int):
+        super().__init__(detail)
+        self.why, self.offset, self.detail, self.resume = why, offset, detail, resume
+
+
+class Entry(NamedTuple):
+    """One entry as tarfile delivers it."""
+
+    name: str
+    size: int  # as tarfile says; may be negative
+    kind: Kind
+    header: int  # first byte that belongs to it
+    data: int
+    next: int  # where tarfile looks for the next header
+    tell: int  # where a stream reader stands before it reads the data
+    pieces: Pieces | None
+    only_times: bool  # the extended header tells nothing but times
+    depth: int  # number of extended headers
+
+
+class _State:
+    """What is being put together while the headers of one entry are read."""
+
+    def __init__(self, read: Read, at: int):
+        self.read, self.at = read, at
+        self.budget = LIMIT
+        self.name, self.size, self.type = "", 0, b"0"
+        self.data = self.next = at
+        self.pieces: Pieces | None = None
+
+    @property
+    def skips(self) -> bool:
+        """Tell whether data follow that have to be skipped."""
+        return self.type in REGULAR or self.type not in SUPPORTED
+
+    def header(self) -> Header:
+        """Read the next header. Raises ``Ending`` and ``BadHeader``."""
+        offset = self.at
+        block = self.read(offset, BLOCK)
+        if len(block) < BLOCK:
+            self.at += len(block)
+            raise Ending("cut" if block else "eof", offset, "the file ends inside a header", self.at)
+        if block == ZEROS:
+            raise Ending("end", offset, "", offset)
+        try:
+            found = parse_header(block)
+        finally:
+            self.at += BLOCK
+        return found
+
+    def body(self, size: int) -> bytes:
+        """Read the contents of an extended header. Raises ``BadHeader`` and ``Refused``."""
+        length = blocks(size)
+        self.budget -= length
+        if length < 0 or self.budget < 0:
+            raise Refused(f"an extended header claims {size:,} bytes")
+        contents = self.read(self.at, length) if length else b""
+        self.at += len(contents)
+        return contents
+
+    def apply(self, values: dict[str, str]) -> None:
+        """Let PAX records replace what the header says. Raises ``Refused``."""
+        for keyword, value in values.items():
+            if keyword == "GNU.sparse.name":
+                self.name = value
+            elif keyword == "path":
+                self.name = value.rstrip("/")
+            elif keyword == "size" or keyword in _SIZES:
+                try:
+                    self.size = int(value)
+                except ValueError:
+                    if keyword in _SIZES:
+                        raise Refused("the size of a sparse member cannot be read") from None
+                    self.size = 0
+
+
+def blocks(size: int) -> int:
+    """Round up to whole blocks. Raises ``BadHeader`` for negative sizes where this Python's tarfile does."""
+    if size < 0 and refuses_negative():
+        raise BadHeader("a size is negative")
+    return padded(size)
+
+
+def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
+    """Read the entry whose first header lies at ``start``; ``shared`` holds global PAX records and is updated.
+
+    Raises ``Ending``.
+    """
+    state = _State(read, start)
+    chain: list[tuple[bytes, bytes | dict[str, str], Pieces]] = []
+    depth = 0
+    here = start
+    try:
+        while True:
+            here = state.at
+            header = state.header()
+            if header.type not in (b"L", b"K", b"x", b"g", b"X"):
+                break
+            if depth == MAX_CHAIN:
+                raise Refused("too many extended headers in a row")
+            chain.append(_extension(state, header, shared))
+            depth += 1
+        _base(state, header, shared)
+        for kind, contents, pieces in reversed(chain):
+            depth -= 1
+            _unwind(state, kind, contents, pieces)
+    except Ending as end:
+        if not depth:
+            raise
+        detail = end.detail or "an extended header without a member"
+        raise Ending("error", start, detail, end.resume) from None
+    except BadHeader as error:
+        raise Ending("error" if depth else "bad", start, str(error), max(state.at, here + BLOCK)) from None
+    except Refused as error:
+        raise Ending("error", start, str(error), max(state.at, here + BLOCK)) from None
+    return _entry(state, start, chain)
+
+
+def _extension(state: _State, header: Header, shared: dict[str, str]) -> tuple[bytes, bytes | dict[str, str], Pieces]:
+    body = state.body(header.size)
+    if header.type in (b"L", b"K"):
+        return header.type, body, []
+    records = read_records(body)
+    if header.type == b"g":
+        shared.update(records.values)
+        return header.type, shared, records.sparse
+    return header.type, {**shared, **records.values}, records.sparse
+
+
+def _base(state: _State, header: Header, shared: dict[str, str]) -> None:
+    state.name, state.size, state.type = header.name, header.size, header.type
+    if header.sparse:
+        state.pieces, more, real = header.sparse
+        while more:
+            more = _more_pieces(state)
+        state.data = state.at
+        state.next = state.data + blocks(header.size)
+        state.size = real
+        return
+    state.data = state.next = state.at
+    if state.skips:
+        state.next += blocks(header.size)
+    state.apply(shared)
+    if state.type == b"5":
+        state.name = state.name.rstrip("/")
+
+
+def _more_pieces(state: _State) -> bool:
+    """Read one more block of an old GNU sparse map. Raises ``BadHeader`` and ``Refused``."""
+    block = state.read(state.at, BLOCK)
+    state.at += len(block)
+    state.budget -= BLOCK
+    if state.budget < 0 or state.pieces is None:
+        raise Refused("the map of a sparse member is too long")
+    try:
+        for at in range(0, 504, 24):
+            where, length = number(block[at : at + 12]), number(block[at + 12 : at + 24])
+            if where and length:
+                state.pieces.append((where, length))
+        return bool(block[504])
+    except IndexError:
+        raise Refused("the map of a sparse member is cut") from None
+
+
+def _unwind(state: _State, kind: bytes, contents: bytes | dict[str, str], pieces: Pieces) -> None:
+    if isinstance(contents, bytes):
+        if kind == b"L":
+            state.name = text(contents)
+        if state.type == b"5":
+            state.name = state.name.removesuffix("/")
+        return
+    if is_sparse(contents):
+        before = state.at
+        state.pieces, state.at = sparse_map(contents, pieces, state.read, state.at)
+        if state.at != before:
+            state.data = state.at
+    if kind != b"g":
+        state.apply(contents)
+        if "size" in contents:
+            state.next = state.data + (blocks(state.size) if state.skips else 0)
+
+
+def _entry(state: _State, start: int, chain: list[tuple[bytes, bytes | dict[str, str], Pieces]]) -> Entry:
+    kind = _KINDS.get(state.type, "special")
+    if state.type in REGULAR:
+        kind = "file" if state.pieces is None else "sparse"
+    only = chain[0][1] if len(chain) == 1 and chain[0][0] == b"x" else None
+    only_times = isinstance(only, dict) and bool(only) and TIMES.issuperset(only)
+    return Entry(
+        state.name, state.size, kind, start, state.data, state.next, state.at, state.pieces, only_times, len(chain)
+    )

@@ -1,0 +1,162 @@
+"""The quick way through the plain entries of a tar; everything else is left to ``entry.py``.
+
+Shards are written by one program from end to end, so that nearly all header bytes repeat from member to member.
+What repeats was checked in full when it first came (``Patterns``) and is compared afterwards; what changes (name, size,
+time, checksum) is checked each time. So nothing is taken on trust, at a few comparisons a member.
+"""
+
+import re
+from collections.abc import Callable
+from zlib import adler32
+
+from .header import BLOCK, BadHeader, number
+from .pax import is_strict
+
+Row = tuple[str, int, int, int, str]  # name, size, data, header, kind
+
+HUGE = 2 << 30  # bytes; larger members are counted
+SPAN = 3 * BLOCK  # an extended header, its only block, and the member's header
+_KEEP = 1 << 15  # checksums remembered
+_MTIME = re.compile(rb"(\d+) mtime=")
+
+
+class Sums(dict[bytes, int]):
+    """Maps end of size, time and checksum fields to what ``adler32`` of the first 156 bytes has to say in its low half.
+
+    The low half of Adler-32 is 1 plus the sum of the bytes, modulo 65521, and 156 bytes cannot reach that. A field
+    that tarfile would not accept maps to -1.
+    """
+
+    def __init__(self, rest: int):
+        super().__init__()
+        self.rest = rest  # sum of the bytes behind the checksum
+
+    def __missing__(self, key: bytes) -> int:
+        if len(self) >= _KEEP:
+            self.clear()
+        self[key] = value = self._expected(key)
+        return value
+
+    def _expected(self, key: bytes) -> int:
+        checksum = key[13:]
+        try:
+            number(key[1:13])
+            declared = number(checksum)
+        except BadHeader:
+            return -1
+        if key[0] not in b"\0 ":
+            return -1
+        return declared - 256 - self.rest + sum(checksum) + 1
+
+
+class Skimmer:
+    """Walks plain entries window by window; what repeats in the headers of this shard is remembered here."""
+
+    def __init__(self) -> None:
+        self.window, self.base, self.at = b"", 0, 0  # bytes, their offset, and the position within them
+        self.alone = 0  # extended headers that carried nothing but a time
+        self.fetched = 0  # bytes that ``refill`` returned
+        self.huge: list[Row] = []
+        self.times: dict[bytes, tuple[bytes, int]] = {}  # extended header -> the same and its keyword, its end
+        self.tails: dict[bytes, Sums] = {}  # all behind the checksum: type, link, magic, owner, prefix
+        self.owners: set[bytes] = set()  # last byte of the name, mode, uid, gid
+        self.latest: tuple[bytes, int, bytes, Sums, bytes] = (b"\xff", 0, b"\xff", Sums(1 << 40), b"")
+
+    def learn(self, header: bytes) -> None:
+        """Remember a header that ``parse_header`` accepted, if it is of a plain file and without a prefix."""
+        if header[156:157] != b"0" or header[345] or header[99]:
+            return
+        if len(self.tails) > 64 or len(self.owners) > 256:
+            self.tails.clear()
+            self.owners.clear()
+        if header[156:] not in self.tails:
+            self.tails[header[156:]] = Sums(sum(header[156:]))
+        self.owners.add(header[99:124])
+
+    def learn_time(self, header: bytes, body: bytes) -> None:
+        """Remember a sound extended header if its only record is mtime."""
+        match, size = _MTIME.match(body), number(header[124:136])
+        if not match or not len(match[0]) < size < BLOCK or int(match[1]) != size:
+            return
+        if body[size - 1 :] == b"\n".ljust(BLOCK - size + 1, b"\0"):
+            if len(self.times) > 64:
+                self.times.clear()
+            self.times[header] = header + match[0], BLOCK + size
+
+    def forget(self) -> None:
+        """Take nothing as known: every entry is left to the careful way."""
+        self.times, self.tails, self.owners = {}, {}, set()
+        self.latest = (b"\xff", 0, b"\xff", Sums(1 << 40), b"")
+
+    def run(self, rows: list[Row], refill: Callable[[int], bytes] | None, full: int, length: int) -> bool:
+        """Append plain entries to ``rows``, from the current position on; tell whether the next one needs care.
+
+        Where ``refill`` (offset -> window) is given, windows are fetched until there are ``full`` rows, and a row
+        whose data end beyond ``length`` is left to the careful way. Without it the data of the last row may reach
+        beyond the window (``at`` does, too), and the caller has to look.
+        """
+        window, base, at = self.window, self.base, self.at
+        times, tails, owners = self.times, self.tails, self.owners
+        time, end, tail, sums, owner = self.latest
+        strict, append, alone = is_strict(), rows.append, 0
+        careful, header = True, 0
+        while True:
+            startswith = window.startswith
+            stop = len(window) - SPAN
+            while at <= stop:
+                header = at
+                if startswith(time, at):
+                    if window[at + end] or (strict and window[at + end - 1] != 10):
+                        break
+                    header = at + 1024
+                    alone += 1
+                elif window[at + 156] == 120:
+                    known = times.get(window[at : at + BLOCK])
+                    if known is None or not startswith(known[0], at):
+                        break
+                    time, end = known
+                    continue
+                if not startswith(tail, header + 156):
+                    other = window[header + 156 : header + BLOCK]
+                    if other not in tails:
+                        break
+                    tail, sums = other, tails[other]
+                head = window[header : header + 156]
+                if adler32(head) & 65535 != sums[head[135:]]:
+                    break
+                if head[99:124] != owner:
+                    if head[99:124] not in owners:
+                        break
+                    owner = head[99:124]
+                try:
+                    size = int(head[124:135], 8)
+                    if size < 0:
+                        break
+                    append((head.split(b"\0", 1)[0].decode(), size, base + header + BLOCK, base + at, "file"))
+                except ValueError:
+                    break
+                at = header + BLOCK + (size + 511 & -512)
+            else:
+                if not refill:
+                    careful = at <= 0
+                    break
+                if base + at > length and at > len(window):
+                    last = rows.pop()
+                    alone -= last[2] - last[3] == SPAN
+                    at = last[3] - base
+                    break
+                if at > HUGE and rows[-1][1] > HUGE:
+                    self.huge.append(rows[-1])
+                base, at = base + at, 0
+                if len(rows) >= full:
+                    careful, window = False, b""
+                    break
+                window = refill(base)
+                self.fetched += len(window)
+                if len(window) >= SPAN:
+                    continue
+            break
+        self.window, self.base, self.at = window, base, at
+        self.alone += alone - (header - at == 1024)
+        self.latest = time, end, tail, sums, owner
+        return careful

@@ -1,0 +1,99 @@
+"""Put the members of one sample side by side, in the order in which samples first appear."""
+
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from wdsflow.shards.names import split_name
+from wdsflow.shards.tar import Member
+from wdsflow.shards.tidy import tidy_names
+
+SPARSE_LIMIT = 64 << 20  # larger sparse members are not unfolded: a few bytes can claim terabytes
+_HOPS = 8  # links to links
+
+
+class Part(NamedTuple):
+    """One field of a sample: where its contents lie."""
+
+    field: str
+    member: Member  # for a link the member that it points to
+
+
+@dataclass
+class Sample:
+    """A sample as it will be written, before its contents are looked at."""
+
+    key: str
+    parts: list[Part] = field(default_factory=list)
+    last: int = -1  # position of its last member among those kept
+    apart: bool = False  # something else lay between its members
+
+
+@dataclass
+class Plan:
+    """All samples of a shard, and the members that belong to none."""
+
+    samples: list[Sample]
+    dropped: Counter[str]
+    mended: Counter[str]
+
+
+def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable[[Member], str | None]) -> Plan:
+    """Form samples from the members of one shard, whatever their order.
+
+    ``archives`` numbers the archives in the file (see ``tidy_names``). ``target_of`` says which member a link names.
+    """
+    contents = _contents(members, target_of)
+    tidy = tidy_names([member.name for member in members], archives)
+    samples: dict[str, Sample] = {}
+    dropped: Counter[str] = Counter()
+    position = 0
+    for member, content, name, reason in zip(members, contents, tidy.names, tidy.reasons, strict=True):
+        if name is None or isinstance(content, str):
+            dropped[content if isinstance(content, str) else reason] += 1
+            continue
+        key, part = split_name(name)
+        if key is None or part is None:
+            raise RuntimeError(f"{name!r} was to be tidy")
+        sample = samples.get(key)
+        if sample is None:
+            sample = samples[key] = Sample(key)
+        elif sample.last != position - 1:
+            sample.apart = True
+        sample.parts.append(Part(part, content))
+        sample.last = position
+        position += 1
+    mended = +tidy.mended
+    if apart := sum(sample.apart for sample in samples.values()):
+        mended["samples whose members were apart"] = apart
+    followed = (member.kind == "link" for member, content in zip(members, contents, strict=True) if content != "link")
+    if links := sum(followed):
+        mended["links replaced by what they point to"] = links
+    return Plan(list(samples.values()), dropped, mended)
+
+
+def _contents(members: Sequence[Member], target_of: Callable[[Member], str | None]) -> list[Member | str]:
+    """For each member the one that holds its contents, or the reason why there is none."""
+    if all(member.kind == "file" for member in members):
+        return list(members)
+    by_name: dict[str, Member] = {}
+    for member in members:
+        if member.kind != "directory":
+            by_name.setdefault(posixpath.normpath(member.name), member)
+
+    def follow(member: Member) -> Member | str:
+        for _ in range(_HOPS):
+            if member.kind == "file" or (member.kind == "sparse" and member.size <= SPARSE_LIMIT):
+                return member
+            if member.kind != "link":
+                return member.kind
+            target = target_of(member)
+            found = by_name.get(posixpath.normpath(target)) if target else None
+            if found is None:
+                break
+            member = found
+        return "link"
+
+    return [follow(member) for member in members]

@@ -1,0 +1,141 @@
+"""Turn shards that readers lose samples of into shards that they read whole."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from wdsflow.shards.atomic import remove_stale
+from wdsflow.shards.captions import parse_caption_field
+from wdsflow.shards.counts import write_counts
+from wdsflow.shards.mend import Edits
+from wdsflow.shards.repair_report import RepairReport, ShardRepair
+from wdsflow.shards.repair_shard import Job, repair_shard
+from wdsflow.shards.urls import expand
+
+_ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)$", re.IGNORECASE)
+_FIELD = re.compile(r"[^/\s.][^/\s]*")
+
+
+def repair(
+    urls: str | Iterable[str],
+    out: str | os.PathLike[str],
+    *,
+    caption: str | None = None,
+    rename: dict[str, str] | None = None,
+    drop_fields: Iterable[str] = (),
+    drop_bad: bool = False,
+    dry_run: bool = False,
+    force: bool = False,
+    jobs: int = 1,
+    allow_pipe: bool = False,
+    done: Callable[[ShardRepair], object] | None = None,
+) -> RepairReport:
+    """Write a sound shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` beside them.
+
+    Members of one sample are brought together, junk is dropped, names are made safe, duplicates are merged, and what
+    lies behind damage is kept; contents are copied byte for byte. The inputs are never changed.
+
+    Args:
+        urls: shards, as for ``check``.
+        out: a folder; it is made if need be.
+        caption: ``json:FIELD[;OTHER]``: write ``KEY.txt`` from that field of ``KEY.json`` where there is no caption.
+        rename: fields to rename, old to new; a field that exists is not overwritten.
+        drop_fields: fields to leave out.
+        drop_bad: leave out samples without a sound-looking image or without a caption.
+        dry_run: write nothing, report what would be.
+        force: replace outputs that exist.
+        jobs: shards at a time.
+        allow_pipe: run ``pipe:`` urls in a shell.
+        done: called after each shard.
+
+    Raises:
+        ValueError: arguments that make no sense, urls that match nothing.
+        FileExistsError: an output exists, or would replace an input.
+        OSError: an output cannot be written. Whole outputs stay, half ones do not.
+    """
+    edits = Edits(
+        parse_caption_field(caption) if caption else None,
+        tuple((_field(old), _field(new)) for old, new in (rename or {}).items()),
+        frozenset(_field(name) for name in drop_fields),
+        drop_bad,
+    )
+    if jobs < 1:
+        raise ValueError("jobs must be at least 1")
+    folder = Path(out)
+    found = expand([urls] if isinstance(urls, str) else urls).urls
+    targets = [folder / name for name in output_names(found)]
+    _refuse(found, targets, force=force or dry_run)
+    stale = 0
+    if not dry_run:
+        folder.mkdir(parents=True, exist_ok=True)
+        stale = remove_stale(folder)
+    work = [Job(url, path, not dry_run, force, allow_pipe) for url, path in zip(found, targets, strict=True)]
+    shards = _run(work, edits, jobs, done)
+    if not dry_run:
+        write_counts(folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
+    return RepairReport(shards, dry_run, stale)
+
+
+def _run(
+    work: list[Job], edits: Edits, jobs: int, done: Callable[[ShardRepair], object] | None
+) -> list[ShardRepair]:
+    """Threads suffice: most time goes into copying, which does not hold the interpreter."""
+    shards: list[ShardRepair] = []
+    with ThreadPoolExecutor(min(jobs, len(work) or 1), "wdsflow-repair") as pool:
+        try:
+            for shard in pool.map(partial(repair_shard, edits=edits), work):
+                shards.append(shard)
+                if done:
+                    done(shard)
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return shards
+
+
+def output_names(urls: Sequence[str]) -> list[str]:
+    """Return a file name for each url: its base name as a plain tar; equal ones are numbered.
+
+    >>> output_names(["a/0.tar", "b/0.tar.gz", "https://host/1.tgz?download=true"])
+    ['0.tar', '0-2.tar', '1.tar']
+    """
+    stems = [_stem(url, number) for number, url in enumerate(urls)]
+    taken: set[str] = set()
+    names: list[str] = []
+    for stem in stems:
+        name, count = stem, 1
+        while name in taken or (count > 1 and name in stems):
+            count += 1
+            name = f"{stem}-{count}"
+        taken.add(name)
+        names.append(f"{name}.tar")
+    return names
+
+
+def _stem(url: str, number: int) -> str:
+    path = url.rstrip("/")
+    if url.startswith("pipe:"):
+        path = f"shard-{number:06d}"
+    elif "://" in url:
+        path = urlsplit(url).path.rstrip("/")
+    base = path.rpartition("/")[2]
+    return _ENDING.sub("", base) or f"shard-{number:06d}"
+
+
+def _refuse(urls: Sequence[str], targets: Sequence[Path], *, force: bool) -> None:
+    inputs = {os.path.realpath(url) for url in urls if "://" not in url and not url.startswith("pipe:")}
+    for target in targets:
+        if os.path.realpath(target) in inputs:
+            raise FileExistsError(f"{target} is an input: choose another folder for the output")
+        if not force and target.exists():
+            raise FileExistsError(f"{target} exists already (--force replaces it)")
+
+
+def _field(name: str) -> str:
+    if not _FIELD.fullmatch(name):
+        raise ValueError(f"{name!r} is no field name")
+    return name.lower()

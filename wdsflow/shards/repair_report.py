@@ -1,0 +1,85 @@
+"""What a repair did: every member and every sample is accounted for."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from wdsflow.shards.escape import escape
+
+
+@dataclass
+class ShardRepair:
+    """What became of one shard. ``members + made == written + sum(dropped.values())``, and likewise for samples."""
+
+    url: str
+    output: str | None = None  # None: nothing was written
+    members: int = 0  # entries in the input, behind its damage too
+    written: int = 0
+    made: int = 0  # captions that were no members before
+    dropped: Counter[str] = field(default_factory=Counter)  # reason -> members
+    samples: int = 0
+    samples_written: int = 0
+    samples_dropped: Counter[str] = field(default_factory=Counter)
+    mended: Counter[str] = field(default_factory=Counter)  # what was mended -> members or samples
+    without_caption: int = 0  # samples whose json has no caption under the wanted names
+    lost: list[str] = field(default_factory=list)  # what could not be read
+    bytes: int = 0  # of the output
+
+    def check(self) -> None:
+        """Raise RuntimeError if a member or a sample is unaccounted for."""
+        if self.members + self.made != self.written + self.dropped.total():
+            raise RuntimeError(f"{self.url}: members do not add up: {self}")
+        if self.samples != self.samples_written + self.samples_dropped.total():
+            raise RuntimeError(f"{self.url}: samples do not add up: {self}")
+
+
+@dataclass
+class RepairReport:
+    """What became of all shards."""
+
+    shards: list[ShardRepair]
+    dry_run: bool = False
+    stale_removed: int = 0  # temporary files of runs that were killed
+
+    @property
+    def lost(self) -> bool:
+        """Whether anything could not be read."""
+        return any(shard.lost for shard in self.shards)
+
+    def total(self, name: str) -> int:
+        """Sum a number over the shards."""
+        return sum(int(getattr(shard, name)) for shard in self.shards)
+
+    def merged(self, name: str) -> Counter[str]:
+        """Sum counts by reason over the shards."""
+        return sum((getattr(shard, name) for shard in self.shards), Counter())
+
+    def __str__(self) -> str:
+        lines = [line for shard in self.shards for line in _shard_lines(shard)]
+        did = "would be written" if self.dry_run else "written"
+        lines.append(
+            f"{len(self.shards):,} shards: {self.total('samples_written'):,} of {self.total('samples'):,} samples {did}"
+        )
+        dropped = self.merged("dropped")
+        lines.append(
+            f"members: {self.total('members'):,} in + {self.total('made'):,} made"
+            f" = {self.total('written'):,} out + {dropped.total():,} dropped"
+        )
+        lines += _counted("dropped", dropped)
+        lines += _counted("samples dropped", self.merged("samples_dropped"))
+        lines += _counted("mended", self.merged("mended"))
+        if missing := self.total("without_caption"):
+            lines.append(f"  no caption found in json: {missing:,} samples")
+        return "\n".join(lines)
+
+
+def _shard_lines(shard: ShardRepair) -> Iterable[str]:
+    what = f"{shard.samples_written:,} samples" if shard.samples_written else "no samples: nothing written"
+    yield f"{escape(shard.url, 300)} -> {escape(shard.output, 300) if shard.output else '-'}: {what}"
+    for trouble in shard.lost:
+        yield f"  lost: {escape(trouble, 300)}"
+
+
+def _counted(title: str, counts: Counter[str]) -> Iterable[str]:
+    for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield f"  {title}: {count:,} {escape(reason)}"
