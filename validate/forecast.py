@@ -192,12 +192,12 @@ def _shares(passes: Sequence[WorkerPass], arguments: Arguments, length: EpochLen
     richest = max(passes, key=lambda each: each.usable)
     used = length.worker_batches * arguments.batch_size  # by each worker
     unseen = sum(max(0, each.usable - used) for each in passes)
-    low, high = (used / each.usable if each.usable else 0.0 for each in (richest, poorest))
+    seen = tuple(used / each.usable if each.usable else 0.0 for each in (poorest, richest))
     return {
         "usable": sum(each.usable for each in passes),
         "poorest": poorest,
         "richest": richest,
-        "seen": (high, low),
+        "seen": seen,
         "unseen": unseen,
     }
 

@@ -76,12 +76,8 @@ def _shares(forecast: Forecast) -> Iterator[str]:
     if poorest is None or richest is None or not poorest.usable:
         return
     line = f"Shares: {poorest.usable:,} to {richest.usable:,} usable samples a worker in epoch 0"
-    high, low = forecast.seen
-    line += (
-        f"; each is used {low:.2f} to {high:.2f} times in it"
-        if high != low
-        else f"; each is used {low:.2f} times in it"
-    )
+    low, high = (f"{times:.2f}" for times in sorted(forecast.seen))
+    line += f"; each is used {low if low == high else f'{low} to {high}'} times in it"
     if forecast.unseen:
         line += f", and at least {forecast.unseen:,} of {forecast.usable:,} not at all"
     yield line + "."

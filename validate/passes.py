@@ -137,6 +137,8 @@ class _Pass:
         if runs.tail is not None and not (self.close() and self.inner(runs, shard) and self.begin(runs.tail, shard)):
             return False
         if crash := self.consumer.at_stop(stop):
+            if self.consumer.flushes(shard) and not self.close():
+                return False
             return self.crash(crash, shard, stop.offset)
         return self.consumer.joins(stop) or self.close()
 

@@ -58,11 +58,11 @@ SCENARIOS = [
 def main() -> int:
     """Run the demonstration; return 0 if every report and OpenCLIP said what they should."""
     start = time.monotonic()
-    open_clip = OpenClip()  # takes its time to import, and can do so while we draw
     os.chdir(ROOT)
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     os.chdir(FOLDER)
+    open_clip = OpenClip()  # takes its time to import, and can do so while we draw
     drawn = scenes.draw(SAMPLES)
     print(f"Drew {SAMPLES} little landscapes, such as {drawn[0].caption!r}.")
     print(f"They lie in .demo/, {faults.SHARDS} shards a set: once sound, and once for each fault.")
@@ -143,7 +143,7 @@ def finish(wrong: list[str], seconds: float) -> int:
 def wdsflow(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Show a command, and run it."""
     print(f"$ wdsflow {' '.join(shell_word(word) for word in arguments)}", flush=True)
-    environment = os.environ | {"COLUMNS": str(min(shutil.get_terminal_size().columns, 110))}
+    environment = os.environ | {"COLUMNS": str(min(shutil.get_terminal_size((100, 40)).columns, 110))}
     return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False)
 
 

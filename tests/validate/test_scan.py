@@ -13,7 +13,9 @@ from wdsflow.shards.names import is_meta, split_name
 from wdsflow.validate.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ShardEvidence
 from wdsflow.validate.scan import ScanOptions, runs_of, scan_shard
 
-STEMS = st.sampled_from(["a", "b", "c", "d/a", "./a", "d/._a", "._a", "__x__", "__x__/a", "v1.0/a", "é", "__MACOSX/a", "x\n"])
+STEMS = st.sampled_from(
+    ["a", "b", "c", "d/a", "./a", "d/._a", "._a", "__x__", "__x__/a", "v1.0/a", "é", "__MACOSX/a", "x\n"]
+)
 FIELDS = st.sampled_from([".jpg", ".txt", ".JPG", ".seg.png", "", ".", ".v1.jpg", ".__bad__"])
 NAMES = st.lists(st.builds(str.__add__, STEMS, FIELDS), max_size=30)
 
@@ -55,9 +57,7 @@ def test_runs_are_those_of_a_plain_reading_at_both_speeds(folder: Path, names: l
         runs = shard.runs
         ends = [(run.key, [part.suffix for part in run.shape]) for run in (runs.head, runs.tail) if run]
         assert ends == expected[:1] + expected[1:][-1:]
-        counted = sorted(
-            shape for item in runs.inner for shape in [[part.suffix for part in item.shape]] * item.count
-        )
+        counted = sorted(shape for item in runs.inner for shape in [[part.suffix for part in item.shape]] * item.count)
         assert counted == sorted(suffixes for _, suffixes in expected[1:-1])
     fast, careful = shards
     assert fast.samples == careful.samples

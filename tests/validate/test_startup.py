@@ -12,6 +12,11 @@ from wdsflow.validate.startup import openclip_urls, start
 
 SHARDS = 4
 
+pytestmark = [  # OpenCLIP leaves sizes.json open
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"),
+]
+
 
 def real_start(command):
     """Return number of samples a rank's epoch is built from, or the exception, of the real get_data."""
@@ -97,7 +102,7 @@ def test_a_command_starts_or_its_error_is_foreseen(tmp_path, changes):
 
 
 @pytest.mark.parametrize(
-    "text", ["a-{000..012}.tar", "a-{0..3}.tar::b-{x,y}.tar", "${PART}/{0..1}.tar", "pipe:cat {0..1}.tar", "a{b.tar"]
+    "text", ["a-{000..012}.tar", "a-{0..3}.tar::b-{x,y}.tar", "${PART}/{0..1}.tar", "pipe:cat {0..1}.tar"]
 )
 def test_urls_are_expanded_as_webdataset_does(monkeypatch, text):
     shardlists = pytest.importorskip("webdataset.shardlists")

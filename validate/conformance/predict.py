@@ -104,6 +104,8 @@ def _one_worker(consumer: Consumer, shards: Sequence[ShardEvidence], logs: Logs)
             waiting.append(run)
         stop = shard.stop if opened else Stop("unreadable")
         if consumer.at_stop(stop):
+            if consumer.flushes(shard):
+                _take(consumer, waiting, keys)
             return keys, True
         if not consumer.joins(stop):
             if _take(consumer, waiting, keys):

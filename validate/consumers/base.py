@@ -90,6 +90,10 @@ class Consumer(ABC):
         """Tell whether this reader can read a shard that is stored as this one is; tarfile knows no zstd."""
         return shard.compression in (None, "gz", "bz2", "xz")
 
+    def flushes(self, shard: ShardEvidence) -> bool:
+        """Tell whether the sample that is open where a shard ends in an error still comes out before the error."""
+        return False
+
     def bound_to(self, shards: Sequence[ShardEvidence]) -> "Consumer":
         """Return the consumer as it is after it looked at the first shards; one that infers nothing is itself."""
         return self

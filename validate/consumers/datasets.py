@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+from wdsflow.shards.names import split_name
+
 from ..evidence import Runs, Shape, ShardEvidence, Stop
+from ..naming import is_hidden
 from .base import USABLE, Consumer, Fate, Options
 from .fields import IMAGES, OTHERS, TEXTS, reason_for, refused
 from .grouping import KEY, URL, first_of, first_repeat, incomplete
@@ -24,8 +27,7 @@ class Datasets(Consumer):
     as None.
 
     Cannot be known here: whether the json of the first five samples agrees in names and types, and whether later json
-    fits; audio and video columns, which need further libraries; bz2, xz and zst fields, which it unpacks. A member cut
-    at the end of a shard does not lose the sample before it, if it begins a new one; the count may be one too low.
+    fits; audio and video columns, which need further libraries; bz2, xz and zst fields, which it unpacks.
 
     Source: datasets 5.2, packaged_modules/webdataset/webdataset.py, utils/file_utils.py, features/image.py.
     """
@@ -40,18 +42,14 @@ class Datasets(Consumer):
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of each sample of the run; it is one, but for a member .__key__ at the front."""
-        fates: list[Fate] = []
-        while shape and shape[0].suffix == KEY:  # its contents replace the sample's key: the next member has another
-            fates.append(incomplete(image=False, caption=False, kind="dropped") or USABLE)
-            shape = shape[1:]
-        return (*fates, self._fate(shape)) if shape else tuple(fates)
+        return tuple(self._fate(sample) for sample in _samples(shape))
 
     def _fate(self, shape: Shape) -> Fate:
         repeat = first_repeat(shape[1:], {KEY, URL, shape[0].suffix}, lower=False)
         if repeat is not None:
             return Fate("crash", "group", "duplicate-field", repeat.suffix)
         fields = {part.suffix: part for part in shape}
-        columns = self.columns or frozenset(fields)
+        columns = frozenset(fields) if self.columns is None else self.columns
         image = first_of([key for key in _IMAGE_KEYS if key in columns], fields)
         lower = [(part, part._replace(suffix=part.suffix.lower())) for part in shape]
         for part, field in lower:
@@ -75,6 +73,15 @@ class Datasets(Consumer):
         """Return False: each shard is grouped for itself."""
         return False
 
+    def flushes(self, shard: ShardEvidence) -> bool:
+        """Tell whether the cut member has another key than the open sample: it looks at the name first."""
+        runs = self.runs(shard)
+        last = runs.tail or runs.head
+        name = shard.tally("tar.truncated-data").key
+        if shard.stop.kind != "error" or last is None or name is None or is_hidden(name):
+            return False
+        return split_name(name)[0] not in (None, last.key)
+
     def bound_to(self, shards: Sequence[ShardEvidence]) -> "Datasets":
         """Return the consumer with the columns that the first sample of the first shard gives."""
         shapes = _first_shapes(self.runs(shards[0])) if shards else []
@@ -96,15 +103,23 @@ class Datasets(Consumer):
             for fate in lookahead.fates(shape):
                 if fate.kind == "crash":
                     return fate
-        if _run_count(self.runs(first)) <= _EXAMPLES and (crash := self.at_stop(first.stop)):
+        if _run_count(self.runs(first)) + self.flushes(first) <= _EXAMPLES and (crash := self.at_stop(first.stop)):
             return crash
         if len({_fields(shape) for shape in shapes}) != 1:
             return Fate("crash", "group", "schema")
         return None
 
 
+def _samples(shape: Shape) -> list[Shape]:
+    """Cut a run: a member .__key__ at the front replaces the sample's key, and the next member begins another."""
+    fronts = 0
+    while fronts < len(shape) and shape[fronts].suffix == KEY:
+        fronts += 1
+    return [(part,) for part in shape[:fronts]] + ([shape[fronts:]] if fronts < len(shape) else [])
+
+
 def _fields(shape: Shape) -> frozenset[str]:
-    return frozenset(part.suffix for part in shape)
+    return frozenset(part.suffix for part in shape) - {KEY, URL}
 
 
 def _run_count(runs: Runs) -> int:
@@ -112,12 +127,13 @@ def _run_count(runs: Runs) -> int:
 
 
 def _first_shapes(runs: Runs) -> list[Shape]:
-    """Return the distinct shapes among a shard's first five runs, the first run's first."""
+    """Return the distinct shapes of samples among a shard's first five runs, the first sample's first."""
     if runs.head is None:
         return []
     shapes = [runs.head.shape]
-    # An inner shape stands behind the head and as many runs as were counted before it.
-    shapes += [item.shape for item in runs.inner if 1 + sum(item.before) < _EXAMPLES]
+    # An inner shape stands behind the head and as many runs as were counted before it; those counts are not kept for
+    # the many shapes of a wild shard.
+    shapes += [item.shape for index, item in enumerate(runs.inner) if 1 + max(index, sum(item.before)) < _EXAMPLES]
     if runs.tail is not None and _run_count(runs) <= _EXAMPLES:
         shapes.append(runs.tail.shape)
-    return shapes
+    return [sample for shape in shapes for sample in _samples(shape)]

@@ -50,7 +50,7 @@ def read_bmp(data: bytes) -> ImageHeader:
         if mode == "P":
             mode = _palette_mode(data, 14 + size, colours or 1 << bits, 3 if size == _CORE_SIZE else 4)
     except (error, IndexError):
-        return ImageHeader("bmp", 0, 0, "", needs=2048 if len(data) < 2048 else 0)
+        return ImageHeader("bmp", 0, 0, "", needs=2048, length=len(data) + 1)
     if not width or not height:
         mode = ""
     length = start + ((width * bits + 31) >> 5 << 2) * height if compression in (_RAW, _BITFIELDS) else 0

@@ -1,5 +1,6 @@
 """What ``PIL.Image.open(...).load()`` and ``convert("RGB")`` make of an image, and whether it is damaged besides."""
 
+from contextlib import nullcontext
 from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -7,8 +8,8 @@ from typing import TYPE_CHECKING
 from ..evidence import BAD, BIG, BIG_BAD, BOMB, OK
 from .image_header import UNREADABLE, ImageHeader, read_header
 from .jpeg_tables import read_tables
-from .pillow import BOMB_PIXELS, quiet
-from .strict import Strict, check_png, decode_jpeg_strictly, keeps_busy, load_simplejpeg
+from .pillow import BOMB_PIXELS, quiet, silent_stderr
+from .strict import Strict, check_png, decode_jpeg_strictly, judge_warning, keeps_busy, load_simplejpeg
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -17,6 +18,7 @@ _NOTES: dict[Strict, tuple[str, ...]] = {"damaged": ("image.damaged",), "cut": (
 _PROBES = (0.0, 0.13, 0.31, 0.5, 0.67, 0.83, 0.99)
 # Opened by running a program (Ghostscript), or by opening what they contain.
 _NEVER_OPENED = frozenset(("EPS", "IPTC"))
+_TIFF = (b"II", b"MM")
 
 
 def decode_image(data: bytes, max_image_pixels: int) -> tuple[str, tuple[str, ...]]:
@@ -53,15 +55,16 @@ def _decode_jpeg(data: bytes, header: ImageHeader, max_image_pixels: int) -> tup
     if decode is None or pixels > BOMB_PIXELS:
         return _decode_with_pillow(data, max_image_pixels)
     tables = read_tables(data)
-    if tables is None and not _opens(data):
-        return _decode_with_pillow(data, max_image_pixels)
-    verdict, decodes, uniform = decode_jpeg_strictly(decode, data, header.mode, tables)
-    found = _NOTES.get(verdict, ())
-    # One grey may still be many colours: only a full decode tells.
-    if not decodes or uniform:
-        status, notes = _decode_with_pillow(data, max_image_pixels)
-        return status, (found + notes if status in (OK, BIG) else notes)
-    return BIG if big else OK, found
+    if not (tables is not None and tables.plain) and not _opens(data):
+        return BIG_BAD if big else BAD, ("image.undecodable",)
+    warning, damaged, uniform = decode_jpeg_strictly(decode, data, header.mode, tables)
+    if not warning and not uniform:
+        return BIG if big else OK, _NOTES["damaged"] if damaged else ()
+    # One grey may still be many colours: only a full decode tells. After a warning, Pillow's verdict is open.
+    status, notes = _decode_with_pillow(data, max_image_pixels)
+    if warning and status in (OK, BIG):
+        notes = _NOTES.get(judge_warning(warning, decode, data, header.mode), ()) + notes
+    return status, notes
 
 
 @cache
@@ -89,7 +92,7 @@ def _decode_with_pillow(data: bytes, max_image_pixels: int) -> tuple[str, tuple[
     from PIL import Image
 
     big = False
-    with quiet():
+    with quiet(), silent_stderr() if data.startswith(_TIFF) else nullcontext():
         try:
             with Image.open(BytesIO(data), formats=_formats()) as image:
                 big = 0 < max_image_pixels < image.width * image.height

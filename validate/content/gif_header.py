@@ -2,7 +2,7 @@
 
 from struct import Struct, error
 
-from .header import MAX_HEADER, ImageHeader
+from .header import ImageHeader, more_bytes
 
 _screen = Struct("<HHBBB").unpack_from
 _frame = Struct("<HHHHB").unpack_from
@@ -34,7 +34,7 @@ def read_gif(data: bytes) -> ImageHeader:
         if flags & 0x80:
             coloured, position = _palette(data, position, flags)
     except (error, IndexError):
-        return _more(len(data))
+        return ImageHeader("gif", 0, 0, "", needs=more_bytes(len(data)), length=len(data) + 1)
     width, height = max(width, left + across), max(height, top + down)
     mode = ("P" if coloured else "L") if width and height else ""
     animated = loops or _has_second_frame(data, position + 1)
@@ -82,11 +82,3 @@ def _has_second_frame(data: bytes, position: int) -> bool:
         return _to_frame(data, _skip_blocks(data, position))[0] >= 0
     except IndexError:
         return False
-
-
-def _more(reached: int) -> ImageHeader:
-    """Ask for four times as many bytes, or for none once all that may be asked for were given."""
-    needs = 1 << 14
-    while needs <= reached:
-        needs <<= 2
-    return ImageHeader("gif", 0, 0, "", needs=needs if reached < MAX_HEADER else 2 * MAX_HEADER)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-MAX_HEADER = 1 << 20  # no reader of ours looks further for a header; CMYK photographs carry profiles of 550 KB
+MAX_HEADER = 1 << 20  # bytes: no header is looked for beyond; CMYK photographs carry profiles of 550 KB
 
 
 class ImageHeader(NamedTuple):
@@ -18,5 +18,19 @@ class ImageHeader(NamedTuple):
     progressive: bool = False
     alpha: bool = False
     icc: bool = False
-    needs: int = 0  # > 0: call again with the first ``needs`` bytes, if the file has that many
-    length: int = 0  # bytes that the file should have at the least; 0 if it does not say
+    needs: int = 0  # > 0: size and mode are unknown as yet; call again with so many of the first bytes, if that is more
+    length: int = 0  # a file of fewer bytes is cut; 0 if the header does not say
+
+
+def more_bytes(reached: int) -> int:
+    """Return how many of the first bytes to ask for when a header goes on beyond ``reached``: few, growing steps.
+
+    1, which nobody needs to ask for, where the header lies too far inside.
+
+    >>> more_bytes(4096), more_bytes(70_000), more_bytes(2_000_000)
+    (16384, 262144, 1)
+    """
+    needs = 1 << 14
+    while needs < reached + 1024:
+        needs <<= 2
+    return needs if needs <= MAX_HEADER else 1

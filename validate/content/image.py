@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from ..evidence import BAD, BIG, BOMB, OK
 from .decode import decode_image
-from .image_header import MAX_HEADER, UNREADABLE, ImageHeader
+from .image_header import UNREADABLE, ImageHeader
 from .pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS
 
 __all__ = ["decode_image", "ends_early", "header_status", "image_notes"]
@@ -47,9 +47,9 @@ def image_notes(header: ImageHeader | None, suffix: str, head: bytes, size: int)
     notes = _traits(name, mode, bits, orientation, animated, alpha, suffix)
     if width < TINY_SIDE or height < TINY_SIDE or width * height > LARGE_PIXELS or not 0.1 <= width / height <= 10:
         notes += _measures(width, height)
-    if needs or length > size:
-        notes += ("image.cut",) if length > size or size <= MAX_HEADER else ()
-    elif (not mode and name in _READ_IN_FULL) or name in UNREADABLE:
+    if length > size:
+        notes += ("image.cut",)
+    elif not needs and ((not mode and name in _READ_IN_FULL) or name in UNREADABLE):
         notes += ("image.undecodable",)
     return notes
 
@@ -95,7 +95,7 @@ def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) 
     if header is None or not size:
         return BAD
     if header.needs:
-        return BAD if size <= MAX_HEADER else OK
+        return BAD if header.length > size else OK
     name = header.format
     if name in _READ_IN_FULL:
         if not header.mode or (header.length > size and name in _CUT_IS_BAD):

@@ -1,16 +1,14 @@
 """What an image is by its first bytes: format, size, mode and traits, without decoding and without Pillow."""
 
-from collections.abc import Callable
-
 from .bmp_header import read_bmp
 from .gif_header import read_gif
-from .header import MAX_HEADER, ImageHeader
+from .header import ImageHeader
 from .jpeg_header import read_jpeg
 from .other_headers import UNREADABLE, read_other
 from .png_header import read_png
 from .webp_header import read_webp
 
-__all__ = ["MAX_HEADER", "UNREADABLE", "ImageHeader", "read_header", "read_whole_header"]
+__all__ = ["UNREADABLE", "ImageHeader", "read_header"]
 
 _JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
 
@@ -18,9 +16,9 @@ _JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"
 def read_header(data: bytes) -> ImageHeader | None:
     """Return what the first bytes of a file tell of the image, None where they are no image.
 
-    4 KiB do for nearly all files. Where EXIF, a colour profile or a comment is larger, ``needs`` says how many
-    bytes to try with instead; where it is larger than ``MAX_HEADER``, the header lies too far inside. Width,
-    height, mode, progressive and orientation are Pillow's for JPEG, PNG, GIF, WebP and BMP. Never raises.
+    4 KiB do for nearly all files. Where EXIF, a colour profile or a comment is larger, ``needs`` says with how many
+    bytes to call again; that goes up to 1 MiB. Width, height, mode, progressive and orientation are Pillow's for
+    JPEG, PNG, GIF, WebP and BMP. Never raises.
     """
     if data.startswith(_JPEG):
         return read_jpeg(data)
@@ -33,17 +31,3 @@ def read_header(data: bytes) -> ImageHeader | None:
     if data.startswith(b"BM") and len(data) > 2:
         return read_bmp(data)
     return read_other(data) if data else None
-
-
-def read_whole_header(head: bytes, size: int, more: Callable[[int], bytes]) -> ImageHeader | None:
-    """Read a header that may need more than ``head``: ``more(n)`` returns the first n bytes of the file.
-
-    ``size`` is the file's. At most ``MAX_HEADER`` bytes are asked for.
-    """
-    header = read_header(head)
-    while header is not None and len(head) < min(header.needs, size) and header.needs <= MAX_HEADER:
-        longer = more(min(header.needs, size))
-        if len(longer) <= len(head):
-            break
-        head, header = longer, read_header(longer)
-    return header

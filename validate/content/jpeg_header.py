@@ -4,7 +4,7 @@ from struct import Struct, error
 from typing import Any
 
 from .exif import exif_orientation, xmp_orientation
-from .header import ImageHeader
+from .header import ImageHeader, more_bytes
 
 _segment = Struct(">BBH").unpack_from
 _frame = Struct(">BHHB").unpack_from
@@ -17,6 +17,7 @@ _EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFIL
 # Markers before the frame that carry a length. What is outside of these and of _FRAMES has none, or ends it.
 _PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {0xE1, 0xE2}
 _APP1, _APP2, _SCAN = 0xE1, 0xE2, 0xDA
+_SHORTEST_REST = 20  # bytes of the smallest frame and scan
 _REFUSED = ImageHeader("jpeg", 0, 0, "")
 
 
@@ -50,7 +51,7 @@ def read_jpeg(data: bytes) -> ImageHeader:
             elif marker == _APP1:
                 end = position + 2 + max(length, 2)
                 if end > len(data):
-                    return _more(end)
+                    return _cut(end)
                 if orientation is None and data.startswith(_EXIF, position + 4):
                     orientation = exif_orientation(data[position + 10 : end])
                 elif data.startswith(_XMP, position + 4):
@@ -64,7 +65,7 @@ def read_jpeg(data: bytes) -> ImageHeader:
             else:
                 position += 2  # no length: restart, start and end of image, extensions
     except error:
-        return _more(position)
+        return _cut(position + _SHORTEST_REST)
 
 
 def _skip_junk(data: bytes, position: int, prefix: int, marker: int) -> int:
@@ -75,9 +76,5 @@ def _skip_junk(data: bytes, position: int, prefix: int, marker: int) -> int:
     return position + 1 if marker == 0xFF else position + 2
 
 
-def _more(reached: int) -> ImageHeader:
-    """Ask for bytes beyond ``reached``, in few and growing steps."""
-    needs = 1 << 14
-    while needs < reached + 1024:
-        needs <<= 2
-    return _REFUSED._replace(needs=needs)
+def _cut(reached: int) -> ImageHeader:
+    return _REFUSED._replace(needs=more_bytes(reached), length=reached)

@@ -5,39 +5,35 @@ from typing import NamedTuple
 
 _segment = Struct(">BBH").unpack_from
 
-_SHORTEST_JFIF = _SHORTEST_ADOBE = 14
-_SHORTEST_ICC = 16
-_APP0, _APP1, _APP2, _APP14, _COMMENT = 0xE0, 0xE1, 0xE2, 0xEE, 0xFE
+_APP0, _APP1, _APP2, _APP14 = 0xE0, 0xE1, 0xE2, 0xEE
 _QUANTIZERS, _SCAN = 0xDB, 0xDA
 _FRAMES = (0xC0, 0xC1, 0xC2)
-_OTHERS = frozenset((0xC4, 0xDD, _COMMENT)) | frozenset(range(0xE3, 0xF0))
+_FRAME = _FRAMES[0]  # any of them
+_SKIPPED = frozenset((0xC4, 0xDD, 0xFE)) | frozenset(range(0xE3, 0xF0))  # tables, comments, application segments
 _XMP = b"http://ns.adobe.com/xap/1.0/\0"
+_JFIF, _ADOBE, _MULTI_PICTURE = b"JFIF\0", b"Adobe", b"MPF\0"
+# Pillow reads into these segments without asking for their length, and gives up where they are shorter.
+_SHORTEST = {_APP0: 14, _APP2: 16, _APP14: 14}
+
+Step = tuple[int, bool, int]  # place in the file, stored in two bytes?, value
 
 
 class JpegTables(NamedTuple):
-    """What lies before the first scan of a plain JPEG."""
+    """What lies before the first scan of a JPEG."""
 
-    luminance_place: int  # of the quantization step of the mean of the luminance; 0 if the first component is none
-    luminance_wide: bool  # stored in two bytes
-    luminance_step: int
-
-    def with_luminance_step(self, data: bytes, step: int) -> bytes:
-        """Return the file with another quantization step for the mean."""
-        place = self.luminance_place
-        width = 2 if self.luminance_wide else 1
-        return b"".join((data[:place], step.to_bytes(width, "big"), memoryview(data)[place + width :]))
+    plain: bool  # nothing in it that Pillow's ``open`` could stumble on where libjpeg does not
+    mean: Step  # quantization step of the mean of a luminance block; its place is 0 where there is no luminance
 
 
 def read_tables(data: bytes) -> JpegTables | None:
-    """Return the tables of a JPEG that ``PIL.Image.open`` is certain to take if libjpeg takes it.
+    """Return the tables of a JPEG, None where the walk meets anything unusual: then only Pillow can tell.
 
-    None means "ask Pillow": where it would read EXIF or multi-picture data, or meets a segment that its own walk
-    treats in another way than libjpeg's.
+    ``plain`` is false where Pillow would read EXIF or multi-picture data, or a segment is too short for it.
     """
     position = 2
-    steps: dict[int, tuple[int, bool, int]] = {}
-    frame = b""
-    jfif = adobe_rgb = False
+    plain = True
+    steps: dict[int, Step] = {}
+    seen: dict[int, bytes] = {}
     try:
         while True:
             prefix, marker, length = _segment(data, position)
@@ -45,43 +41,35 @@ def read_tables(data: bytes) -> JpegTables | None:
                 return None
             start, end = position + 4, position + 2 + length
             if marker == _QUANTIZERS:
-                _quantizers(data, start, end, steps)
+                _read_steps(data, start, end, steps)
             elif marker in _FRAMES:
-                frame = data[start:end]
-            elif marker == _APP0:
-                if length < _SHORTEST_JFIF:
-                    return None
-                jfif = jfif or data.startswith(b"JFIF\0", start)
-            elif marker == _APP14:
-                if length < _SHORTEST_ADOBE:
-                    return None
-                adobe_rgb = data.startswith(b"Adobe", start) and data[start + 11] == 0
+                seen[_FRAME] = data[start:end]
             elif marker == _APP1:
-                if not data.startswith(_XMP, start):
-                    return None
-            elif marker == _APP2:
-                if length < _SHORTEST_ICC or data.startswith(b"MPF\0", start):
-                    return None
+                plain = plain and data.startswith(_XMP, start)
+            elif marker in _SHORTEST:
+                seen.setdefault(marker, data[start : start + 12])
+                if length < _SHORTEST[marker] or data.startswith(_MULTI_PICTURE, start):
+                    plain = False
             elif marker == _SCAN:
-                return _tables(frame, steps, adobe_rgb and not jfif)
-            elif marker not in _OTHERS:
+                return JpegTables(plain, _mean_of_luminance(seen, steps))
+            elif marker not in _SKIPPED:
                 return None
             position = end
-    except (error, IndexError):
+    except (error, IndexError, KeyError):
         return None
 
 
-def _quantizers(data: bytes, position: int, end: int, steps: dict[int, tuple[int, bool, int]]) -> None:
+def _read_steps(data: bytes, position: int, end: int, steps: dict[int, Step]) -> None:
+    """Note the first step of each table of a segment."""
     while position < end:
-        wide, table = data[position] >> 4, data[position] & 15
-        first = data[position + 1]
+        wide, table, first = data[position] >> 4, data[position] & 15, data[position + 1]
         steps[table] = (position + 1, bool(wide), first << 8 | data[position + 2] if wide else first)
         position += 129 if wide else 65
 
 
-def _tables(frame: bytes, steps: dict[int, tuple[int, bool, int]], rgb: bool) -> JpegTables:
-    """Find the step of the first component, if that is luminance as libjpeg decides it."""
-    components = frame[5]
-    luminance = components == 1 or (components == 3 and not rgb and frame[6:15:3] != b"RGB")
-    place, wide, step = steps.get(frame[8], (0, False, 0)) if luminance else (0, False, 0)
-    return JpegTables(place, wide, step)
+def _mean_of_luminance(seen: dict[int, bytes], steps: dict[int, Step]) -> Step:
+    """Return the step for the first component, if libjpeg takes that for luminance."""
+    frame, adobe = seen[_FRAME], seen.get(_APP14, b"")
+    rgb = frame[6:15:3] == b"RGB" or (adobe.startswith(_ADOBE) and adobe[11] == 0)
+    luminance = frame[5] == 1 or (frame[5] == 3 and (not rgb or seen.get(_APP0, b"").startswith(_JFIF)))
+    return steps[frame[8]] if luminance else (0, False, 0)

@@ -75,7 +75,7 @@ def read_png(data: bytes) -> ImageHeader:
             position += 12 + length
     except error:
         if position == 8:
-            return ImageHeader("png", 0, 0, "", needs=33)
+            return ImageHeader("png", 0, 0, "", needs=33, length=33)
     if not width or not height:
         mode = ""
     if orientation is None:

@@ -13,9 +13,11 @@ Strict = Literal["sound", "damaged", "cut", "unknown"]
 _chunk = Struct(">I4s").unpack_from
 
 # Warnings of libjpeg that sound files raise too: odd version numbers and unused parameters.
+_CORRUPT, _CUT = "Corrupt JPEG data", "Premature end of JPEG file"
 _BENIGN = ("Invalid SOS parameters", "unknown JFIF revision", "Unknown Adobe color transform")
 _MOST_SCANS = 100
 _MOST_SCANNED = 4_000_000_000  # pixels times scans: a small progressive file can keep a decoder busy for hours
+_COLORSPACES = {"CMYK": "CMYK"}
 _GREY, _MOST_VISIBLE = 128, 125
 
 
@@ -37,29 +39,30 @@ def keeps_busy(data: bytes, pixels: int) -> bool:
 
 def decode_jpeg_strictly(
     decode: Callable[..., Any], data: bytes, mode: str, tables: JpegTables | None
-) -> tuple[Strict, bool, bool]:
+) -> tuple[str, bool, bool]:
     """Decode a JPEG at 1/8 of its size, which reads every entropy-coded byte all the same.
 
-    Returns the verdict; whether libjpeg decoded it without a warning, so that Pillow would too; and whether all
-    pixels may be one colour. "unknown" stands for kinds of JPEG that simplejpeg cannot decode.
+    Returns libjpeg's warning or error, "" if it has none, so that Pillow decodes it too; whether the pixels show
+    damage even so; and whether all pixels may be one colour.
 
     libjpeg notices damage only where the number of blocks comes out wrong. Where it comes out right by chance,
     the brightness of all later blocks is still off by some amount, as each is stored as a difference from the
     last one. A mean brightness that no 8-bit picture has is proof: it is made visible by decoding with a smaller
     quantization step for the mean, so that nothing is clipped.
     """
-    step, limit = 0, 0.0
-    if tables is not None and tables.luminance_place:
-        step, limit = _visible_step(tables.luminance_step)
-    changed = tables.with_luminance_step(data, step) if step and tables is not None else data
-    colorspace = "CMYK" if mode == "CMYK" else "GRAY"
+    place, wide, step = tables.mean if tables is not None else (0, False, 0)
+    visible, limit = _visible_step(step) if place else (0, 0.0)
+    changed = data
+    if visible:
+        width = 2 if wide else 1
+        changed = b"".join((data[:place], visible.to_bytes(width, "big"), memoryview(data)[place + width :]))
     try:
-        pixels = decode(changed, colorspace, min_height=1, min_width=1, strict=True)
+        pixels = decode(changed, _COLORSPACES.get(mode, "GRAY"), min_height=1, min_width=1, strict=True)
     except ValueError as exception:
-        return _why(str(exception), decode, data, colorspace), False, False
+        return str(exception), False, False
     low, high = int(pixels.min()), int(pixels.max())
-    possible = not step or (high - _GREY <= limit and _GREY - low <= limit)
-    return "sound" if possible else "damaged", True, low == high
+    impossible = visible > 0 and (high - _GREY > limit or _GREY - low > limit)
+    return "", impossible, low == high
 
 
 @cache
@@ -80,15 +83,22 @@ def _visible_step(step: int) -> tuple[int, float]:
     return 0, 0.0
 
 
-def _why(message: str, decode: Callable[..., Any], data: bytes, colorspace: str) -> Strict:
-    """Tell damage from a kind of JPEG that the decoder does not know: that it refuses without ``strict`` too."""
+def judge_warning(message: str, decode: Callable[..., Any], data: bytes, mode: str) -> Strict:
+    """Tell what a warning of libjpeg means for a JPEG that Pillow decodes.
+
+    Damage, or a kind of JPEG that simplejpeg does not know: that it refuses without ``strict`` too.
+    """
+    if _CUT in message:
+        return "cut"
+    if message.startswith(_CORRUPT):
+        return "damaged"
     if any(benign in message for benign in _BENIGN):
         return "unknown"
     try:
-        decode(data, colorspace, min_height=1, min_width=1, strict=False)
+        decode(data, _COLORSPACES.get(mode, "GRAY"), min_height=1, min_width=1, strict=False)
     except ValueError:
         return "unknown"
-    return "cut" if "Premature end" in message else "damaged"
+    return "damaged"
 
 
 def check_png(data: bytes) -> Strict:

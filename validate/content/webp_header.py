@@ -37,6 +37,6 @@ def read_webp(data: bytes) -> ImageHeader:
         else:
             return ImageHeader("webp", 0, 0, "", length=length)
     except error:
-        return ImageHeader("webp", 0, 0, "", needs=32)
+        return ImageHeader("webp", 0, 0, "", needs=32, length=len(data) + 1)
     mode = ("RGBA" if alpha else "RGB") if width and height else ""
     return ImageHeader("webp", width, height, mode, animated=animated, alpha=alpha, icc=icc, length=length)

@@ -6,7 +6,7 @@ GitHub shows ten errors and ten warnings a step, so findings of one rule come as
 from urllib.parse import urlsplit
 
 from ..finding import Severity
-from .grouping import group, shards_of
+from .grouping import cures, group, shards_of
 from .model import Report
 from .words import command_lines, count, plain, relative
 
@@ -30,7 +30,7 @@ def render(report: Report) -> str:
         if others:
             rest = len(others) - _NAMED
             message += "\nalso in " + ", ".join(others[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
-        for repair in each.repairs[:1]:
+        for repair in cures(each, report.urls)[:1]:
             message += "\ncure: " + "\n".join(command_lines(repair.command))
         file = None if first.shard is None else _file(first.shard)
         title = f"{each.code} {each.title}".rstrip()

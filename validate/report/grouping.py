@@ -1,10 +1,14 @@
 """Findings as people read them: by rule, the worst first, and at most a few places each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..finding import Finding, Repair, Severity
+from ..rules.commands import quote
 from .words import short
+
+_REPAIR, _OUTPUT, _INSPECT = "wdsflow repair ", " -o repaired", "wdsflow inspect "
+_NAMED = 4  # shards that one command names
 
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
@@ -12,27 +16,66 @@ SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All findings of one rule at one severity."""
+    """All findings of one rule; ``severity`` is that of the worst."""
 
     code: str
     severity: Severity
     title: str
-    findings: tuple[Finding, ...]
-
-    @property
-    def repairs(self) -> list[Repair]:
-        """The distinct repairs, in order."""
-        return list(dict.fromkeys(finding.repair for finding in self.findings if finding.repair is not None))
+    findings: tuple[Finding, ...]  # the worst first
 
 
 def group(findings: Sequence[Finding]) -> list[Group]:
     """Sort findings into groups: errors before warnings before notes, then as the rules came."""
-    found: dict[tuple[Severity, str], list[Finding]] = {}
+    found: dict[str, list[Finding]] = {}
     for finding in findings:
-        found.setdefault((finding.severity, finding.code), []).append(finding)
+        found.setdefault(finding.code, []).append(finding)
     names = titles()
-    groups = [Group(code, severity, names.get(code, ""), tuple(each)) for (severity, code), each in found.items()]
+    groups = []
+    for code, each in found.items():
+        each.sort(key=lambda finding: ORDER[finding.severity])
+        groups.append(Group(code, each[0].severity, names.get(code, ""), tuple(each)))
     return sorted(groups, key=lambda each: ORDER[each.severity])
+
+
+def cures(group: Group, urls: Sequence[str]) -> list[Repair]:
+    """Return what cures a group, in at most two repairs.
+
+    Repairs that differ in their shard alone become one: of these shards where they are few, else of ``urls``.
+    """
+    merged: dict[tuple[str, bool, str], list[Repair]] = {}
+    for finding in group.findings:
+        if finding.repair is not None:
+            rest = _parted(finding.repair.command)
+            kind = finding.repair.command if rest is None else f"{rest[0]}\0{rest[2]}"
+            merged.setdefault((kind, finding.repair.safe, finding.repair.note), []).append(finding.repair)
+    return [_merge(repairs, urls) for repairs in merged.values()][:2]
+
+
+def _parted(command: str) -> tuple[str, str, str] | None:
+    """Part ``wdsflow repair SHARDS -o repaired OPTIONS`` before and behind the shards; None if it is no such command."""
+    if command.startswith(_REPAIR) and command.count(_OUTPUT) == 1:
+        shards, _, options = command.removeprefix(_REPAIR).partition(_OUTPUT)
+        return _REPAIR, shards, _OUTPUT + options
+    if command.startswith(_INSPECT) and " -" not in command:
+        return _INSPECT, command.removeprefix(_INSPECT), ""
+    return None
+
+
+def _merge(repairs: Sequence[Repair], urls: Sequence[str]) -> Repair:
+    parts = [_parted(command) for command in dict.fromkeys(repair.command for repair in repairs)]
+    if len(parts) == 1 or parts[0] is None:
+        return repairs[0]
+    shards = [part[1] for part in parts if part is not None]
+    named = shards if len(shards) <= _NAMED else [quote(url) for url in urls]
+    return replace(repairs[0], command=parts[0][0] + " ".join(named) + parts[0][2])
+
+
+def same_cure(one: str, other: str) -> bool:
+    """Tell whether two commands do the same, be it to other shards of the set."""
+    if one == other:
+        return True
+    first, second = _parted(one), _parted(other)
+    return first is not None and second is not None and (first[0], first[2]) == (second[0], second[2])
 
 
 def titles() -> dict[str, str]:

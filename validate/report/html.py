@@ -1,11 +1,13 @@
 """The report as one page without anything from outside: for notebooks, mail and CI artefacts."""
 
+from collections.abc import Sequence
 from html import escape as _quoted
 
 from ..evidence import ShardEvidence
 from ..verdict import Verdict
-from .grouping import SEVERITIES, Group, group
+from .grouping import SEVERITIES, Group, cures, group
 from .model import Report
+from .steps import steps
 from .style import STYLE
 from .text import MEANS, closing_line, ignored_lines, notes, said
 from .words import command_lines, count, place, plain, size
@@ -37,7 +39,7 @@ def fragment(report: Report) -> str:
     """Return the report as one element with its own styles, to stand inside another page."""
     parts = [f"<style>{STYLE}</style>"]
     parts += [_verdict(verdict) for verdict in report.verdicts]
-    parts += [_advice(report), _findings(report), _forecasts(report), _shards(report)]
+    parts += [_steps(report), _findings(report), _forecasts(report), _shards(report)]
     parts += [f"<p class=note>{_text(note)}</p>" for note in notes(report)]
     parts.append(f"<p class=dim>{_text(closing_line(report))}</p>")
     return '<div class="wdsflow">\n' + "\n".join(part for part in parts if part) + "\n</div>"
@@ -75,42 +77,42 @@ def _verdict(verdict: Verdict) -> str:
     )
 
 
-def _advice(report: Report) -> str:
+def _steps(report: Report) -> str:
     items = []
-    for each in report.advice:
-        gain = f" <span class=gain>+{count(each.regains, 'sample')}</span>" if each.regains else ""
-        whom = f" <span class=dim>{_text(each.consumer)}</span>" if len(report.verdicts) > 1 else ""
-        care = "" if each.safe else " <span class=dim>changes data: keep a copy</span>"
-        items.append(f"<li>{_text(each.text)}{gain}{whom}{care}{_code(each.command) if each.command else ''}</li>")
+    for step in steps(report):
+        gain = f" <span class=gain>{_text(step.gain)}</span>" if step.gain else ""
+        care = "" if step.safe else " <span class=dim>unsafe: data is changed or left out</span>"
+        items.append(f"<li>{_text(step.text)}{gain}{care}{_code(step.command) if step.command else ''}</li>")
     return f"<h3>What to do</h3><ol>{''.join(items)}</ol>" if items else ""
 
 
 def _findings(report: Report) -> str:
     groups = group(report.findings)
     parts = [f"<h3>{'Found' if groups else 'Nothing found that would hurt'}</h3>"] if report.verdicts or groups else []
-    parts += [_group(each) for each in groups]
+    parts += [_group(each, report.urls) for each in groups]
     parts += [f"<p class=dim>{_text(line)}</p>" for line in ignored_lines(report)]
     return "".join(parts)
 
 
-def _group(each: Group) -> str:
+def _group(each: Group, urls: Sequence[str]) -> str:
     rows = []
     for finding in each.findings[:SHOWN]:
         where = place(finding.shard, finding.key, finding.offset, said=plain(finding.message))
         rows.append(f"<li>{_text(finding.message)}{f' <span class=dim>{_text(where)}</span>' if where else ''}</li>")
     if len(each.findings) > SHOWN:
         rows.append(f"<li class=dim>and {len(each.findings) - SHOWN:,} more</li>")
-    cures = "".join(
+    remedies = "".join(
         f"<p class=dim>Cure{'' if repair.safe else ' (unsafe: data is changed or left out)'}"
         f"{': ' + _text(repair.note) if repair.note else ''}</p>{_code(repair.command)}"
-        for repair in each.repairs[:2]
+        for repair in cures(each, urls)
     )
     opened = " open" if each.severity == "error" else ""
     title = each.title or each.findings[0].message
+    places = f"<span class=dim>{len(each.findings):,} places</span>" if len(each.findings) > 1 else ""
     return (
         f"<details{opened}><summary><span class='tag {each.severity}'>{SEVERITIES[each.severity]}</span> "
-        f"<b>{_text(each.code)}</b> {_text(title)} <span class=dim>{count(len(each.findings), 'place')}</span></summary>"
-        f"<ul>{''.join(rows)}</ul>{cures}</details>"
+        f"<b>{_text(each.code)}</b> {_text(title)} {places}</summary>"
+        f"<ul>{''.join(rows)}</ul>{remedies}</details>"
     )
 
 

@@ -7,10 +7,11 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..finding import Finding
+from ..finding import Finding, Repair
 from ..verdict import Outcome, Verdict
-from .grouping import SEVERITIES, Group, group
+from .grouping import SEVERITIES, Group, cures, group
 from .model import Report
+from .steps import Step, number_of, steps
 from .words import count, duration, place, plain, short, size, unique
 from .writer import Writer
 
@@ -44,8 +45,9 @@ def show(report: Report, console: "Console") -> None:
     """Print the report to a console."""
     writer = Writer(console)
     _verdicts(report, writer)
-    _advice(report, writer)
-    _findings(report, writer)
+    todo = steps(report)
+    _steps(todo, writer)
+    _findings(report, todo, writer)
     _forecasts(report, writer)
     _closing(report, writer)
 
@@ -73,6 +75,9 @@ def _verdicts(report: Report, writer: Writer) -> None:
         if MEANS[verdict.outcome]:
             writer.line((MEANS[verdict.outcome], "italic"), indent=4)
         writer.line((_funnel(verdict), "dim"), indent=4, hang=2)
+    if report.errors and report.verdicts and all(verdict.outcome == "trains" for verdict in report.verdicts):
+        found = count(len(group(report.errors)), "error")
+        writer.line((f"but {found} below must be looked at (exit status 1)", "red"), indent=4)
 
 
 def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
@@ -85,7 +90,8 @@ def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
 def said(verdict: Verdict) -> tuple[str, list[str]]:
     """Return what stands behind the outcome, and the reasons that need lines of their own."""
     most = "" if verdict.exact or not verdict.usable else "up to "
-    text = f"{most}{verdict.usable:,} of {count(verdict.samples, 'sample')} reach a batch"
+    ends = verdict.usable and verdict.outcome in ("stalls", "crashes")  # the samples are not what is wrong
+    text = f"{most}{verdict.usable:,} of {count(verdict.samples, 'sample')} {'are usable' if ends else 'reach a batch'}"
     reasons = [plain(reason.message) for reason in verdict.reasons]
     if len(reasons) == 1 and verdict.reasons[0].count >= verdict.samples - verdict.usable:
         # "12 of 12 samples: no caption field" says the count again.
@@ -106,25 +112,25 @@ def _funnel(verdict: Verdict) -> str:
     return " -> ".join(f"{number:,} {name}" for number, name in steps[: last + 1])
 
 
-def _advice(report: Report, writer: Writer) -> None:
-    if not report.advice:
+def _steps(todo: list[Step], writer: Writer) -> None:
+    if not todo:
         return
     writer.heading("What to do")
-    several = len(report.verdicts) > 1
-    for number, each in enumerate(report.advice, 1):
-        gain = f" (+{count(each.regains, 'sample')})" if each.regains else ""
-        whom = f" [{each.consumer}]" if several else ""
-        care = "" if each.safe else "; this changes data, keep a copy"
-        writer.line(f"{number}. {plain(each.text)}{gain}{whom}{care}", indent=2, hang=3)
-        writer.command(each.command, indent=5)
+    for number, step in enumerate(todo, 1):
+        gain = f" ({step.gain})" if step.gain else ""
+        care = "" if step.safe else "; unsafe: data is changed or left out"
+        writer.line(f"{number}. {step.text}{gain}{care}", indent=2, hang=3)
+        writer.command(step.command, indent=7)
 
 
-def _findings(report: Report, writer: Writer) -> None:
+def _findings(report: Report, todo: list[Step], writer: Writer) -> None:
     groups = group(report.findings)
     if groups:
         writer.heading(f"Found: {_totals(groups)}")
+        told: dict[str, str] = {}
         for each in groups:
             _group(each, writer)
+            _cures(cures(each, report.urls), each, todo, told, writer)
     elif report.verdicts and report.ok:
         writer.blank()
         writer.line("Nothing found that would hurt.")
@@ -141,33 +147,49 @@ def _group(each: Group, writer: Writer) -> None:
     from rich.text import Text
 
     name = Text(f"{SEVERITIES[each.severity]:<8}", style=f"bold {_SEVERITY_COLOURS[each.severity]}")
-    title = each.title or plain(each.findings[0].message)
-    writer.line(name, (each.code, "bold"), "  ", plain(title), hang=10)
+    title = plain(each.title or each.findings[0].message)
+    writer.line(name, (each.code, "bold"), "  ", title, hang=10)
     placed = [finding for finding in each.findings if finding.shard is not None]
     others = [finding for finding in each.findings if finding.shard is None]
-    for finding in placed[:SHOWN]:
-        _finding(finding, title, writer)
-    hidden = placed[SHOWN:]
+    most = SHOWN if each.severity != "info" else 1
+    several = len({finding.shard for finding in placed}) > 1
+    for finding in placed[:most]:
+        _finding(finding, title, writer, prefix=several)
+    hidden = placed[most:]
     if hidden:
         shards = unique(short(finding.shard) for finding in hidden if finding.shard is not None)
         what = count(len(shards), "more shard") if len(shards) == len(hidden) else f"{len(hidden):,} more"
-        writer.line((f"and {what}", "dim"), indent=10)
-    for finding in others[:SHOWN]:
+        writer.line((f"and {what}", "dim"), indent=4)
+    for finding in others[:most]:
         _finding(finding, title, writer)
-    for repair in each.repairs[:2]:
-        care = "" if repair.safe else "; unsafe: data is changed or left out"
-        note = f" ({plain(repair.note)}{care})" if repair.note or care else ""
-        writer.line(("cure" + note.replace("(; ", "(") + ":", "dim"), indent=10)
-        writer.command(repair.command, indent=12)
 
 
-def _finding(finding: Finding, title: str, writer: Writer) -> None:
+def _finding(finding: Finding, title: str, writer: Writer, *, prefix: bool = False) -> None:
     message = plain(finding.message)
-    where = place(finding.shard, finding.key, finding.offset, said=message)
-    if message != title:
-        writer.line(message, (f"  ({where})" if where else "", "dim"), indent=10, hang=2)
-    elif where:
-        writer.line((where, "dim"), indent=10, hang=2)
+    shard = f"{short(finding.shard)}: " if prefix and finding.shard is not None else ""
+    if shard and short(finding.shard or "") in message:
+        shard = ""
+    where = place(finding.shard, finding.key, finding.offset, said=shard + message)
+    if message == title:
+        shard, message = "", shard.removesuffix(": ")
+    writer.line(shard, message, (f" ({where})" if where else "", "dim"), indent=4, hang=2)
+
+
+def _cures(found: list[Repair], each: Group, todo: list[Step], told: dict[str, str], writer: Writer) -> None:
+    """Print the commands that cure a group; one that was shown before is only pointed at."""
+    if each.severity == "info":  # nothing needs to be done; the manual page says what could be
+        return
+    for repair in found:
+        number = number_of(repair.command, todo)
+        before = told.get(repair.command) if number is None else f"{number} above"
+        if before is not None:
+            writer.line((f"cure: {before}", "dim"), indent=4)
+            continue
+        told[repair.command] = f"as for {each.code}"
+        note = plain(repair.note) or ("" if repair.safe else "data is changed or left out")
+        kind = "cure" if repair.safe else "unsafe cure"
+        writer.line((f"{kind} ({note}):" if note else f"{kind}:", "dim"), indent=4)
+        writer.command(repair.command, indent=6)
 
 
 def ignored_lines(report: Report) -> Iterator[str]:
@@ -212,7 +234,7 @@ def closing_line(report: Report) -> str:
     parts = (
         count(len(shards), "shard") + (f" ({unread:,} unreadable)" if unread else ""),
         count(report.samples, "sample"),
-        f"read {size(read)}" + (f" of {size(stored)}" if stored else ""),
+        f"read {size(read)} of {size(stored)}" if read < stored else f"read all {size(stored or read)}",
         f"level {report.level}",
         duration(report.seconds),
     )

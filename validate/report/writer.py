@@ -24,10 +24,11 @@ class Writer:
         from rich.text import Text
 
         body = Text.assemble(*parts)
-        room = max(self.console.width - indent - hang, 20)
-        first, *_ = body.wrap(self.console, room + hang) or [Text()]
+        width = max(self.console.width - indent, 20)
+        first = (body.wrap(self.console, width) or [Text()])[0]
         rest = body[len(first.plain) :] if len(first.plain) < len(body.plain) else Text()
-        lines = [first, *(rest.wrap(self.console, room) if rest.plain.strip() else [])]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :] if rest.plain.strip() else Text()
+        lines = [first, *(rest.wrap(self.console, max(width - hang, 20)) if rest.plain else [])]
         for number, each in enumerate(lines):
             each.rstrip()
             pad = " " * (indent + (hang if number else 0))

@@ -25,7 +25,7 @@ from .f115_none_caption import NoneCaption
 from .f116_filename_caption import FilenameCaption
 from .f117_mojibake import Mojibake
 from .f118_long_caption import LongCaption
-from .f119_huge_caption import HugeCaption
+from .f119_huge_field import HugeField
 from .f120_gzipped_field import GzippedField
 from .f121_bad_field import BadField
 from .f122_needs_library import NeedsLibrary
@@ -165,7 +165,7 @@ _RULES: tuple[type[Rule], ...] = (
     FilenameCaption,
     Mojibake,
     LongCaption,
-    HugeCaption,
+    HugeField,
     GzippedField,
     BadField,
     NeedsLibrary,

@@ -65,7 +65,7 @@ def partial_losses(context: Context, code: str, *, instead: bool, cure: Cure) ->
         yield Finding(
             code=code,
             severity="error" if worst else "warning",
-            message=_message(want, lack) + _consequence(context, names, ending),
+            message=_message(want, lack) + _consequence(context, names, ending, lack.count),
             shard=lack.shard.url,
             key=lack.key,
             offset=lack.offset,
@@ -81,15 +81,17 @@ def _message(want: Wants, lack: Lack) -> str:
     missing = f"neither {' nor '.join(phrases)}" if len(phrases) > 1 else f"no {phrases[0].removeprefix('a ')}"
     verb = "has" if lack.count == 1 else "have"
     them = "it has" if lack.count == 1 else "they have"
-    rest = f'but "{escape(lack.instead, 40)}"' if lack.instead else f"({them} {escape(lack.fields, 80)})"
-    return f"{lack.count:,} of {number(lack.shard.samples, 'sample')} {verb} {missing} {rest}"
+    rest = f'; {them} "{escape(lack.instead, 40)}"' if lack.instead else f" ({them} {escape(lack.fields, 80)})"
+    return f"{lack.count:,} of {number(lack.shard.samples, 'sample')} {verb} {missing}{rest}"
 
 
-def _consequence(context: Context, names: list[str], ending: list[str]) -> str:
+def _consequence(context: Context, names: list[str], ending: list[str], count: int) -> str:
     dropping = [name for name in names if name not in ending]
     told = []
     if dropping:
-        told.append(f"{context.titles(dropping)} drop{'s' if len(dropping) == 1 else ''} them")
+        told.append(
+            f"{context.titles(dropping)} drop{'s' if len(dropping) == 1 else ''} {'it' if count == 1 else 'them'}"
+        )
     if ending:
         told.append(f"{context.titles(ending)} end{'s' if len(ending) == 1 else ''} with an exception")
     return "; " + ", ".join(told)

@@ -31,9 +31,9 @@ class BadJson(LossRule):
         return _MEND(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        words = {"json.bad": "do not parse", "json.deep": "are nested too deep", "json.not-object": "are no object"}
-        told = [f"{shard.tally(name).count:,} {text}" for name, text in words.items() if shard.tally(name).count]
-        return f"{number(count, 'json field')} cannot be used: {', '.join(told)}"
+        words = {"json.bad": "not parsing", "json.deep": "nested too deep", "json.not-object": "not an object"}
+        told = [f"{text}: {shard.tally(name).count:,}" for name, text in words.items() if shard.tally(name).count]
+        return f"{number(count, 'json field')} of no use ({', '.join(told)})"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, "--drop-bad", safe=False, note="leaves out samples that would not train")

@@ -21,4 +21,4 @@ class OddCharacters(QualityRule):
     tallies = ("text.bom", "text.nul", "text.control")
     predicate = "have control characters or a byte-order mark"
     predicate_one = "has control characters or a byte-order mark"
-    consequence = "they become tokens"
+    consequence = "such characters become tokens"

@@ -19,4 +19,4 @@ class FilenameCaption(QualityRule):
     tallies = ("text.filename",)
     predicate = "look like file names"
     predicate_one = "looks like a file name"
-    consequence = "they say nothing about the picture"
+    consequence = "a name says nothing about the picture"

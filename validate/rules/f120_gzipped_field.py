@@ -1,7 +1,8 @@
-from ..evidence import ShardEvidence
+from ..evidence import ShardEvidence, Tally
 from ..finding import Repair
 from .base import TallyRule, first_seen, number
 from .commands import repair
+from .shapes import counted
 
 
 class GzippedField(TallyRule):
@@ -20,6 +21,15 @@ class GzippedField(TallyRule):
     code = "F120"
     severity = "warning"
     tallies = ("field.gz",)
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Count by shape: a field's name tells it at every level."""
+        tally = Tally()
+        for item in counted(shard.runs):
+            packed = [part.suffix for part in item.shape if part.suffix.lower().endswith(".gz")]
+            if packed:
+                tally.add(item.key, item.offset, packed[0], item.count * len(packed))
+        return tally
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"

@@ -31,7 +31,9 @@ class FrequentCaption(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         counts: Counter[str] = Counter()
         for shard in context.evidence.shards:
-            counts.update({text: count for text, count in shard.captions.frequent.items() if text.strip().lower() not in _NONE})
+            counts.update(
+                {text: count for text, count in shard.captions.frequent.items() if text.strip().lower() not in _NONE}
+            )
         captions = sum(shard.captions.count for shard in context.evidence.shards)
         for text, count in counts.most_common(3):
             if count < max(_LEAST, _SHARE * captions):

@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 
+from ..consumers.base import split_keys
 from ..finding import Finding
 from .base import Context, Rule, number
 from .commands import repair
@@ -27,7 +28,7 @@ class JsonAsText(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         for consumer in context.consumers:
-            names = [name.strip() for name in consumer.options.text_key.split(";")]
+            names = split_keys(consumer.options.text_key)
             if consumer.options.json_text_key or "json" not in names:
                 continue
             better = set(names[: names.index("json")])

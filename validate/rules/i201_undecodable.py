@@ -3,7 +3,6 @@ from .base import first_seen, number
 from .images import ImageLossRule
 
 
-
 class Undecodable(ImageLossRule):
     """Pillow cannot decode the image.
 

@@ -27,4 +27,4 @@ class Bomb(ImageLossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         noun = "image has" if count == 1 else "images have"
-        return f"{count:,} {noun} over 178 megapixels{first_seen(detail)}: Pillow refuses to decode them"
+        return f"{count:,} {noun} over 178 megapixels{first_seen(detail)}: Pillow refuses to decode that"

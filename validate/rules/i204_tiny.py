@@ -18,4 +18,4 @@ class Tiny(QualityRule):
     tallies = ("image.tiny",)
     predicate = "have a side of under 32 pixels"
     predicate_one = "has a side of under 32 pixels"
-    consequence = "enlarged, they show nothing"
+    consequence = "enlarged to the model's size, little is to be seen"

@@ -18,4 +18,4 @@ class ExtremeAspect(QualityRule):
     tallies = ("image.extreme-aspect",)
     predicate = "are more than ten times as long as wide"
     predicate_one = "is more than ten times as long as wide"
-    consequence = "a square crop shows little of them"
+    consequence = "a square crop shows a small part"

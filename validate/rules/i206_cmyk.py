@@ -19,4 +19,4 @@ class Cmyk(QualityRule):
     tallies = ("image.cmyk",)
     predicate = "are in CMYK"
     predicate_one = "is in CMYK"
-    consequence = "converted without their colour profile"
+    consequence = "readers convert it without the colour profile"

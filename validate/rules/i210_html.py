@@ -18,6 +18,7 @@ class HtmlImage(ImageLossRule):
     """
 
     code = "I210"
+    requires = ("W012", "W022")  # macOS twins of images are called images too
     tallies = ("image.html",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

@@ -19,5 +19,5 @@ class HighDepth(QualityRule):
     tallies = ("image.high-depth",)
     predicate = "have more than 8 bits a channel"
     predicate_one = "has more than 8 bits a channel"
-    consequence = "convert('RGB') clips them to white or black"
+    consequence = "convert('RGB') clips to white or black"
     common = 0.0

@@ -19,5 +19,5 @@ class Alpha(QualityRule):
     tallies = ("image.alpha",)
     predicate = "have transparency"
     predicate_one = "has transparency"
-    consequence = "it is dropped and hidden colours show"
+    consequence = "readers drop it, and hidden colours show"
     common = 0.05

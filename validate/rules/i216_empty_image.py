@@ -17,6 +17,7 @@ class EmptyImage(ImageLossRule):
     """
 
     code = "I216"
+    requires = ("W012", "W022")  # macOS twins of images are called images too
     tallies = ("image.empty",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

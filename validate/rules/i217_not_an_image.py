@@ -20,6 +20,7 @@ class NotAnImage(ImageLossRule):
     """
 
     code = "I217"
+    requires = ("W012", "W022")  # macOS twins of images are called images too
     tallies = ("image.not-image",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

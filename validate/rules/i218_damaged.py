@@ -19,5 +19,5 @@ class Damaged(QualityRule):
     tallies = ("image.damaged",)
     predicate = "are damaged but decode"
     predicate_one = "is damaged but decodes"
-    consequence = "parts of them are grey or shifted"
+    consequence = "a part of the picture is grey or shifted"
     common = 0.001

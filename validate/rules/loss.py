@@ -55,6 +55,7 @@ class LossRule(TallyRule):
         """Return the finding for one shard, with what each consumer makes of it."""
         hurt = [name for name, item in losses.items() if item.samples or item.crash]
         worst = any(item.crash or name in over for name, item in losses.items() if name in hurt)
+        quality = not hurt and self.harmless != "info"
         severity: Severity = "error" if worst else self.severity if hurt else self.harmless
         text = self.message(shard, tally.count, escape(tally.detail))
         told = consequence(context, losses)
@@ -68,7 +69,7 @@ class LossRule(TallyRule):
             offset=tally.offset,
             count=tally.count,
             rate=None if share is None else min(share, 1.0),
-            consumers=tuple(hurt),
+            consumers=context.names() if quality else tuple(hurt),
             repair=self.repair(shard.url),
         )
 

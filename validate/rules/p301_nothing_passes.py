@@ -23,6 +23,7 @@ class NothingPasses(Rule):
 
     code = "P301"
     severity = "error"
+    requires = ("F101",)  # says the same, and which field is missing
 
     def check(self, context: Context) -> Iterator[Finding]:
         if not context.evidence.samples:
@@ -33,14 +34,10 @@ class NothingPasses(Rule):
             why = f": {verdict.reasons[0].message}" if verdict.reasons else ""
             end = "training waits for ever" if verdict.outcome == "stalls" else "there is nothing to train on"
             title = verdict.title.split(" (")[0]
-            first = verdict.reasons[0] if verdict.reasons else None
             yield Finding(
                 self.code,
                 self.severity,
                 f"no sample reaches a batch in {title}, {end}{why}",
-                shard=first.shard if first else None,
-                key=first.key if first else None,
-                offset=first.offset if first else None,
                 count=verdict.samples,
                 rate=1.0,
                 consumers=(verdict.consumer,),

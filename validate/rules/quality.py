@@ -53,8 +53,9 @@ class QualityRule(TallyRule):
         predicate = self.predicate_one if count == 1 else self.predicate
         where = f" in {number(shards, 'shard')}" if all_shards > 1 else ""
         of = f" of {total:,} {self.unit}s" if total > count else ""
+        seen = "" if detail == "txt" else first_seen(detail)  # that it is a caption is said already
         noun = "" if of else f" {self.unit}" if count == 1 else f" {self.unit}s"
-        return f"{count:,}{of}{noun} {predicate}{where}{first_seen(detail)}: {self.consequence}"
+        return f"{count:,}{of}{noun} {predicate}{where}{seen}: {self.consequence}"
 
     def total(self, evidence: Evidence) -> int:
         """Return how many images, captions or members there are in all."""

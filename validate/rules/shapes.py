@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..consumers.base import Consumer
+from ..consumers.base import Consumer, split_keys
 from ..evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Run, Runs, Shape, ShardEvidence
 from .base import Context
 
@@ -120,11 +120,7 @@ def mend_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) ->
 
 def _candidates(consumer: Consumer) -> tuple[list[str], list[str]]:
     options = consumer.options
-    images = [*options.image_key.split(";"), "jpg"]
+    images = [*split_keys(options.image_key), "jpg"]
     captions = ["json"] if options.json_text_key else []
-    captions += [*options.text_key.split(";"), "txt"]
-    return _once(images), _once(captions)
-
-
-def _once(names: list[str]) -> list[str]:
-    return list(dict.fromkeys(name.strip().lower() for name in names if name.strip()))
+    captions += [*split_keys(options.text_key), "txt"]
+    return list(dict.fromkeys(images)), list(dict.fromkeys(captions))

@@ -26,6 +26,7 @@ class DottedKey(LossRule):
     """
 
     code = "W010"
+    requires = ("W012", "W022")  # the field of folder/._a.jpg is _a.jpg
     tallies = ("name.dotted",)
 
     def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:

@@ -26,7 +26,7 @@ class NoField(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return f"{number(count, 'member')} {verb} no extension{first_seen(detail)}: readers skip them"
+        return f"{number(count, 'member')} {verb} no extension{first_seen(detail)}: and readers skip {'it' if count == 1 else 'them'}"
 
     def repair(self, *urls: str) -> Repair | None:
         return None

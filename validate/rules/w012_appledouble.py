@@ -7,12 +7,12 @@ from .commands import repair
 class AppleDouble(TallyRule):
     """macOS twins or other dot-files lie between the members.
 
-    What: ``folder/._a.jpg`` beside ``folder/a.jpg``, or ``./.DS_Store``: dot-files inside a folder. The key of such a
-    member is the folder, ``folder/``, and its field ``_a.jpg``.
+    What: ``folder/._a.jpg`` beside ``folder/a.jpg``, or ``folder/.DS_Store``: dot-files inside a folder. The key of such
+    a member is the folder, ``folder/``, and its field ``_a.jpg``.
 
     Why it hurts: a foreign key between ``a.jpg`` and ``a.txt`` closes the sample. Every sample whose members have
     twins falls into halves, and OpenCLIP drops them all without a word: training waits for ever at epoch 0. At the
-    top level (``._a.jpg``) they are skipped and harmless (W023).
+    top level (``._a.jpg``, ``./._a.jpg``) they are skipped and harmless (W023).
 
     In the wild: tar on macOS writes ``._`` twins for files with extended attributes, and Finder leaves .DS_Store.
 

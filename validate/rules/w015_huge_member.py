@@ -24,4 +24,6 @@ class HugeMember(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
-        return f"{number(count, 'member')} {verb} over 2 GiB{first_seen(detail)}: read into memory as a whole"
+        return (
+            f"{number(count, 'member')} {verb} over 2 GiB{first_seen(detail)}: readers hold that in memory as a whole"
+        )

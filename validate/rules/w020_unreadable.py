@@ -5,6 +5,8 @@ _WORDS = {
     "missing": "there is no such shard",
     "denied": "no permission to read the shard",
     "io": "the shard cannot be read",
+    "needs-library": "reading the shard needs a library that is not installed",
+    "refused": "reading the shard was refused",
     "worker-died": "reading the shard killed the process twice",
 }
 

@@ -26,7 +26,7 @@ class MacosxFolder(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "lies" if count == 1 else "lie"
-        return f"{number(count, 'member')} {verb} under __MACOSX{first_seen(detail)}: they become samples of their own"
+        return f"{number(count, 'member')} {verb} under __MACOSX{first_seen(detail)}: which makes samples of their own"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="leaves the folder out")

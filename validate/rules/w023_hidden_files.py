@@ -5,7 +5,7 @@ from .base import TallyRule, first_seen
 class HiddenFiles(TallyRule):
     """Dot-files at the top level are skipped.
 
-    What: names such as ``.DS_Store`` or ``._a.jpg`` that begin with a dot and lie in no folder.
+    What: names such as ``.DS_Store``, ``._a.jpg`` or ``./._a.jpg`` that begin with a dot and lie in no folder.
 
     Why it hurts: they have no key, and every reader skips them without a word. That is right for what an operating
     system left behind; if samples are called so, they do not exist for any reader. Inside a folder dot-files do harm

@@ -23,4 +23,4 @@ class Links(TallyRule):
     counts_samples = False
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{number(count, 'link')} instead of a file{first_seen(detail)}: readers skip links"
+        return f"{number(count, 'link')} instead of files{first_seen(detail)}: readers skip links"

@@ -1,5 +1,10 @@
-from ..evidence import ShardEvidence
+from itertools import combinations
+
+from ..evidence import ShardEvidence, Tally
 from .base import TallyRule, first_seen, number
+from .shapes import Counted, counted
+
+_MOST = 50  # shapes that share a base name; more are no folders but something odder
 
 
 class SplitFolders(TallyRule):
@@ -22,9 +27,34 @@ class SplitFolders(TallyRule):
     severity = "error"
     tallies = ("key.split-folders",)
 
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Look at the first key of each shape: where one base name stands in two folders, whole shapes do."""
+        tally = super().seen(shard)
+        if tally.count:
+            return tally
+        folders: dict[str, list[Counted]] = {}
+        for item in counted(shard.runs):
+            folders.setdefault(item.key.rpartition("/")[2], []).append(item)
+        pairs = (pair for items in folders.values() if len(items) < _MOST for pair in combinations(items, 2))
+        for one, other in pairs:
+            apart = one.key != other.key and one.key.rpartition("/")[2]
+            if apart and not _fields(one) & _fields(other):
+                tally.add(one.key, one.offset, f"{one.key} and {other.key}", self._runs_like(shard, one, other))
+                return tally
+        return tally
+
+    def _runs_like(self, shard: ShardEvidence, one: Counted, other: Counted) -> int:
+        """Return how many runs have the same fields as the rarer of the two."""
+        runs = list(counted(shard.runs))
+        return min(sum(item.count for item in runs if _fields(item) == _fields(half)) for half in (one, other))
+
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
         return (
             f"{number(count, 'sample')} {verb} fields under different folders{first_seen(detail)}: "
             "the folder is part of the key, so they never pair"
         )
+
+
+def _fields(item: Counted) -> set[str]:
+    return {part.suffix.lower() for part in item.shape}

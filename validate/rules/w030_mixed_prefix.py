@@ -35,7 +35,8 @@ class MixedPrefix(LossRule):
         return Loss(min(lost, count))
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{number(count, 'name')} differ from the others in the prefix ./: a key with it is another key"
+        verb = "differs" if count == 1 else "differ"
+        return f"{number(count, 'name')} {verb} from the others in the prefix ./: a key with it is another key"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="takes the prefix away")

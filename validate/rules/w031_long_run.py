@@ -23,4 +23,6 @@ class LongRun(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return f"{number(count, 'key')} {verb} more than 1,000 members in a row: read into memory as one sample"
+        return (
+            f"{number(count, 'key')} {verb} more than 1,000 members in a row: readers hold that in memory as one sample"
+        )

@@ -1,5 +1,6 @@
 from ..evidence import ShardEvidence
-from .base import TallyRule, first_seen, number
+from ..finding import Severity
+from .base import Context, TallyRule, first_seen, number
 
 
 class MetaMembers(TallyRule):
@@ -7,8 +8,9 @@ class MetaMembers(TallyRule):
 
     What: names of the form ``__name__``, or folders so called.
 
-    Why it hurts: webdataset and OpenCLIP skip them as metadata. DataChain and other readers do not know this
-    convention and take them for samples.
+    Why it hurts: webdataset and OpenCLIP skip them as metadata. Ray Data, DataChain and others do not know this
+    convention and take them for samples; between the members of a sample they part it, and Ray Data then ends with an
+    exception.
 
     In the wild: notes about a shard stored inside it.
 
@@ -21,5 +23,20 @@ class MetaMembers(TallyRule):
     tallies = ("name.meta",)
     counts_samples = False
 
+    def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
+        return "error" if _parted(context, shard) else self.severity
+
+    def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+        return _parted(context, shard) or context.names()
+
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{number(count, 'member')} named like metadata{first_seen(detail)}: webdataset skips, others read them"
+        return (
+            f"{number(count, 'member')} named like metadata{first_seen(detail)}: webdataset skips that, others do not"
+        )
+
+
+def _parted(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+    """Return the consumers that end because such members part samples, where nothing else does."""
+    if not shard.tally("key.again-junk").count or shard.tally("key.again").count:
+        return ()
+    return tuple(consumer.name for consumer in context.consumers if consumer.at_shard(shard))

@@ -24,4 +24,4 @@ class NotAsciiName(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return f"{number(count, 'name')} {verb} characters outside of ASCII{first_seen(detail)}"
+        return f"{number(count, 'name')} {verb} characters outside of ASCII{first_seen(detail)}: DALI and plain USTAR have no way to write them"

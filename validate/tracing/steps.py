@@ -123,11 +123,12 @@ def _collated(loader: Any, source: Iterable[Any]) -> Iterator[Any]:
 def invoke_plain(stage: Any, *source: Iterable[Any]) -> Iterable[Any]:
     """Run one stage of a plain list: an iterable as source, an object with ``run``, or a callable."""
     if not source and not callable(stage) and hasattr(stage, "__iter__"):
-        return iter(stage)
-    call: Call = stage.run if hasattr(stage, "run") else stage
+        items: Iterable[Any] = iter(stage)
+        return items
+    call = stage.run if hasattr(stage, "run") else stage
     if not callable(call):
         raise TypeError(f"{type(stage).__name__} is no valid stage")
-    items: Iterable[Any] = call(*source)
+    items = call(*source)
     return items
 
 

@@ -6,7 +6,7 @@ import tarfile
 
 from wdsflow.shards.source import Source
 from wdsflow.shards.tar import Member
-from wdsflow.shards.write import ShardWriter, ShortSource, exactly
+from wdsflow.shards.write import ShardWriter, ShortSourceError, exactly
 
 _CHUNK = 1 << 20
 _HEADERS = 64 << 10  # bytes that hold a link's header with its extended headers
@@ -29,7 +29,7 @@ class Contents:
         self.source = source
 
     def read(self, member: Member, size: int | None = None) -> bytes:
-        """Return the first ``size`` bytes, or all. Raises ShortSource where the source ends early."""
+        """Return the first ``size`` bytes, or all. Raises ShortSourceError where the source ends early."""
         size = member.size if size is None else min(size, member.size)
         if member.kind == "sparse":
             return self._unfold(member)[:size]
@@ -86,9 +86,9 @@ class Contents:
                 file = tar.extractfile(info) if info and info.size == member.size else None
                 data = file.read() if file else b""
         except (tarfile.TarError, ValueError) as error:
-            raise ShortSource(f"sparse member cannot be read: {error}") from error
+            raise ShortSourceError(f"sparse member cannot be read: {error}") from error
         if len(data) != member.size:
-            raise ShortSource(f"sparse member has {len(data)} of {member.size} bytes")
+            raise ShortSourceError(f"sparse member has {len(data)} of {member.size} bytes")
         return data
 
 

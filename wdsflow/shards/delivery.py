@@ -8,20 +8,24 @@ from .pax import Pieces
 Reaches = Callable[[int], bool]  # whether the archive has that many bytes
 
 
-def deliver(entry: Entry, reaches: Reaches) -> tuple[bool, int]:
+def deliver(entry: Entry, reaches: Reaches, length: Callable[[], int]) -> tuple[bool, int]:
     """Say whether webdataset gets the whole contents, and the offset at which reading stands then.
+
+    ``length`` says how many bytes the archive has; it is asked only where ``reaches`` said no.
 
     webdataset reads files only; for other kinds nothing is read and nothing can be lost.
     """
     if entry.pieces is not None and entry.kind == "sparse":
-        return _deliver_sparse(entry, entry.pieces, reaches)
+        return _deliver_sparse(entry, entry.pieces, reaches, length)
     if entry.kind != "file" or entry.size <= 0:
         return True, entry.tell
     end = entry.data + entry.size
-    return reaches(end), end
+    return (True, end) if reaches(end) else (False, length())
 
 
-def _deliver_sparse(entry: Entry, pieces: Pieces, reaches: Reaches) -> tuple[bool, int]:
+def _deliver_sparse(
+    entry: Entry, pieces: Pieces, reaches: Reaches, length: Callable[[], int]
+) -> tuple[bool, int]:
     position, stands, index = 0, entry.tell, 0
     layout = _layout(entry, pieces)
     patience = 4 * len(layout) + 1000  # unsorted maps send tarfile round in circles
@@ -33,13 +37,15 @@ def _deliver_sparse(entry: Entry, pieces: Pieces, reaches: Reaches) -> tuple[boo
             if patience < 0:
                 return False, stands
             continue
-        length = min(entry.size - position, stop - position)
+        count = min(entry.size - position, stop - position)
         if stored:
             wanted = offset + position - start
-            if wanted < stands or not reaches(wanted + length):
+            if wanted < stands:
                 return False, stands
-            stands = wanted + length
-        position += length
+            if not reaches(wanted + count):
+                return False, length()
+            stands = wanted + count
+        position += count
     return True, stands
 
 
@@ -64,6 +70,6 @@ def following(entry: Entry, stands: int, reaches: Reaches) -> str:
         return ""
     if entry.next == 0:
         return "silent"
-    if entry.next <= stands:
-        return "a size sends the reader backwards"
-    return "" if reaches(entry.next) else "unexpected end of data"
+    if not reaches(entry.next):
+        return "unexpected end of data"
+    return "a size sends the reader backwards" if entry.next <= stands else ""

@@ -113,7 +113,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
     state = _State(read, start)
     chain: list[tuple[bytes, bytes | dict[str, str], Pieces]] = []
     depth = 0
-    here = start
+    here, own = start, None
     try:
         while True:
             here = state.at
@@ -123,6 +123,8 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
             if depth == MAX_CHAIN:
                 raise Refused("too many extended headers in a row")
             chain.append(_extension(state, header, shared))
+            if header.type != b"g" and own is None:
+                own = here
             depth += 1
         _base(state, header, shared)
         for kind, contents, pieces in reversed(chain):
@@ -137,7 +139,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
         raise Ending("error" if depth else "bad", start, str(error), max(state.at, here + BLOCK)) from None
     except Refused as error:
         raise Ending("error", start, str(error), max(state.at, here + BLOCK)) from None
-    return _entry(state, start, chain)
+    return _entry(state, here if own is None else own, chain)
 
 
 def _extension(state: _State, header: Header, shared: dict[str, str]) -> tuple[bytes, bytes | dict[str, str], Pieces]:
@@ -204,12 +206,12 @@ def _unwind(state: _State, kind: bytes, contents: bytes | dict[str, str], pieces
             state.next = state.data + (blocks(state.size) if state.skips else 0)
 
 
-def _entry(state: _State, start: int, chain: list[tuple[bytes, bytes | dict[str, str], Pieces]]) -> Entry:
+def _entry(state: _State, header: int, chain: list[tuple[bytes, bytes | dict[str, str], Pieces]]) -> Entry:
     kind = _KINDS.get(state.type, "special")
     if state.type in REGULAR:
         kind = "file" if state.pieces is None else "sparse"
     only = chain[0][1] if len(chain) == 1 and chain[0][0] == b"x" else None
     only_times = isinstance(only, dict) and bool(only) and TIMES.issuperset(only)
     return Entry(
-        state.name, state.size, kind, start, state.data, state.next, state.at, state.pieces, only_times, len(chain)
+        state.name, state.size, kind, header, state.data, state.next, state.at, state.pieces, only_times, len(chain)
     )

@@ -143,11 +143,11 @@ class Skimmer:
                 if base + at > length and at > len(window):
                     last = rows.pop()
                     alone -= last[2] - last[3] == SPAN
-                    at = last[3] - base
+                    at = header = last[3] - base
                     break
                 if at > HUGE and rows[-1][1] > HUGE:
                     self.huge.append(rows[-1])
-                base, at = base + at, 0
+                base, at, header = base + at, 0, 0
                 if len(rows) >= full:
                     careful, window = False, b""
                     break

@@ -50,7 +50,7 @@ def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable
     samples: dict[str, Sample] = {}
     dropped: Counter[str] = Counter()
     position = 0
-    for member, content, name, reason in zip(members, contents, tidy.names, tidy.reasons, strict=True):
+    for content, name, reason in zip(contents, tidy.names, tidy.reasons, strict=True):
         if name is None or isinstance(content, str):
             dropped[content if isinstance(content, str) else reason] += 1
             continue

@@ -32,7 +32,7 @@ def repair(
     force: bool = False,
     jobs: int = 1,
     allow_pipe: bool = False,
-    done: Callable[[ShardRepair], object] | None = None,
+    begin: Callable[[int], Callable[[object], object] | None] | None = None,
 ) -> RepairReport:
     """Write a sound shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` beside them.
 
@@ -50,7 +50,7 @@ def repair(
         force: replace outputs that exist.
         jobs: shards at a time.
         allow_pipe: run ``pipe:`` urls in a shell.
-        done: called after each shard.
+        begin: called with the number of shards; what it returns is called after each of them.
 
     Raises:
         ValueError: arguments that make no sense, urls that match nothing.
@@ -74,15 +74,13 @@ def repair(
         folder.mkdir(parents=True, exist_ok=True)
         stale = remove_stale(folder)
     work = [Job(url, path, not dry_run, force, allow_pipe) for url, path in zip(found, targets, strict=True)]
-    shards = _run(work, edits, jobs, done)
+    shards = _run(work, edits, jobs, begin(len(work)) if begin else None)
     if not dry_run:
         write_counts(folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
     return RepairReport(shards, dry_run, stale)
 
 
-def _run(
-    work: list[Job], edits: Edits, jobs: int, done: Callable[[ShardRepair], object] | None
-) -> list[ShardRepair]:
+def _run(work: list[Job], edits: Edits, jobs: int, done: Callable[[object], object] | None) -> list[ShardRepair]:
     """Threads suffice: most time goes into copying, which does not hold the interpreter."""
     shards: list[ShardRepair] = []
     with ThreadPoolExecutor(min(jobs, len(work) or 1), "wdsflow-repair") as pool:

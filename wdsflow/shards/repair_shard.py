@@ -1,6 +1,8 @@
 """Repair one shard: read what there is, write a sound one."""
 
+import errno
 import os
+import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +14,15 @@ from wdsflow.shards.regroup import plan
 from wdsflow.shards.repair_report import ShardRepair
 from wdsflow.shards.source import Source, SourceError, open_source
 from wdsflow.shards.tar import Member, Walk
-from wdsflow.shards.write import ShardWriter, ShortSource
+from wdsflow.shards.write import ShardWriter, ShortSourceError
 
 _STEP = 4 << 20
+_DAMAGE = {
+    "tar.truncated-data": "the contents of a member are cut",
+    "tar.truncated-header": "the file ends inside a header",
+    "tar.bad-header": "a header is damaged",
+}
+_CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 _BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
 
 
@@ -40,8 +48,10 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
             source = _seekable(stack, job, report)
             members, archives = _members(source, report)
             _repair(Contents(source), members, archives, job, edits, report)
-    except (SourceError, ShortSource) as error:
-        report = ShardRepair(job.url, lost=[str(error)])
+    except OSError as error:
+        if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
+            raise
+        report = ShardRepair(job.url, lost=[*report.lost, str(error)])
     if not report.output and job.write and job.force and not report.lost:
         job.target.unlink(missing_ok=True)  # the output of an earlier run would pass for this one's
     report.check()
@@ -88,20 +98,20 @@ def _members(source: Source, report: ShardRepair) -> tuple[list[Member], list[in
     walk = Walk(source)
     for batch in walk:
         for member in batch.members:
-            report.members += 1
             archive += batch.beyond and member.header != end
             end = member.end
-            if member.size < 0 or not source.reaches(member.data + (member.size if member.kind == "file" else 0)):
-                report.dropped["cut"] += 1
-                report.lost.append(f"the contents of {member.name!r} at byte {member.header} are cut")
-                continue
             members.append(member)
             archives.append(archive)
+    report.members = len(members)
+    whole = {member.header for member in members}
+    for name, text in _DAMAGE.items():
+        seen = walk.seen.get(name)
+        if seen is not None and not (name == "tar.truncated-data" and seen.offset in whole and seen.count == 1):
+            more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
+            report.lost.append(f"at byte {seen.offset:,} {text}: {seen.name or seen.detail}{more}")
     stop = walk.stop
-    if stop is not None and stop.kind in ("silent", "error", "unreadable"):
-        report.lost.append(f"damaged at byte {stop.offset}: {stop.detail or stop.kind}")
-    if source.damage:
-        report.lost.append(source.damage)
+    if stop is not None and (stop.kind == "unreadable" or (stop.kind == "error" and not walk.seen.keys() & _DAMAGE)):
+        report.lost.append(f"at byte {stop.offset:,}: {stop.detail}")
     return members, archives
 
 
@@ -110,14 +120,14 @@ def _seekable(stack: ExitStack, job: Job, report: ShardRepair) -> Source:
     source = stack.enter_context(open_source(job.url, allow_pipe=job.allow_pipe))
     if source.compression is None and source.length is not None:
         return source
-    folder = job.target.parent if job.write else Path(os.environ.get("TMPDIR", "/tmp"))
+    folder = job.target.parent if job.write else Path(tempfile.gettempdir())
     name, file = create(folder / job.target.name)
     stack.callback(discard, name, file)
     at = 0
     while data := source.read_at(at, _STEP):
         at += len(data)
         if at > max(_BOMB_BYTES, _BOMB_RATIO * (source.size or at)):
-            raise ShortSource(f"expands to more than {_BOMB_RATIO} times its size: not unpacked further")
+            raise ShortSourceError(f"expands to more than {_BOMB_RATIO} times its size: not unpacked further")
         view = memoryview(data)
         while view:
             view = view[os.write(file, view) :]

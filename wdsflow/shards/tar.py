@@ -116,7 +116,7 @@ class Walk:
                     return
         except OSError as error:
             yield from self._batch()
-            self._halt("error", skim.base + skim.at, str(error))
+            self._halt("error" if self._some else "unreadable", skim.base + skim.at, str(error))
 
     def _quick(self) -> bool:
         """Collect plain entries; tell whether the next one needs care, or else whether a window has to be loaded."""
@@ -148,7 +148,7 @@ class Walk:
     def _take(self, entry: Entry) -> int | None:
         """Deliver an entry; return where to search on if tarfile cannot go on behind it."""
         reaches = self._windows.reaches
-        delivered, stands = deliver(entry, reaches)
+        delivered, stands = deliver(entry, reaches, self._windows.end)
         if delivered:
             self._accept(entry)
         problem = following(entry, stands, reaches)

@@ -182,9 +182,9 @@ def _free(wish: str, taken: set[str], tries: Counter[str]) -> str:
 
 
 def _safe(text: str) -> str:
-    """Replace what would break a line, move a cursor or fail to decode.
+    r"""Replace what would break a line, move a cursor or fail to decode.
 
-    >>> _safe("a\\nb\\udcff")
+    >>> _safe("a\nb\udcff")
     'a_b_'
     """
     if text.isascii() and text.isprintable():

@@ -98,6 +98,10 @@ class Windows:
         """Tell whether the tar has that many bytes."""
         return end <= self.skim.base + len(self.skim.window) or self.source.reaches(end)
 
+    def end(self) -> int:
+        """Return how many bytes the tar has, once ``reaches`` has said no."""
+        return 1 << 62 if self.source.length is None else self.source.length
+
     def settle(self, rows: list[Row], position: int) -> None:
         """Learn from the members of a batch how large they are, and choose how to go on."""
         if rows and position > self._since:

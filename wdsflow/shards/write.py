@@ -27,7 +27,7 @@ class Readable(Protocol):
         """Return ``size`` bytes from ``offset``, fewer only at the end."""
 
 
-class ShortSource(OSError):
+class ShortSourceError(OSError):
     """A source has fewer bytes than it should."""
 
 
@@ -37,7 +37,7 @@ class ShardWriter:
     The bytes depend on names and contents only: USTAR headers with fixed owner, mode and time 0, a PAX header only
     where a name or a size does not fit. Used as a context manager it commits, or aborts where an error passes.
 
-    Raises ShortSource where contents end early, FileExistsError where the file exists already and ``force`` is not given; OSError as the disk does.
+    Raises ShortSourceError where contents end early, FileExistsError where the file exists already and ``force`` is not given; OSError as the disk does.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -60,7 +60,7 @@ class ShardWriter:
     def add_range(self, name: str, source: Readable, offset: int, size: int) -> None:
         """Append a member whose contents are ``size`` bytes of ``source`` from ``offset``.
 
-        Raises ShortSource where the source has fewer bytes than that.
+        Raises ShortSourceError where the source has fewer bytes than that.
         """
         self._put(header(name, size))
         if size <= _SMALL:
@@ -95,7 +95,7 @@ class ShardWriter:
             discard(self._name, self._file)
             self._file = -1
 
-    def __enter__(self) -> "ShardWriter":
+    def __enter__(self) -> "ShardWriter":  # noqa: PYI034 - Self needs Python 3.11
         return self
 
     def __exit__(
@@ -150,7 +150,7 @@ class ShardWriter:
                 return window[offset - start : offset - start + size]
         window = source.read_at(offset, max(size, _WINDOW))
         if len(window) < size:
-            raise ShortSource(f"the source ends at byte {offset + len(window)}, {size - len(window)} too early")
+            raise ShortSourceError(f"the source ends at byte {offset + len(window)}, {size - len(window)} too early")
         self._windows[id(source), offset] = window
         while len(self._windows) > 4:
             self._windows.popitem(last=False)
@@ -158,10 +158,10 @@ class ShardWriter:
 
 
 def exactly(source: Readable, offset: int, size: int) -> bytes:
-    """Read ``size`` bytes. Raises ShortSource where the source has fewer."""
+    """Read ``size`` bytes. Raises ShortSourceError where the source has fewer."""
     data = source.read_at(offset, size)
     if len(data) != size:
-        raise ShortSource(f"the source ends at byte {offset + len(data)}, {size - len(data)} too early")
+        raise ShortSourceError(f"the source ends at byte {offset + len(data)}, {size - len(data)} too early")
     return data
 
 

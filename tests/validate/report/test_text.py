@@ -32,7 +32,7 @@ def test_the_order_is_verdict_advice_findings_forecast_and_totals():
     report = factories.stalled()
     report.forecasts = [factories.Forecast()]
     whole = "\n".join(lines(report))
-    wanted = ["STALLS", "What to do", "Found:", "W101", "Forecast", "Note:", "2 shards", "wdsflow explain W101"]
+    wanted = ["STALLS", "What to do", "Found:", "error   W101", "Forecast", "Note:", "2 shards", "wdsflow explain W101"]
     places = [whole.index(word) for word in wanted]
     assert places == sorted(places)
 
@@ -65,7 +65,7 @@ def test_no_line_is_wider_than_asked_for_but_commands(width):
     command = "python -m open_clip_train.main " + "--train-data 'some where/{0000..0041}.tar' " * 6
     report.advice = [factories.Advice(command=command)]
     shown = lines(report, width)
-    assert "     " + command in shown
+    assert "       " + command in shown
     cure = "wdsflow repair shards/0000.tar --text-from json:caption"
     assert [line for line in shown if len(line) > width and command not in line and cure not in line] == []
 
@@ -74,8 +74,8 @@ def test_a_command_of_several_lines_stays_as_it_is():
     report = factories.stalled()
     report.advice = [factories.Advice(command="def stage(sample):\n    return sample")]
     shown = lines(report, 80)
-    at = shown.index("     def stage(sample):")
-    assert shown[at + 1] == "         return sample"
+    at = shown.index("       def stage(sample):")
+    assert shown[at + 1] == "           return sample"
 
 
 def test_no_line_ends_in_blanks():
@@ -98,7 +98,7 @@ def test_many_findings_of_one_rule_are_cut_to_five_and_a_number():
 def test_a_place_is_named_unless_the_message_does():
     report = factories.healthy()
     report.findings = [factories.finding(shard="a/0007.tar", key="cat", offset=5_120, message="3 keys come back")]
-    assert any(line.endswith("3 keys come back  (0007.tar, sample cat, byte 5,120)") for line in lines(report))
+    assert any(line.endswith("3 keys come back (0007.tar, sample cat, byte 5,120)") for line in lines(report))
     report.findings = [factories.finding(shard="a/0007.tar", key="cat", message="0007.tar: cat comes back")]
     assert any(line.endswith("0007.tar: cat comes back") for line in lines(report))
 
@@ -115,8 +115,53 @@ def test_errors_come_before_warnings_before_notes():
 def test_an_unsafe_cure_says_so():
     report = factories.healthy()
     report.findings = [factories.finding(repair=Repair("wdsflow repair x --drop", safe=False))]
-    assert any("unsafe" in line for line in lines(report))
-    assert "            wdsflow repair x --drop" in lines(report)
+    shown = lines(report)
+    step = shown.index("What to do") + 1
+    assert shown[step].startswith("  1. W006")
+    assert "unsafe" in shown[step] + shown[step + 1]
+    assert "       wdsflow repair x --drop" in shown
+    report.findings = [factories.finding(severity="warning", repair=Repair("wdsflow repair x --drop", safe=False))]
+    assert "    unsafe cure (data is changed or left out):" in lines(report)
+
+
+def test_a_cure_is_printed_once_and_pointed_at_afterwards():
+    report = factories.healthy()
+    cure = Repair("wdsflow repair shards -o repaired")
+    report.findings = [factories.finding("W001", repair=cure), factories.finding("W002", "warning", repair=cure)]
+    shown = lines(report)
+    assert shown.count("       wdsflow repair shards -o repaired") == 1
+    assert shown.count("    cure: 1 above") == 2
+
+
+def test_cures_of_several_shards_become_one_command():
+    report = factories.healthy()
+    report.findings = [
+        factories.finding("W001", "warning", shard=name, repair=Repair(f"wdsflow repair {name} -o repaired --drop-bad"))
+        for name in ("a.tar", "'b c.tar'")
+    ]
+    assert "      wdsflow repair a.tar 'b c.tar' -o repaired --drop-bad" in lines(report)
+    report.findings = [
+        factories.finding(
+            "W001", "warning", shard=f"{number}.tar", repair=Repair(f"wdsflow repair {number}.tar -o repaired")
+        )
+        for number in range(9)
+    ]
+    report.urls = ["s/{0..9}.tar"]
+    assert "      wdsflow repair 's/{0..9}.tar' -o repaired" in lines(report)
+
+
+def test_the_same_advice_for_several_consumers_comes_once():
+    report = factories.stalled()
+    report.advice = [factories.Advice(), factories.Advice(consumer="open-clip-4")]
+    shown = lines(report)
+    assert shown.count("       --json-text-key caption") == 1
+    assert any("likewise for open-clip-4" in line for line in shown)
+
+
+def test_samples_that_are_usable_although_training_ends_are_called_so():
+    report = factories.healthy()
+    report.verdicts = [factories.verdict("crashes", usable=20)]
+    assert lines(report)[0] == "OpenCLIP 3.3.0  CRASHES  20 of 30 samples are usable"
 
 
 def test_ignored_findings_are_counted_with_their_reason():
@@ -157,3 +202,23 @@ def test_a_report_without_shards_or_verdicts_is_still_a_text():
     shown = str(Report(urls=["gone.tar"], evidence=Evidence("headers")))
     assert "0 shards, 0 samples" in shown
     assert "Nothing found" not in shown
+
+
+def test_an_error_beside_a_good_verdict_is_told_at_once():
+    report = factories.healthy()
+    report.findings = [factories.finding("W001"), factories.finding("W002", "warning")]
+    assert "    but 1 error below must be looked at (exit status 1)" in lines(report)
+    report.findings = report.findings[1:]
+    assert not any("exit status" in line for line in lines(report))
+
+
+def test_a_cure_of_some_shards_is_covered_by_advice_that_does_the_same_to_all():
+    report = factories.stalled()
+    report.advice = [factories.Advice(command="wdsflow repair shards -o repaired")]
+    report.findings = [
+        factories.finding(shard=f"{number}.tar", repair=Repair(f"wdsflow repair {number}.tar -o repaired"))
+        for number in range(2)
+    ]
+    shown = lines(report)
+    assert [line for line in shown if "wdsflow repair" in line] == ["       wdsflow repair shards -o repaired"]
+    assert "    cure: 1 above" in shown

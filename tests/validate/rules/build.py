@@ -151,7 +151,7 @@ def shown(findings: Iterable[Finding], folder: Path) -> str:
     lines = []
     for finding in findings:
         rate = "" if finding.rate is None else f" ({finding.rate:.1%})"
-        place = f"{finding.shard} {finding.key} {finding.offset}"
+        place = f"{finding.shard} {finding.key!a} {finding.offset}"
         lines += [f"{finding.code} {finding.severity} {place} x{finding.count}{rate} {', '.join(finding.consumers)}"]
         lines += ["  " + finding.message]
         if finding.repair is not None:

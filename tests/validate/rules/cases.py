@@ -2,11 +2,10 @@
 
 import gzip
 
-from wdsflow.validate.consumers.base import Options
-from wdsflow.validate.evidence import FieldCount, ImageFacts, Run, Runs, ShapeCount, Part, Tally
-
 from tests.validate.rules import build
 from tests.validate.rules.build import ZEROS, Case, claims, jpeg, pairs, png, samples, tar, words
+from wdsflow.validate.consumers.base import Options
+from wdsflow.validate.evidence import Part, Run, Runs, ShapeCount, Tally
 
 SOUND = tar(pairs(30))
 READERS = ("open-clip-3.3", "open-clip-4", "webdataset-1", "datasets", "ray-data")
@@ -63,7 +62,7 @@ CASES: dict[str, Case] = {
     "W009": Case({"0.tar": tar([*pairs(30), ("900.jpg", jpeg())]), "1.tar": second("900", ("txt", b"a cat"))}),
     "W010": one(("photo 2.0 (x).jpg", jpeg()), ("photo 2.0 (x).txt", b"a cat")),
     "W011": one(("README", b"hello")),
-    "W012": Case({"0.tar": tar([m for n, d in pairs(3) for m in (("./._" + n, b"\0"), ("./" + n, d))])}),
+    "W012": Case({"0.tar": tar([m for n, d in pairs(3) for m in (("d/._" + n, b"\0"), ("d/" + n, d))])}),
     "W013": Case({"0.tar": renamed("jpg", "JPG")}, consumers=("open-clip-3.3", "ray-data")),
     "W014": one(("../../etc/900.jpg", jpeg()), ("/abs/901.jpg", jpeg())),
     "W015": Case({"0.tar": SOUND}, facts={"tallies": {"tar.huge-member": Tally(1, None, 512, "000.bin")}}),
@@ -122,7 +121,7 @@ CASES: dict[str, Case] = {
             "tallies": {"field.needs-library": Tally(3, "000", 5120, "mp")},
             "runs": Runs(
                 Run("000", 0, (Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "bad"))),
-                (),
+                (ShapeCount((Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "bad")), 1, "001", 4608, ()),),
                 Run("002", 9000, (Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "bad"))),
             ),
         },

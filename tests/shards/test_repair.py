@@ -1,0 +1,281 @@
+"""Repair: what it mends, what it drops, and that every member is accounted for."""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.shards.archives import JPEG, Entry, folder, link, names, read_tar, tar_bytes, write_tar
+from wdsflow.shards.repair import output_names, repair
+from wdsflow.shards.repair_report import RepairReport
+
+
+def mended(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], RepairReport]:
+    """Repair one shard; return the members of the output and the report."""
+    url = tmp_path / "in.tar"
+    if isinstance(entries, bytes):
+        url.write_bytes(entries)
+    else:
+        write_tar(url, entries)
+    report = repair(str(url), tmp_path / "out", force=True, **options)
+    output = tmp_path / "out" / "in.tar"
+    return (read_tar(output) if output.exists() else []), report
+
+
+def samples(*keys: str) -> list[Entry]:
+    return [(f"{key}.{field}", f"{key} {field}".encode()) for key in keys for field in ("jpg", "txt")]
+
+
+def test_members_of_one_sample_come_together_in_the_order_of_first_appearance(tmp_path: Path):
+    a, b = samples("b", "a")[:2], samples("b", "a")[2:]
+    got, report = mended(tmp_path, [a[0], b[0], a[1], b[1]])
+    assert got == [*a, *b]
+    assert report.shards[0].mended == {"samples whose members were apart": 2}
+    assert not report.lost
+
+
+def test_sound_shards_keep_their_members_and_order(tmp_path: Path):
+    got, report = mended(tmp_path, samples("0", "1"))
+    assert got == samples("0", "1")
+    assert not report.shards[0].mended
+    assert not report.shards[0].dropped
+
+
+def test_junk_is_dropped_and_counted(tmp_path: Path):
+    junk = [("./._a.jpg", b"x"), ("./.DS_Store", b"x"), ("__MACOSX/._a.jpg", b"x"), ("README", b"x"), folder("./d")]
+    prefixed = [(f"./{name}", data) for name, data in samples("a")]
+    got, report = mended(tmp_path, [junk[0], prefixed[0], *junk[1:], prefixed[1]])
+    assert got == samples("a")
+    assert report.shards[0].dropped == {
+        "appledouble": 1,
+        "system-file": 1,
+        "macosx": 1,
+        "no-extension": 1,
+        "directory": 1,
+    }
+    assert report.shards[0].members == 7
+
+
+def test_links_become_what_they_point_to_inside_the_archive_only(tmp_path: Path):
+    entries = [
+        *samples("a"),
+        ("b.jpg", b"b"),
+        link("b.txt", "a.txt"),
+        ("d/c.jpg", b"c"),
+        link("d/c.txt", "../a.txt", tarfile.SYMTYPE),
+        link("e.txt", "/etc/passwd", tarfile.SYMTYPE),
+        link("f.txt", "nowhere"),
+        link("g.txt", "g.txt"),
+        link("n" * 120 + ".txt", "b.txt"),
+    ]
+    got, report = mended(tmp_path, tar_bytes(entries, tarfile.PAX_FORMAT))
+    assert got == [
+        *samples("a"),
+        ("b.jpg", b"b"),
+        ("b.txt", b"a txt"),
+        ("d/c.jpg", b"c"),
+        ("d/c.txt", b"a txt"),
+        ("n" * 120 + ".txt", b"a txt"),
+    ]
+    assert report.shards[0].dropped == {"link": 3}
+
+
+def test_duplicates_are_merged_and_the_first_wins(tmp_path: Path):
+    big = os.urandom(3_000_000)
+    got, report = mended(tmp_path, [("a.jpg", big), ("a.txt", b"1"), ("a.JPG", big), ("a.txt", b"2"), link("a.txt", "a.txt")])
+    assert got == [("a.jpg", big), ("a.txt", b"1")]
+    assert report.shards[0].dropped == {"duplicate": 2, "duplicate-with-other-contents": 1}
+
+
+def test_samples_of_a_concatenated_archive_are_kept_beside_those_with_the_same_keys(tmp_path: Path):
+    second = [("0.jpg", b"other"), ("0.txt", b"other text"), ("2.jpg", b"2")]
+    got, report = mended(tmp_path, tar_bytes(samples("0", "1")) + tar_bytes(second))
+    assert got == [*samples("0", "1"), ("0-2.jpg", b"other"), ("0-2.txt", b"other text"), ("2.jpg", b"2")]
+    assert not report.lost
+
+
+def test_a_captions_archive_behind_an_images_archive_completes_it(tmp_path: Path):
+    both = samples("0", "1")
+    got, _ = mended(tmp_path, tar_bytes(both[::2]) + tar_bytes(both[1::2]))
+    assert got == both
+
+
+def test_what_lies_behind_a_damaged_header_is_kept_and_the_loss_told(tmp_path: Path):
+    data = bytearray(tar_bytes(samples("0", "1", "2")))
+    data[2 * 1024 + 148 : 2 * 1024 + 156] = b"damaged!"
+    got, report = mended(tmp_path, bytes(data))
+    assert got == [*samples("0"), ("1.txt", b"1 txt"), *samples("2")]
+    assert report.lost
+    assert "at byte 2,048 a header is damaged" in report.shards[0].lost[0]
+    assert "lost: at byte 2,048" in str(report)
+
+
+def test_a_cut_member_is_lost_and_the_rest_of_its_sample_kept(tmp_path: Path):
+    data = tar_bytes([*samples("0"), ("1.jpg", b"1"), ("1.txt", b"x" * 5000)])
+    got, report = mended(tmp_path, data[: 3 * 1024 + 512 + 1000])
+    assert got == [*samples("0"), ("1.jpg", b"1")]
+    assert report.lost
+    assert "1.txt" in report.shards[0].lost[0]
+
+
+def test_a_missing_end_mark_is_mended_without_a_loss(tmp_path: Path):
+    got, report = mended(tmp_path, tar_bytes(samples("0"))[:2048])
+    assert got == samples("0")
+    assert not report.lost
+
+
+@pytest.mark.parametrize("content", [b"", b"<!DOCTYPE html><html>404</html>" * 50, b"version https://git-lfs\n"])
+def test_what_is_no_tar_is_told_and_nothing_written(tmp_path: Path, content: bytes):
+    got, report = mended(tmp_path, content)
+    assert (got, report.lost) == ([], True)
+    assert report.shards[0].output is None
+
+
+def test_a_shard_without_samples_is_not_written_because_it_would_stall_a_worker(tmp_path: Path):
+    got, report = mended(tmp_path, [("README", b"x")])
+    assert (got, report.shards[0].output, report.lost) == ([], None, False)
+    assert "no samples: nothing written" in str(report)
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {}
+
+
+def captioned(key: str, tree: object) -> list[Entry]:
+    return [(f"{key}.jpg", JPEG), (f"{key}.json", json.dumps(tree).encode())]
+
+
+def test_captions_are_taken_from_json(tmp_path: Path):
+    entries = [
+        *captioned("0", {"description": " a cat "}),
+        *captioned("1", {"description": "", "alt": ["", "a dog"]}),
+        *captioned("2", {"description": 5}),
+        *captioned("3", {"description": "json"}),
+        ("3.txt", b"mine"),
+        *captioned("4", {"description": "json"}),
+        ("4.txt", b" \n"),
+    ]
+    got, report = mended(tmp_path, entries, caption="json:description;alt")
+    texts = {name: data for name, data in got if name.endswith(".txt")}
+    assert texts == {"0.txt": b"a cat", "1.txt": b"a dog", "3.txt": b"mine", "4.txt": b"json"}
+    assert [name for name, _ in got][:3] == ["0.jpg", "0.json", "0.txt"]
+    shard = report.shards[0]
+    assert (shard.made, shard.without_caption, shard.dropped) == (3, 1, {"empty-caption-replaced": 1})
+
+
+def test_fields_are_renamed_and_left_out_but_never_overwritten(tmp_path: Path):
+    entries = [("0.input.jpg", JPEG), ("0.caption", b"c"), ("0.npy", b"n"), ("1.txt", b"t"), ("1.caption", b"d")]
+    got, _ = mended(tmp_path, entries, rename={"caption": "txt", "input.jpg": "jpg"}, drop_fields=["npy"])
+    assert got == [("0.jpg", JPEG), ("0.txt", b"c"), ("1.txt", b"t"), ("1.caption", b"d")]
+
+
+def test_a_caption_can_come_from_json_that_is_left_out(tmp_path: Path):
+    got, _ = mended(tmp_path, captioned("0", {"c": "x"}), caption="json:c", drop_fields=["json"])
+    assert got == [("0.jpg", JPEG), ("0.txt", b"x")]
+
+
+def test_bad_samples_are_dropped_only_on_demand(tmp_path: Path):
+    entries = [
+        *[("0.jpg", JPEG), ("0.txt", b"good")],
+        *[("1.jpg", b"<html>"), ("1.txt", b"a")],
+        *[("2.jpg", JPEG), ("2.txt", b" ")],
+        *[("3.jpg", JPEG), ("3.txt", b"caf\xe9")],
+        ("4.jpg", JPEG),
+        *[("5.gif", b"GIF89a"), ("5.txt", b"a")],
+        *[("6.webp", b"RIFF\0\0\0\0WEBPVP8 "), ("6.txt", "ü".encode())],
+    ]
+    assert mended(tmp_path, entries)[0] == entries
+    got, report = mended(tmp_path, entries, drop_bad=True)
+    assert got == [*entries[:2], *entries[-2:]]
+    assert report.shards[0].samples_dropped == {
+        "bad: image is not an image": 1,
+        "bad: caption is empty": 1,
+        "bad: caption is not UTF-8": 1,
+        "bad: no caption": 1,
+        "bad: no image": 1,
+    }
+    assert (report.total("samples"), report.total("samples_written")) == (7, 2)
+
+
+def test_counts_are_written_for_open_clip_and_keep_what_was_there(tmp_path: Path):
+    for name, keys in (("0", "ab"), ("1", "cde")):
+        write_tar(tmp_path / f"{name}.tar", samples(*keys))
+    repair(str(tmp_path / "0.tar"), tmp_path / "out")
+    repair(str(tmp_path / "1.tar"), tmp_path / "out")
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 2, "1.tar": 3}
+    assert (tmp_path / "out/__len__").read_text().strip() == "5"
+    assert sorted(os.listdir(tmp_path / "out")) == ["0.tar", "1.tar", "__len__", "sizes.json"]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)])
+def test_compressed_shards_become_plain_ones(tmp_path: Path, ending: str, pack: Any):
+    entries = samples("a", "b")
+    (tmp_path / f"0.tar.{ending}").write_bytes(pack(tar_bytes([entries[0], *entries[2:], entries[1]])))
+    report = repair(str(tmp_path / f"0.tar.{ending}"), tmp_path / "out")
+    assert read_tar(tmp_path / "out/0.tar") == entries
+    assert not report.lost
+    assert sorted(os.listdir(tmp_path / "out")) == ["0.tar", "__len__", "sizes.json"]
+
+
+def test_a_sparse_member_is_unfolded(tmp_path: Path):
+    (tmp_path / "0.bin").write_bytes(b"")
+    with open(tmp_path / "0.bin", "r+b") as file:
+        file.seek(100_000)
+        file.write(b"end")
+    status = os.system(f"cd {tmp_path} && tar --sparse -cf in.tar 0.bin")
+    assert status == 0
+    repair(str(tmp_path / "in.tar"), tmp_path / "out")
+    assert read_tar(tmp_path / "out/in.tar") == [("0.bin", bytes(100_000) + b"end")]
+
+
+def test_a_dry_run_writes_nothing_and_says_the_same(tmp_path: Path):
+    entries = [*samples("a"), ("._a.jpg", b"x"), *captioned("b", {"c": "x"})]
+    url = str(write_tar(tmp_path / "in.tar", entries))
+    plan = repair(url, tmp_path / "out", caption="json:c", dry_run=True)
+    assert not (tmp_path / "out").exists()
+    real = repair(url, tmp_path / "out", caption="json:c")
+    assert str(plan).replace("would be written", "written") == str(real)
+
+
+def test_equal_names_from_several_folders_are_numbered(tmp_path: Path):
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        write_tar(tmp_path / name / "0.tar", samples(name))
+    repair([str(tmp_path / "x"), str(tmp_path / "y")], tmp_path / "out", jobs=2)
+    assert names(tmp_path / "out/0.tar") == ["x.jpg", "x.txt"]
+    assert names(tmp_path / "out/0-2.tar") == ["y.jpg", "y.txt"]
+    assert output_names(["a/0.tar", "b/0.tar", "c/0-2.tar"]) == ["0.tar", "0-3.tar", "0-2.tar"]
+
+
+def test_inputs_and_existing_outputs_are_safe(tmp_path: Path):
+    url = write_tar(tmp_path / "0.tar", samples("a"))
+    before = url.read_bytes()
+    (tmp_path / "same").symlink_to(tmp_path)
+    for out in (tmp_path, tmp_path / "same"):
+        with pytest.raises(FileExistsError, match="is an input"):
+            repair(str(url), out, force=True)
+    repair(str(url), tmp_path / "out")
+    with pytest.raises(FileExistsError, match="exists already"):
+        repair(str(url), tmp_path / "out")
+    repair(str(url), tmp_path / "out", force=True)
+    assert url.read_bytes() == before
+
+
+def test_wrong_arguments_are_refused_before_anything_is_written(tmp_path: Path):
+    url = str(write_tar(tmp_path / "0.tar", samples("a")))
+    for wrong in ({"caption": "x"}, {"rename": {"a/b": "c"}}, {"drop_fields": [" "]}, {"jobs": 0}):
+        with pytest.raises(ValueError):
+            repair(url, tmp_path / "out", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError):
+        repair(str(tmp_path / "*.zip"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_report_shows_names_from_data_escaped(tmp_path: Path):
+    data = tar_bytes([("a.jpg", b"x"), ("a\x1b[31m.txt", b"x" * 5000)])
+    _, report = mended(tmp_path, data[:2000])
+    assert report.lost
+    assert "\x1b" not in str(report)

@@ -1,0 +1,169 @@
+"""The writer: sound and reproducible archives, whole or not at all."""
+
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.shards.archives import read_tar
+from wdsflow.shards.atomic import remove_stale
+from wdsflow.shards.source import open_source
+from wdsflow.shards.write import ShardWriter, ShortSourceError, header
+
+LONG = "d" * 90 + "/" + "n" * 90 + ".jpg"
+LONGER = "e" * 300 + ".jpg"
+
+
+def test_what_is_written_is_read_by_tarfile_and_gnu_tar(tmp_path: Path):
+    members = [("a.jpg", b"x" * 600), (LONG, b""), (LONGER, b"y"), ("é/ü.txt", b"z" * 512)]
+    path = tmp_path / "0.tar"
+    with ShardWriter(path) as writer:
+        for name, data in members:
+            writer.add_bytes(name, data)
+    assert read_tar(path) == members
+    listed = subprocess.run(
+        ["tar", "--quoting-style=literal", "-tf", path], capture_output=True, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"}
+    )
+    assert listed.stdout.decode().split() == [name for name, _ in members]
+    assert listed.stderr == b""
+    assert path.read_bytes().endswith(bytes(1024))
+    assert (writer.members, writer.size) == (4, path.stat().st_size)
+
+
+def test_headers_are_ustar_and_the_same_every_time(tmp_path: Path):
+    for number in range(2):
+        with ShardWriter(tmp_path / f"{number}.tar") as writer:
+            writer.add_bytes("a.jpg", b"x")
+    assert (tmp_path / "0.tar").read_bytes() == (tmp_path / "1.tar").read_bytes()
+    with tarfile.open(tmp_path / "0.tar") as tar:
+        info = tar.next()
+    assert info is not None
+    assert (info.mtime, info.mode, info.uid, info.uname, info.pax_headers) == (0, 0o444, 0, "bigdata", {})
+    assert len(header(LONG, 5)) == 512
+    assert len(header(LONGER, 5)) > 512
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.text(st.characters(blacklist_characters="\0/", blacklist_categories=["Cs"]), min_size=1, max_size=150),
+    st.sampled_from([0, 1, 511, 512, 8**11 - 1, 8**11, 1 << 50]),
+)
+def test_any_name_and_size_come_back(name: str, size: int):
+    block = header(name, size)
+    info = tarfile.TarInfo.frombuf(block[-512:], "utf-8", "surrogateescape")
+    if len(block) == 512:
+        assert (info.name, info.size) == (name, size)
+        assert info.isreg()
+    else:
+        assert len(name.encode()) > 100 or size >= 8**11
+
+
+@pytest.mark.parametrize("size", [0, 1, 512, 300_000, 3_000_000])
+@pytest.mark.parametrize("local", [True, False])
+def test_ranges_are_copied_byte_for_byte(tmp_path: Path, size: int, local: bool):
+    data = os.urandom(size + 100)
+    (tmp_path / "source").write_bytes(data)
+    with open_source(str(tmp_path / "source")) as source, ShardWriter(tmp_path / "0.tar") as writer:
+        readable = source if local else Far(data)
+        writer.add_range("a.bin", readable, 50, size)
+        writer.add_range("b.bin", readable, 0, 40)
+    assert read_tar(tmp_path / "0.tar") == [("a.bin", data[50 : 50 + size]), ("b.bin", data[:40])]
+
+
+class Far:
+    """A source that is no local file."""
+
+    fd = -1
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return self.data[offset : offset + size]
+
+
+@pytest.mark.parametrize("size", [1000, 400_000])
+@pytest.mark.parametrize("local", [True, False])
+def test_a_source_that_ends_early_leaves_nothing_behind(tmp_path: Path, size: int, local: bool):
+    (tmp_path / "source").write_bytes(b"x" * 500)
+    with open_source(str(tmp_path / "source")) as source:
+        writer = ShardWriter(tmp_path / "0.tar")
+        with pytest.raises(ShortSourceError, match="too early"), writer:
+            writer.add_range("a.bin", source if local else Far(b"x" * 500), 0, size)
+    assert os.listdir(tmp_path) == ["source"]
+
+
+def test_an_existing_file_is_refused_and_kept(tmp_path: Path):
+    path = tmp_path / "0.tar"
+    path.write_bytes(b"mine")
+    with pytest.raises(FileExistsError):
+        ShardWriter(path)
+    writer = ShardWriter(path, force=True)
+    writer.add_bytes("a.jpg", b"x")
+    assert path.read_bytes() == b"mine"
+    writer.commit()
+    assert read_tar(path) == [("a.jpg", b"x")]
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path):
+    writer = ShardWriter(tmp_path / "0.tar")
+    (tmp_path / "0.tar").write_bytes(b"theirs")
+    with pytest.raises(FileExistsError):
+        writer.commit()
+    assert os.listdir(tmp_path) == ["0.tar"]
+    assert (tmp_path / "0.tar").read_bytes() == b"theirs"
+
+
+def test_a_full_disk_is_an_error_and_leaves_no_half_file(tmp_path: Path):
+    script = f"""
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+from wdsflow.shards.write import ShardWriter
+try:
+    with ShardWriter({str(tmp_path / "0.tar")!r}) as writer:
+        for number in range(40):
+            writer.add_bytes(f"{{number}}.bin", bytes(100_000))
+except OSError as error:
+    print(error.strerror)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment())
+    assert done.stdout.strip() == "File too large"
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_killed_run_leaves_only_a_temporary_file_that_the_next_run_removes(tmp_path: Path):
+    script = f"""
+import time
+from wdsflow.shards.write import ShardWriter
+writer = ShardWriter({str(tmp_path / "0.tar")!r})
+writer.add_bytes("a.bin", bytes(3_000_000))
+print("ready", flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment()) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        [left] = os.listdir(tmp_path)
+        assert left.endswith(".tmp")
+        assert remove_stale(tmp_path) == 0  # its run is alive
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    (tmp_path / "mine.download.tmp").touch()
+    for _ in range(100):  # the lock goes a moment after the process
+        if remove_stale(tmp_path):
+            break
+        time.sleep(0.05)
+    assert os.listdir(tmp_path) == ["mine.download.tmp"]
+
+
+def environment() -> dict[str, str]:
+    root = str(Path(__file__).resolve().parents[2])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
