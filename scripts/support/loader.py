@@ -38,7 +38,7 @@ class OpenClip:
             [sys.executable, str(PROBE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
         self._version = ""
-        self._patience = 60.0  # seconds, until it is known how long a sound set takes on this machine
+        self._patience = 0.0  # seconds; how long a sound set takes on this machine is not known yet
 
     @property
     def version(self) -> str:
@@ -48,14 +48,13 @@ class OpenClip:
         return self._version
 
     def load(self, arguments: list[str], *, batches: int) -> Loaded:
-        """Ask OpenCLIP's training loader for some batches, for several times as long as a sound set took."""
+        """Ask OpenCLIP's training loader for some batches, for several times as long as the first set took."""
         assert self.version
         assert self._process.stdin is not None
-        request = {"arguments": arguments, "batches": batches, "seconds": self._patience}
+        request = {"arguments": arguments, "batches": batches, "seconds": self._patience or 60}
         print(json.dumps(request), file=self._process.stdin, flush=True)
         loaded = Loaded(**self._line())
-        if loaded.batches == batches:
-            self._patience = max(5.0, 5 * loaded.seconds)
+        self._patience = self._patience or max(5.0, 4 * loaded.seconds)
         return loaded
 
     def close(self) -> None:

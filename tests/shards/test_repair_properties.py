@@ -44,15 +44,16 @@ def repaired(data: bytes, folder: Path) -> tuple[Entries, bytes | None]:
     return read_tar(folder / "one/in.tar"), first
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(MEMBERS, MEMBERS, st.booleans())
 def test_every_member_that_is_no_junk_comes_out_once_with_its_bytes(first, second, concatenated):
     one, two = entries_of(first, "a"), entries_of(second, "b")
     data = tar_bytes(one) + tar_bytes(two) if concatenated else tar_bytes(one)
-    wanted = [data for name, data in (one + two if concatenated else one) if not junk(name)]
+    wanted = [data for name, data in (one + two if concatenated else one) if not junk(name) and not is_paper(name)]
+    papers = [data for name, data in one + two if is_paper(name)]
     with tempfile.TemporaryDirectory() as folder:
         got, _ = repaired(data, Path(folder))
-        contents = [data for _, data in got]
+        contents = [data for _, data in got if data not in papers]
         assert set(contents) <= set(wanted)
         names = [name for name, _ in got]
         assert len(set(names)) == len(names)
@@ -61,6 +62,11 @@ def test_every_member_that_is_no_junk_comes_out_once_with_its_bytes(first, secon
         assert len(set(runs)) == len(runs)  # members of one sample lie side by side
         missing = len(wanted) - len(contents)
         assert missing <= duplicates(one) + (duplicates(two) if concatenated else 0)
+
+
+def is_paper(name: str) -> bool:
+    """A README without a picture is dropped."""
+    return "README.txt" in name
 
 
 def duplicates(entries: Entries) -> int:
@@ -72,7 +78,7 @@ def duplicates(entries: Entries) -> int:
     return sum(count - 1 for count in seen.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(MEMBERS, st.data())
 def test_damaged_shards_are_read_as_far_as_possible(members, draw):
     data = bytearray(tar_bytes(entries_of(members, "a")))

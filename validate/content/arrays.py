@@ -1,5 +1,6 @@
 """Whether array fields (npy, npz, tenbin) would decode: their headers and sizes are checked, nothing is unpickled."""
 
+import warnings
 from io import BytesIO
 from math import prod
 from struct import Struct, error
@@ -54,7 +55,9 @@ def _npy_bytes(stream: IO[bytes]) -> int | None:
     try:
         version = npy.read_magic(stream)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _fortran, dtype = read(stream)
+        with warnings.catch_warnings():  # arrays written by Python 2
+            warnings.simplefilter("ignore")
+            shape, _fortran, dtype = read(stream)
     except Exception:  # noqa: BLE001 - the header is a Python literal: any parse error may come
         return None
     if dtype.hasobject or any(size < 0 for size in shape):

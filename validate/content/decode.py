@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from ..evidence import BAD, BIG, BIG_BAD, BOMB, OK
+from .header import MAX_HEADER
 from .image_header import UNREADABLE, ImageHeader, read_header
 from .jpeg_tables import read_tables
 from .pillow import BOMB_PIXELS, quiet, silent_stderr
@@ -33,7 +34,7 @@ def decode_image(data: bytes, max_image_pixels: int) -> tuple[str, tuple[str, ..
     A JPEG is decoded strictly at 1/8 size first; where that succeeds Pillow's decoder does too, as both are
     libjpeg. Pillow itself is asked only where it fails, or where simplejpeg is not installed.
     """
-    header = read_header(data)
+    header = read_header(data[:MAX_HEADER])
     if header is None:
         return BAD, ()
     if header.format in UNREADABLE:

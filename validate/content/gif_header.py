@@ -10,6 +10,7 @@ _frame = Struct("<HHHHB").unpack_from
 _GREYS = bytes(value for level in range(256) for value in (level, level, level))
 _EXTENSION, _IMAGE, _END = 0x21, 0x2C, 0x3B
 _CONTROL, _APPLICATION = 0xF9, 0xFF
+_MOST_BLOCKS = 100_000
 _LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 
 
@@ -53,7 +54,7 @@ def _palette(data: bytes, position: int, flags: int) -> tuple[bool, int]:
 def _to_frame(data: bytes, position: int) -> tuple[int, bool, bool]:
     """Return where the next frame's descriptor starts (-1 at the end), whether it is transparent, and if it loops."""
     alpha = loops = False
-    while True:
+    for _ in range(_MOST_BLOCKS):
         kind = data[position]
         if kind == _IMAGE:
             return position, alpha, loops
@@ -68,6 +69,7 @@ def _to_frame(data: bytes, position: int) -> tuple[int, bool, bool]:
             position = _skip_blocks(data, position + 2)
         else:
             position += 1
+    return -1, alpha, loops
 
 
 def _skip_blocks(data: bytes, position: int) -> int:

@@ -1,5 +1,6 @@
 """The header of a JPEG file: a walk over its markers up to the frame (ITU T.81, annex B)."""
 
+import re
 from struct import Struct, error
 from typing import Any
 
@@ -17,6 +18,8 @@ _EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFIL
 # Markers before the frame that carry a length. What is outside of these and of _FRAMES has none, or ends it.
 _PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {0xE1, 0xE2}
 _APP1, _APP2, _SCAN = 0xE1, 0xE2, 0xDA
+_MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)  # past fill bytes, escaped FFs and bytes that are no marker
+_MOST_SEGMENTS = 10_000
 _SHORTEST_REST = 20  # bytes of the smallest frame and scan
 _REFUSED = ImageHeader("jpeg", 0, 0, "")
 
@@ -31,10 +34,13 @@ def read_jpeg(data: bytes) -> ImageHeader:
     icc = False
     orientation = packet = None
     try:
-        while True:
+        for _ in range(_MOST_SEGMENTS):
             prefix, marker, length = _segment(data, position)
             if prefix != 0xFF or marker == 0xFF or marker == 0:
-                position = _skip_junk(data, position, prefix, marker)
+                match = _MARKER.search(data, position)
+                if match is None:
+                    return _cut(len(data) + _SHORTEST_REST)
+                position = match.start()
             elif marker in _PLAIN:
                 position += 2 + length if length > 2 else 4
             elif marker in _FRAMES:
@@ -66,14 +72,7 @@ def read_jpeg(data: bytes) -> ImageHeader:
                 position += 2  # no length: restart, start and end of image, extensions
     except error:
         return _cut(position + _SHORTEST_REST)
-
-
-def _skip_junk(data: bytes, position: int, prefix: int, marker: int) -> int:
-    """Return where the next marker may start, after fill bytes, an escaped FF, or bytes that are no marker."""
-    if prefix != 0xFF:
-        found = data.find(b"\xff", position)
-        return found if found >= 0 else len(data)
-    return position + 1 if marker == 0xFF else position + 2
+    return _REFUSED
 
 
 def _cut(reached: int) -> ImageHeader:

@@ -10,6 +10,7 @@ _QUANTIZERS, _SCAN = 0xDB, 0xDA
 _FRAMES = (0xC0, 0xC1, 0xC2)
 _FRAME = _FRAMES[0]  # any of them
 _SKIPPED = frozenset((0xC4, 0xDD, 0xFE)) | frozenset(range(0xE3, 0xF0))  # tables, comments, application segments
+_MOST_SEGMENTS = 10_000
 _XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _JFIF, _ADOBE, _MULTI_PICTURE = b"JFIF\0", b"Adobe", b"MPF\0"
 # Pillow reads into these segments without asking for their length, and gives up where they are shorter.
@@ -35,7 +36,7 @@ def read_tables(data: bytes) -> JpegTables | None:
     steps: dict[int, Step] = {}
     seen: dict[int, bytes] = {}
     try:
-        while True:
+        for _ in range(_MOST_SEGMENTS):
             prefix, marker, length = _segment(data, position)
             if prefix != 0xFF or length < 2:
                 return None
@@ -56,7 +57,8 @@ def read_tables(data: bytes) -> JpegTables | None:
                 return None
             position = end
     except (error, IndexError, KeyError):
-        return None
+        pass
+    return None
 
 
 def _read_steps(data: bytes, position: int, end: int, steps: dict[int, Step]) -> None:

@@ -14,8 +14,10 @@ _SVG = re.compile(
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _TIFF_MODES = {(1, 1): "1", (1, 8): "L", (1, 16): "I;16", (1, 32): "F", (3, 8): "RGB", (4, 8): "RGBA", (3, 16): "RGB"}
 
-# No reader of ours can make pixels of these: formats without a decoder in Pillow, and those that it only names.
-UNREADABLE = frozenset(("svg", "pdf", "heic", "jxl", "exr", "mp4", "eps", "mpeg", "wmf", "emf", "hdf5", "grib", "bufr"))
+# Formats that Pillow has no decoder for, or only names; and those for which it would run another program (eps)
+# or open what lies inside (iptc), which is never done here.
+UNREADABLE = frozenset("bufr emf eps exr grib hdf5 heic iptc jxl mp4 mpeg pdf svg wmf".split())
+_SEARCHED = 1 << 16  # bytes
 
 _LOADED_WHEN_OPENED = frozenset(("ICO", "ICNS"))  # the first bytes alone do not open these
 
@@ -48,7 +50,7 @@ def read_other(data: bytes) -> ImageHeader | None:
         return _tiff(data)
     start = data[:256].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<":
-        return ImageHeader("svg", 0, 0, "") if _SVG.match(data.lstrip(b"\xef\xbb\xbf")) else None
+        return ImageHeader("svg", 0, 0, "") if _SVG.match(data[:4096].lstrip(b"\xef\xbb\xbf")) else None
     if start in (b"", b"{", b"["):
         return None
     return _ask_pillow(data)
@@ -58,7 +60,7 @@ def _iso_media(data: bytes) -> ImageHeader | None:
     brands = {data[place : place + 4] for place in (8, *range(16, min(64, int.from_bytes(data[:4], "big")), 4))}
     name = "avif" if brands & _AVIF else "heic" if brands & _HEIC else "mp4"
     width = height = 0
-    place = data.find(b"ispe")
+    place = data.find(b"ispe", 0, _SEARCHED)
     while place >= 0 and name != "mp4":  # the largest one: thumbnails and tiles have their own
         try:
             across, down = _two_longs(data, place + 8)
@@ -66,7 +68,7 @@ def _iso_media(data: bytes) -> ImageHeader | None:
             break
         if across * down > width * height:
             width, height = across, down
-        place = data.find(b"ispe", place + 4)
+        place = data.find(b"ispe", place + 4, _SEARCHED)
     return ImageHeader(name, width, height, "")
 
 

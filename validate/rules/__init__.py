@@ -16,7 +16,7 @@ from .f106_fields_differ import FieldsDiffer
 from .f107_bad_json import BadJson
 from .f108_no_json_caption import NoJsonCaption
 from .f109_caption_not_utf8 import CaptionNotUtf8
-from .f110_hub_viewer import HubViewer
+from .f110_unlike_fields import UnlikeFields
 from .f111_unsafe_field import UnsafeField
 from .f112_empty_caption import EmptyCaption
 from .f113_odd_characters import OddCharacters
@@ -156,7 +156,7 @@ _RULES: tuple[type[Rule], ...] = (
     BadJson,
     NoJsonCaption,
     CaptionNotUtf8,
-    HubViewer,
+    UnlikeFields,
     UnsafeField,
     EmptyCaption,
     OddCharacters,

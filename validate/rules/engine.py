@@ -10,6 +10,7 @@ from . import catalog
 from .base import SHARDS_NAMED, Context, Rule, number
 
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
+ANYWHERE = ""  # no shard is called so
 Ignored = list[tuple[Finding, str]]
 
 
@@ -59,11 +60,20 @@ def run_rules(
 
 
 def without_explained(findings: Iterable[Finding], causes: Sequence[Finding]) -> list[Finding]:
-    """Leave out findings in shards for which a cause was found, and those of no shard if there is any cause."""
-    if not causes:
-        return list(findings)
-    shards = {cause.shard for cause in causes}
-    return [finding for finding in findings if finding.shard not in shards and None not in (finding.shard, *shards)]
+    """Leave out findings that a cause in the same shard explains; one of no shard is a cause, and explained, anywhere.
+
+    What is more severe than its cause stays: an error must not vanish behind a remark.
+    """
+    worst: dict[str | None, int] = {}
+    for cause in causes:
+        for shard in {cause.shard, ANYWHERE}:
+            worst[shard] = min(worst.get(shard, ORDER["info"]), ORDER[cause.severity])
+
+    def explained(finding: Finding) -> bool:
+        shards = (ANYWHERE,) if finding.shard is None else (finding.shard, None)
+        return any(shard in worst and worst[shard] <= ORDER[finding.severity] for shard in shards)
+
+    return [finding for finding in findings if not explained(finding)]
 
 
 def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Finding]:

@@ -1,10 +1,10 @@
 from ..content.kinds import kind_of
-from ..evidence import BAD, EMPTY, Part, ShardEvidence
+from ..evidence import BAD, EMPTY, Part, ShardEvidence, Tally
 from ..finding import Repair
 from .base import first_seen, number
 from .commands import repair
 from .loss import LossRule
-from .shapes import mend_status
+from .shapes import counted, mend_status
 
 _OTHERS = ("image", "text", "json", "pickle", "torch")  # rules of their own
 
@@ -28,6 +28,15 @@ class BadField(LossRule):
     code = "F121"
     tallies = ("field.bad",)
 
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Count by shape, which tells gzipped ones too, or else by the tally."""
+        tally = Tally()
+        for item in counted(shard.runs):
+            bad = [part.suffix for part in item.shape if part.status == BAD and _is_other(part.suffix)]
+            if bad:
+                tally.add(item.key, item.offset, bad[0], item.count * len(bad))
+        return tally if tally.count else super().seen(shard)
+
     def mend(self, part: Part) -> Part:
         return _MEND(part)
 
@@ -41,4 +50,8 @@ class BadField(LossRule):
         )
 
 
-_MEND = mend_status(BAD, EMPTY, when=lambda suffix: kind_of(suffix) not in _OTHERS)
+def _is_other(suffix: str) -> bool:
+    return kind_of(suffix) not in _OTHERS
+
+
+_MEND = mend_status(BAD, EMPTY, when=_is_other)

@@ -9,6 +9,7 @@ from ..evidence import Part, Shape, ShardEvidence
 from ..naming import is_dotted, is_junk
 from .base import Context
 from .shapes import counted, has_role, runs_for, wanted
+from .w018_no_end_blocks import missing_at_end
 
 Role = Literal["caption", "image"]
 ROLES: tuple[Role, ...] = ("caption", "image")
@@ -18,7 +19,6 @@ IMAGES = (
     *("jpg", "jpeg", "png", "webp", "jfif", "jpe", "pjpeg", "img", "image"),
     *("gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"),
 )
-_CUT = frozenset({"eof", "silent", "error"})  # the last sample of such a shard is hurt by the cut
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
     roles = [role for role in ROLES if want.names[role] and role not in want.absent]
     for shard in context.evidence.shards:
         rows: dict[tuple[tuple[Role, ...], str], Lack] = {}
-        whole = shard.stop.kind not in _CUT
+        whole = not (shard.stop.kind in ("silent", "error") or missing_at_end(shard))  # else W001, W002 or W018 tell
         for item in counted(runs_for(want.consumer, shard), with_tail=whole):
             if is_junk(item.key):
                 continue  # macOS twins and dot-files in folders: W012

@@ -39,4 +39,5 @@ def _parted(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
     """Return the consumers that end because such members part samples, where nothing else does."""
     if not shard.tally("key.again-junk").count or shard.tally("key.again").count:
         return ()
-    return tuple(consumer.name for consumer in context.consumers if consumer.at_shard(shard))
+    crashes = {consumer.name: consumer.at_shard(shard) for consumer in context.consumers}
+    return tuple(name for name, crash in crashes.items() if crash is not None and crash.reason == "key-again")

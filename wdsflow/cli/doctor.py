@@ -1,18 +1,18 @@
 """``wdsflow doctor``: what on this machine will break or slow training, and the cures."""
 
 import json
-from typing import Annotated
 
 import typer
 
 from wdsflow.shards.escape import escape
 
+from .options import AsJson
 from .terminal import console
 
 _STYLES = {"ok": "green", "info": "cyan", "warning": "bold yellow", "error": "bold red"}
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Check this machine, with a cure for each trouble.
 
     Looks at versions that do not fit together, shared memory, limits, allocators and variables.

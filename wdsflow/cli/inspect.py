@@ -5,17 +5,16 @@ from typing import Annotated
 
 import typer
 
+from .options import AllowPipe, AsJson, Jobs, Keys
 from .terminal import WRONG_USE, console, fail, progress
 
 
 def inspect(
     urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, written as for validate.")],
-    keys: Annotated[int, typer.Option(min=0, metavar="N", help="List the first N samples with their offsets.")] = 0,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Processes; by default one a core.", show_default=False)
-    ] = None,
-    allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    keys: Keys = 0,
+    jobs: Jobs = None,
+    allow_pipe: AllowPipe = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what is in shards: fields, captions, image sizes.
 

@@ -2,35 +2,33 @@
 
 import sys
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .options import (
+    AllowPipe,
+    Baseline,
+    Consumers,
+    Format,
+    Formats,
+    Ignore,
+    Jobs,
+    Level,
+    Levels,
+    MaxLoss,
+    Output,
+    PrintSchema,
+    Select,
+    Urls,
+    WorldSize,
+    WriteBaseline,
+)
 from .terminal import WRONG_USE, check_output, console, fail, progress, several, write_output
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report
-
-
-class Level(str, Enum):
-    """How closely to look."""
-
-    names = "names"
-    headers = "headers"
-    full = "full"
-
-
-class Format(str, Enum):
-    """Formats of the report."""
-
-    text = "text"
-    json = "json"
-    sarif = "sarif"
-    junit = "junit"
-    github = "github"
-    html = "html"
 
 
 def _share(text: str) -> float:
@@ -59,58 +57,20 @@ def _reasons(values: Sequence[str] | None) -> dict[str, str]:
 
 def validate(
     context: typer.Context,
-    urls: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="URL...",
-            show_default=False,
-            help="Shards: paths, braces {000..042}, globs, folders, @list.txt, urls; a::b names several.",
-        ),
-    ] = None,
-    consumers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--for",
-            metavar="CONSUMER",
-            help="Reader to judge for, may come several times: open-clip (the installed version, the default), "
-            "open-clip-3.3, open-clip-4, webdataset-1, datasets, ray-data.",
-        ),
-    ] = None,
-    level: Annotated[
-        Level,
-        typer.Option(
-            help="names: tar headers only; headers: also captions and image headers; full: decode everything."
-        ),
-    ] = Level.headers,
-    select: Annotated[
-        list[str] | None, typer.Option(metavar="CODES", help="Run only these rules: codes or their first letters.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="CODES", help='Accept these: CODES, or CODE="reason" to show why.')
-    ] = None,
-    baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Findings in this file are known and do not fail.")
-    ] = None,
-    write_baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all findings there, as known from now on.")
-    ] = None,
-    form: Annotated[
-        Format, typer.Option("--format", metavar="FORMAT", help="text, json, sarif, junit, github or html.")
-    ] = Format.text,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the report there; a summary is still shown.")
-    ] = None,
-    max_loss: Annotated[
-        str, typer.Option(metavar="SHARE", help="Share of samples that may vanish, as 5% or 0.05.")
-    ] = "5%",
-    jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Processes; by default one a core.", show_default=False)
-    ] = None,
-    world_size: Annotated[int, typer.Option(min=1, metavar="N", help="Ranks (GPUs) that will train.")] = 1,
-    allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
-    print_schema: Annotated[
-        bool, typer.Option("--print-schema", help="Print the JSON Schema of --format json and exit.")
-    ] = False,
+    urls: Urls = None,
+    consumers: Consumers = None,
+    level: Levels = Level.headers,
+    select: Select = None,
+    ignore: Ignore = None,
+    baseline: Baseline = None,
+    write_baseline: WriteBaseline = None,
+    form: Formats = Format.text,
+    output: Output = None,
+    max_loss: MaxLoss = "5%",
+    jobs: Jobs = None,
+    world_size: WorldSize = 1,
+    allow_pipe: AllowPipe = False,
+    print_schema: PrintSchema = False,
 ) -> None:
     """Say whether shards will train, why not, and what to do.
 

@@ -46,10 +46,11 @@ def tidy_names(names: Sequence[str], archives: Sequence[int] | None = None) -> T
     later one that repeats a key with the same fields gets a key of its own. Tidy names are left as they are.
     """
     reasons = [junk(name) for name in names]
-    _mark_papers(names, reasons)
+    origins = _origins(names, archives or [0] * len(names))
+    _mark_papers(names, origins, reasons)
     kept = [index for index, reason in enumerate(reasons) if not reason]
     current = [names[index] for index in kept]
-    own = _origins([names[index] for index in kept], [archives[index] if archives else 0 for index in kept])
+    own = [origins[index] for index in kept]
     mended: Counter[str] = Counter()
     for _ in range(_ROUNDS):  # what one round mends can show the next one more; two rounds are the rule
         after = _round(current, own, mended)
@@ -84,17 +85,17 @@ def junk(name: str) -> str:
     return "" if stem and extension else "no-extension"
 
 
-def _mark_papers(names: Sequence[str], reasons: list[str]) -> None:
+def _mark_papers(names: Sequence[str], origins: list[int], reasons: list[str]) -> None:
     """README.md and the like are no samples, unless something else shares their key."""
-    fields: dict[str, set[str]] = defaultdict(set)
-    papers: list[tuple[int, str]] = []
+    fields: dict[tuple[int, str], set[str]] = defaultdict(set)
+    papers: list[tuple[int, tuple[int, str]]] = []
     for index, name in enumerate(names):
         if not reasons[index] and name.rpartition("/")[2].partition(".")[0].lower() in _PAPERS:
-            stem, extension = cut(name)
-            papers.append((index, stem))
-            fields[stem].add(extension.lower())
-    for index, stem in papers:
-        if fields[stem] <= _PAPER_TYPES:
+            stem, extension = cut("/".join(_parts(name)))
+            papers.append((index, (origins[index], stem)))
+            fields[origins[index], stem].add(extension.lower())
+    for index, place in papers:
+        if fields[place] <= _PAPER_TYPES:
             reasons[index] = "not-a-sample"
 
 
@@ -102,7 +103,7 @@ def _parts(name: str) -> list[str]:
     return [part for part in name.split("/") if part not in ("", ".", "..")]
 
 
-def _origins(names: list[str], archives: list[int]) -> list[int]:
+def _origins(names: Sequence[str], archives: Sequence[int]) -> list[int]:
     """Members of different archives, or below different absolute or upward paths, are different samples at first."""
     known: dict[tuple[int, str], int] = {}
     return [

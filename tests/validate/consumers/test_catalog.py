@@ -29,10 +29,10 @@ def test_a_name_that_is_nearly_right_is_named(name: str, hint: str) -> None:
 
 
 def test_a_name_that_is_all_wrong_lists_what_there_is() -> None:
-    with pytest.raises(
-        UnknownConsumer, match="open-clip, open-clip-3.3, open-clip-4, webdataset-1, datasets, ray-data"
-    ):
+    with pytest.raises(UnknownConsumer) as error:
         resolve("tfds!!", {})
+
+    assert "open-clip, open-clip-3.3, open-clip-4, webdataset-1, datasets, ray-data" in str(error.value)
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS.values(), ids=CONSUMERS)
