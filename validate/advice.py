@@ -20,7 +20,7 @@ from .counterfactuals import (
 from .environment import release
 from .evidence import ShardEvidence
 from .json_captions import caption_name
-from .rules.base import Context
+from .rules.base import Context, listed
 from .rules.commands import quote, repair
 from .rules.missing import CAPTIONS, IMAGES, is_wild
 from .training_advice import Advice, advise_training
@@ -62,15 +62,18 @@ def _for_consumer(context: Context, verdict: Verdict) -> Iterator[Advice]:
     if plain.gained > 0:
         yield _repair(context, verdict, plain, does)
     # Every repair does the plain things too: what a flag adds is worth a line only if it is more than those.
-    outcomes = [(idea, _tried(trial, [idea])) for idea in _ideas(context, trial)]
-    fruitful = [(idea, outcome) for idea, outcome in outcomes if outcome.gained > plain.gained]
-    for idea, outcome in fruitful:
-        yield _repair(context, verdict, outcome, idea.does, idea.flags, safe=idea.safe)
-    together = _tried(trial, [idea for idea, _ in fruitful])
-    if len(fruitful) > 1 and together.gained > max(outcome.gained for _, outcome in fruitful):
-        flags = tuple(word for idea, _ in fruitful for word in idea.flags)
-        safe = all(idea.safe for idea, _ in fruitful)
-        yield _repair(context, verdict, together, "does all of this together", flags, safe=safe)
+    best = plain.gained
+    ideas = list(_ideas(context, trial))
+    for idea in ideas:
+        outcome = _tried(trial, [idea])
+        if outcome.gained > plain.gained:
+            best = max(best, outcome.gained)
+            yield _repair(context, verdict, outcome, idea.does, idea.flags, safe=idea.safe)
+    needed, together = _together(trial, ideas)
+    if together.gained > best:
+        flags = tuple(word for idea in needed for word in idea.flags)
+        does = listed([idea.does for idea in needed])
+        yield _repair(context, verdict, together, does, flags, safe=all(idea.safe for idea in needed))
     yield from _flags(context, verdict, trial)
     yield from _own_pipeline(context, verdict, trial)
     yield from _salvage(context, verdict)
@@ -91,8 +94,28 @@ def _tried(trial: Trial, ideas: list[Idea]) -> Outcome:
     changes = [drop_hidden, undot, *(idea.change for idea in ideas)]
     names = [idea.limit for idea in ideas if idea.limit]
     if names and len(ideas) == 1:
-        return trial.try_out(*changes, limit=lambda shard: with_image(shard, names[0]))
+        return trial.try_out(*changes, limit=lambda shard: _strings(shard, names[0]))
     return replace(trial.try_out(*changes), bound=bool(names))
+
+
+def _together(trial: Trial, ideas: list[Idea]) -> tuple[list[Idea], Outcome]:
+    """Return the ideas that are needed for what all of them together bring, and what that is."""
+    needed, outcome = list(ideas), _tried(trial, ideas)
+    for idea in ideas:
+        others = [each for each in needed if each is not idea]
+        without = _tried(trial, others)
+        if without.gained >= outcome.gained:
+            needed, outcome = others, without
+    return needed, outcome
+
+
+def _strings(shard: ShardEvidence, name: str) -> int:
+    """Return how many captions a json name can give at the most: those beside an image, once parts are together."""
+    entry = shard.json_keys.get(name)
+    if entry is None:
+        return 0
+    parted = shard.visible_runs is not None or any(shard.tally(each).count for each in ("name.dotted", "key.again"))
+    return entry.strings if parted else entry.with_image
 
 
 def _ideas(context: Context, trial: Trial) -> Iterator[Idea]:

@@ -18,7 +18,7 @@ from .pool import Progress, scan_shards
 from .report.baseline import apply_baseline
 from .report.model import Report
 from .rules.base import Context
-from .rules.engine import run_rules
+from .rules.engine import check_codes, run_rules
 from .scan_options import scan_options
 from .sidecars import read_sidecars
 from .verdict import Outcome, Reason, Verdict, judge
@@ -65,6 +65,7 @@ def check(
     """
     start = time.perf_counter()
     written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
+    check_codes(select, ignore or {})
     environment = versions()
     names = list(dict.fromkeys(name for asked in consumers for name in resolve(asked, environment)))
     parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, consumers=names)

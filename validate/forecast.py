@@ -123,7 +123,7 @@ def forecast(
     why_not = _foreign(arguments)
     if why_not or not isinstance(consumer, OpenClip33) or not evidence.shards:
         return Forecast(**basis, applies=False, exact=False, notes=(why_not or "only OpenCLIP's loader is forecast",))
-    found = start(arguments, len(evidence.shards), evidence.shards[0].url, sidecars)
+    found = start(arguments, [shard.url for shard in evidence.shards], sidecars)
     listed, note = named_shards(found.urls, evidence)
     notes = [note] if note else []
     basis["shards"] = len(listed)

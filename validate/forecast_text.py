@@ -24,7 +24,7 @@ def _end(forecast: Forecast) -> Iterator[str]:
         yield f"Crashes: {forecast.crash}."
     elif forecast.stalled:
         more = len(forecast.stalled) - 1
-        others = f", and so do {count(more, 'other worker')}" if more else ""
+        others = f", and so do{'es' if more == 1 else ''} {count(more, 'other worker')}" if more else ""
         after = (
             f", after {count(forecast.batches_before_stall, 'batch', 'batches')}"
             if forecast.batches_before_stall

@@ -61,13 +61,12 @@ def epoch_length(samples: float, batch_size: int, world_size: int, workers: int)
     return EpochLength(samples, worker_batches, worker_batches * split, worker_batches * split * whole)
 
 
-def start(arguments: Arguments, n_shards: int, first_url: str, sidecars: Sidecars | None) -> Start:
+def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | None) -> Start:
     """Return the number of samples that OpenCLIP takes for an epoch, or the exception with which it ends.
 
     Args:
         arguments: the training command.
-        n_shards: shards, where the command does not name them.
-        first_url: the first of them.
+        scanned: the shards, where the command does not name them.
         sidecars: what lies beside the shards.
     """
     urls: tuple[str, ...] | None = None
@@ -80,14 +79,14 @@ def start(arguments: Arguments, n_shards: int, first_url: str, sidecars: Sidecar
             samples, source = arguments.train_num_samples, "--train-num-samples"
         else:
             urls = _expanded(arguments.train_data)
-            samples, source = dataset_size(urls or (first_url,), sidecars or Sidecars(), alone=urls is None)
+            samples, source = dataset_size(urls or scanned, sidecars or Sidecars())
         if factors is not None and not arguments.dataset_resampled:
             raise _CrashError("AssertionError: --train-data-upsampling-factors works with --dataset-resampled only")
         if arguments.train_data and factors is not None:
             urls, weights = _weighted(arguments.train_data, factors)
         else:
             urls = _expanded(arguments.train_data)
-        _enough(len(urls) if urls is not None else n_shards, arguments)
+        _enough(len(urls or scanned), arguments)
         _kind("--val-data", arguments.val_data, arguments.dataset_type)
         if samples <= 0:
             raise _CrashError(f"ZeroDivisionError at the first log line: {source} is {samples}")
@@ -96,11 +95,8 @@ def start(arguments: Arguments, n_shards: int, first_url: str, sidecars: Sidecar
     return Start(None, samples, source, urls, weights)
 
 
-def dataset_size(urls: Sequence[str], sidecars: Sidecars, *, alone: bool = False) -> tuple[int | float, str]:
-    """Return what get_dataset_size reads beside the first shard, and from where.
-
-    ``alone`` says that only the first of the shards is known: then all entries of sizes.json are summed up.
-    """
+def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, str]:
+    """Return what get_dataset_size reads beside the first shard, and from where."""
     folder = sidecars.folders.get(os.path.dirname(urls[0]))
     if folder is None or (folder.sizes is None and not folder.sizes_error and folder.length is None):
         if folder is not None and folder.length_error:
@@ -116,7 +112,7 @@ def dataset_size(urls: Sequence[str], sidecars: Sidecars, *, alone: bool = False
         assert folder.length is not None
         return folder.length, "__len__"
     total = 0
-    for name in folder.sizes if alone else map(os.path.basename, urls):
+    for name in map(os.path.basename, urls):
         if name not in folder.sizes:
             raise _CrashError(f"KeyError '{escape(name)}': sizes.json beside the first shard does not list it")
         try:

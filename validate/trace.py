@@ -49,14 +49,16 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
     ending: list[Ending] = []
 
     def drive() -> None:
-        ending.append(context.run(_drive, chain, run))
+        meters: list[Meter] = []
+        ending.append(context.run(_drive, chain, run, meters))
+        context.run(_close, meters)
 
     thread = threading.Thread(target=drive, name="wdsflow-trace", daemon=True)
     with same_random_state(), listening(run, thread):
         try:
             thread.start()
             thread.join(seconds + _GRACE)
-            if thread.is_alive():
+            if thread.is_alive() and not ending:  # what takes long to close has no part in the verdict
                 run.blocked = (run.owner, time.monotonic() - run.since)
                 _interrupt(thread)
         finally:
@@ -66,9 +68,8 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
     return _report(chain, run, ending[0])
 
 
-def _drive(chain: Chain, run: Run) -> Ending:
+def _drive(chain: Chain, run: Run, meters: list[Meter]) -> Ending:
     """Build the chain with a meter behind each stage and draw from it."""
-    meters: list[Meter] = []
     try:
         for index, step in enumerate(chain.steps):
             meter = Meter(run, index, step.batch)
@@ -91,8 +92,6 @@ def _drive(chain: Chain, run: Run) -> Ending:
     except BaseException as error:  # noqa: BLE001 - it is reported as the verdict
         run.raised = run.raised if run.raised and run.raised[1] is error else (len(meters) - 1, error)
         return "raised"
-    finally:
-        _close(meters)
     if run.raised:  # a later stage swallowed what this one raised
         run.swallowed(*run.raised)
     return run.reason or "pass"

@@ -5,7 +5,7 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
-JPEG = b"\xff\xd8\xff\xe0 a picture"
+JPEG = b"\xff\xd8\xff\xe0 no picture, but it starts like one"
 Entry = tuple[str, bytes]
 
 
@@ -47,7 +47,7 @@ def folder(name: str) -> tarfile.TarInfo:
 def read_tar(path: Path) -> list[Entry]:
     """Return names and contents of all regular members."""
     with tarfile.open(path, errors="surrogateescape") as tar:
-        return [(info.name, tar.extractfile(info).read()) for info in tar if info.isreg()]  # type: ignore[union-attr]
+        return [(info.name, tar.extractfile(info).read()) for info in tar if info.isreg()]
 
 
 def names(path: Path) -> list[str]:

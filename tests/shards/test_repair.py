@@ -2,14 +2,17 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import os
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tests.shards.archives import JPEG, Entry, folder, link, names, read_tar, tar_bytes, write_tar
 from wdsflow.shards.repair import output_names, repair
@@ -63,7 +66,7 @@ def test_junk_is_dropped_and_counted(tmp_path: Path):
 
 
 def test_links_become_what_they_point_to_inside_the_archive_only(tmp_path: Path):
-    entries = [
+    entries: list[Entry | tarfile.TarInfo] = [
         *samples("a"),
         ("b.jpg", b"b"),
         link("b.txt", "a.txt"),
@@ -88,9 +91,11 @@ def test_links_become_what_they_point_to_inside_the_archive_only(tmp_path: Path)
 
 def test_duplicates_are_merged_and_the_first_wins(tmp_path: Path):
     big = os.urandom(3_000_000)
-    got, report = mended(tmp_path, [("a.jpg", big), ("a.txt", b"1"), ("a.JPG", big), ("a.txt", b"2"), link("a.txt", "a.txt")])
+    got, report = mended(
+        tmp_path, [("a.jpg", big), ("a.txt", b"1"), ("a.JPG", big), ("a.txt", b"2"), link("a.txt", "a.txt")]
+    )
     assert got == [("a.jpg", big), ("a.txt", b"1")]
-    assert report.shards[0].dropped == {"duplicate": 2, "duplicate-with-other-contents": 1}
+    assert report.shards[0].dropped == {"duplicate": 2, "duplicate with other contents": 1}
 
 
 def test_samples_of_a_concatenated_archive_are_kept_beside_those_with_the_same_keys(tmp_path: Path):
@@ -163,7 +168,11 @@ def test_captions_are_taken_from_json(tmp_path: Path):
     assert texts == {"0.txt": b"a cat", "1.txt": b"a dog", "3.txt": b"mine", "4.txt": b"json"}
     assert [name for name, _ in got][:3] == ["0.jpg", "0.json", "0.txt"]
     shard = report.shards[0]
-    assert (shard.made, shard.without_caption, shard.dropped) == (3, 1, {"empty-caption-replaced": 1})
+    assert (shard.made, shard.missed, shard.dropped) == (
+        3,
+        {"no caption found in json": 1},
+        {"empty caption replaced": 1},
+    )
 
 
 def test_fields_are_renamed_and_left_out_but_never_overwritten(tmp_path: Path):
@@ -177,27 +186,77 @@ def test_a_caption_can_come_from_json_that_is_left_out(tmp_path: Path):
     assert got == [("0.jpg", JPEG), ("0.txt", b"x")]
 
 
+def picture(form: str, side: int = 64) -> bytes:
+    stream = io.BytesIO()
+    Image.linear_gradient("L").resize((side, side)).save(stream, form)
+    return stream.getvalue()
+
+
 def test_bad_samples_are_dropped_only_on_demand(tmp_path: Path):
+    good = picture("JPEG")
     entries = [
-        *[("0.jpg", JPEG), ("0.txt", b"good")],
+        *[("0.jpg", good), ("0.txt", b"good"), ("0.json", b'{"score": NaN}')],
         *[("1.jpg", b"<html>"), ("1.txt", b"a")],
-        *[("2.jpg", JPEG), ("2.txt", b" ")],
-        *[("3.jpg", JPEG), ("3.txt", b"caf\xe9")],
-        ("4.jpg", JPEG),
-        *[("5.gif", b"GIF89a"), ("5.txt", b"a")],
-        *[("6.webp", b"RIFF\0\0\0\0WEBPVP8 "), ("6.txt", "ü".encode())],
+        *[("2.jpg", good), ("2.txt", b" ")],
+        *[("3.jpg", good), ("3.txt", b"caf\xe9")],
+        ("4.jpg", good),
+        *[("5.gif", picture("GIF")), ("5.txt", b"a")],
+        *[("6.jpg", good[:-200]), ("6.txt", b"a")],
+        *[("7.png", bomb()), ("7.txt", b"a")],
+        *[("8.jpg", good), ("8.txt", b"a"), ("8.json", b"{'a': 1}")],
+        *[("9.webp", picture("WEBP")), ("9.txt", "ü".encode())],
     ]
     assert mended(tmp_path, entries)[0] == entries
     got, report = mended(tmp_path, entries, drop_bad=True)
-    assert got == [*entries[:2], *entries[-2:]]
+    assert got == [*entries[:3], *entries[-2:]]
     assert report.shards[0].samples_dropped == {
         "bad: image is not an image": 1,
         "bad: caption is empty": 1,
         "bad: caption is not UTF-8": 1,
         "bad: no caption": 1,
         "bad: no image": 1,
+        "bad: image cannot be decoded": 1,
+        "bad: image has too many pixels": 1,
+        "bad: json does not parse": 1,
     }
-    assert (report.total("samples"), report.total("samples_written")) == (7, 2)
+    assert (report.total("samples"), report.total("samples_written")) == (10, 2)
+
+
+def bomb() -> bytes:
+    """A small PNG that claims 400 megapixels."""
+    data = bytearray(picture("PNG"))
+    data[16:24] = (20_000).to_bytes(4, "big") * 2
+    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
+    return bytes(data)
+
+
+def test_a_gzipped_field_is_unpacked_by_a_new_name_without_gz(tmp_path: Path):
+    entries = [("0.jpg", JPEG), ("0.txt.gz", gzip.compress(b"a cat")), ("1.txt.gz", b"broken")]
+    assert mended(tmp_path, entries)[0] == entries
+    got, report = mended(tmp_path, entries, rename={"txt.gz": "txt"})
+    assert got == [("0.jpg", JPEG), ("0.txt", b"a cat"), ("1.txt.gz", b"broken")]
+    assert report.merged("missed") == {"gzipped field that cannot be unpacked": 1}
+
+
+def test_a_sample_cut_in_two_at_a_shard_border_is_put_together(tmp_path: Path):
+    whole = samples("0", "1", "2", "3")
+    for name, part in (("0", whole[:3]), ("1", whole[3:7]), ("2", whole[7:])):
+        write_tar(tmp_path / f"{name}.tar", part)
+    report = repair(str(tmp_path / "{0..2}.tar"), tmp_path / "out", jobs=2)
+    assert read_tar(tmp_path / "out/0.tar") == whole[:4]
+    assert read_tar(tmp_path / "out/1.tar") == whole[4:7]  # the rest of "3" is alone in its shard: no telling
+    assert report.shards[1].dropped == {"moved to the shard before": 1}
+    again = repair(str(tmp_path / "out"), tmp_path / "again")
+    assert not again.merged("mended")
+    assert not again.merged("dropped")
+
+
+def test_shards_that_number_anew_are_not_joined(tmp_path: Path):
+    write_tar(tmp_path / "0.tar", [("0.jpg", b"mine")])
+    write_tar(tmp_path / "1.tar", samples("0", "1"))
+    repair(str(tmp_path / "{0..1}.tar"), tmp_path / "out")
+    assert read_tar(tmp_path / "out/0.tar") == [("0.jpg", b"mine")]
+    assert read_tar(tmp_path / "out/1.tar") == samples("0", "1")
 
 
 def test_counts_are_written_for_open_clip_and_keep_what_was_there(tmp_path: Path):
@@ -268,7 +327,7 @@ def test_wrong_arguments_are_refused_before_anything_is_written(tmp_path: Path):
     url = str(write_tar(tmp_path / "0.tar", samples("a")))
     for wrong in ({"caption": "x"}, {"rename": {"a/b": "c"}}, {"drop_fields": [" "]}, {"jobs": 0}):
         with pytest.raises(ValueError):
-            repair(url, tmp_path / "out", **wrong)  # type: ignore[arg-type]
+            repair(url, tmp_path / "out", **wrong)
     with pytest.raises(ValueError):
         repair(str(tmp_path / "*.zip"), tmp_path / "out")
     assert not (tmp_path / "out").exists()

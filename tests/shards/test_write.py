@@ -29,7 +29,10 @@ def test_what_is_written_is_read_by_tarfile_and_gnu_tar(tmp_path: Path):
             writer.add_bytes(name, data)
     assert read_tar(path) == members
     listed = subprocess.run(
-        ["tar", "--quoting-style=literal", "-tf", path], capture_output=True, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"}
+        ["tar", "--quoting-style=literal", "-tf", path],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
     )
     assert listed.stdout.decode().split() == [name for name, _ in members]
     assert listed.stderr == b""

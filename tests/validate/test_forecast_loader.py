@@ -41,7 +41,7 @@ def test_each_worker_reads_the_shards_that_are_foreseen(seed):
     rng = random.Random(seed)
     count = rng.choice([1, 2, 7, 40, 499, 500, 501, 1100, 1999, 2000, 2001, 2500, 4100])
     command = arguments(
-        "s/{0000..%04d}.tar" % (count - 1),
+        f"s/{{0000..{count - 1:04d}}}.tar",
         seed=rng.choice([0, 1, 42, 2**31]),
         workers=rng.randint(0, 4),
         world_size=rng.randint(1, 4),

@@ -267,7 +267,7 @@ def test_batches_and_their_leftovers_are_counted_by_what_is_in_them():
 
     result = trace([samples(10), Batched()])
     assert (result.stages[1].kind, result.stages[1].rows) == ("batch", 8)
-    assert "drops 2 of 10 samples: too few for another batch" in result.verdict
+    assert result.verdict.startswith("nothing is lost but the last 2, too few for another batch of 4: 10 samples")
     few = trace([samples(3), Batched()])
     assert "gets 3 samples, too few for one batch of 4" in few.verdict
 
@@ -276,3 +276,27 @@ def batched(source: Iterable[Any], size: int) -> Iterator[list[Any]]:
     items = iter(source)
     while len(batch := list(itertools.islice(items, size))) == size:
         yield batch
+
+
+def test_time_that_runs_out_before_anything_comes_is_told_as_such():
+    def slow(source: Samples) -> Samples:
+        for sample in source:
+            time.sleep(0.2)
+            if sample["__key__"] == "never":
+                yield sample
+
+    result = trace([iter(samples(1000)), slow], seconds=0.5)
+    assert result.ending == "time"
+    assert not result.ok
+
+
+def test_a_source_that_is_slow_to_close_does_not_change_the_verdict():
+    def source() -> Samples:
+        try:
+            yield from samples(100)
+        finally:
+            time.sleep(1.5)
+
+    result = trace([source, keep_with_caption], samples=10, seconds=0.4)
+    assert result.ending == "samples"
+    assert "drops 10 of 10 samples" in result.verdict

@@ -5,10 +5,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 
-from .archives import BYTE_HURTS, COMPRESSIONS, FORMATS, NO_TAR, Entry, Format, write
+from .archives import FORMATS, Entry, Format, write
 from .contents import caption, metadata
-from .hurts import LAYOUT_HURTS, SAMPLE_HURTS, SIMPLE_HURTS
+from .hurts import SAMPLE_HURTS, SIMPLE_HURTS
+from .layouts import LAYOUT_HURTS
 from .pictures import picture
+from .tar_hurts import BYTE_HURTS, COMPRESSIONS, NO_TAR
 
 _RATES = (0.0, 0.05, 0.15, 0.3, 0.6, 1.0)  # how often a sample is hurt, drawn once a set
 
@@ -63,6 +65,7 @@ class _Style:
     hurts: tuple[str, ...]
     byte_rate: float
     longest: int  # samples a shard
+    simple: bool
 
 
 def make_set(seed: int, folder: Path, *, simple: bool = False) -> ShardSet:
@@ -71,8 +74,8 @@ def make_set(seed: int, folder: Path, *, simple: bool = False) -> ShardSet:
     Args:
         seed: draws everything.
         folder: gets the shards, with names that begin with the seed.
-        simple: leave out what a prediction from field names and contents' soundness cannot see, such as json of
-            changing types for a reader that infers columns from it.
+        simple: leave out what field names and the soundness of contents do not tell, but a reader that makes tables
+            trips over: json of changing types, integers beyond 64 bits, and folders in place of shards.
     """
     rng = Random(seed)
     style = _style(rng, simple)
@@ -103,6 +106,7 @@ def _style(rng: Random, simple: bool) -> _Style:
         hurts=tuple(rng.sample(known, rng.choice((1, 2, 5, len(known))))),
         byte_rate=rng.choice((0.0, 0.0, 0.2, 0.6)),
         longest=rng.choice((3, 6, 12)),
+        simple=simple,
     )
 
 
@@ -147,7 +151,7 @@ def _bytes(shard: Shard, entries: list[Entry], rng: Random, style: _Style) -> by
         if what < 0.08:
             shard.hurts.append("missing")
             return None
-        if what < 0.12:
+        if what < 0.12 and not style.simple:
             shard.hurts.append("directory")
             Path(shard.path).mkdir(exist_ok=True)
             return None

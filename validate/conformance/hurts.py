@@ -1,35 +1,24 @@
-"""What can be wrong with one sample's members, and with the order of a shard's members."""
+"""What can be wrong with one sample's members."""
 
 import pickle
 from collections.abc import Callable
-from itertools import zip_longest
 from random import Random
 
 from . import contents
 from .archives import Entry, Kind
+from .layouts import Sample, key_of, stray, suffix_of, twin
 from .pictures import BROKEN, FORMATS, SOUND, huge_png, picture
 
-Sample = list[Entry]
 SampleHurt = Callable[[Sample, Random], Sample]
-LayoutHurt = Callable[[list[Sample], Random], Sample]
 
 _IMAGES = tuple(FORMATS)
-
-
-def _key(sample: Sample) -> str:
-    folder, slash, base = sample[0].name.rpartition("/")
-    return folder + slash + base.partition(".")[0]
-
-
-def _suffix(entry: Entry) -> str:
-    return entry.name.rpartition("/")[2].partition(".")[2]
 
 
 def _with(make: Callable[[Random], bytes], *suffixes: str) -> SampleHurt:
     """Add a member with one of the field names, anywhere in the sample."""
 
     def hurt(sample: Sample, rng: Random) -> Sample:
-        entry = Entry(f"{_key(sample)}.{rng.choice(suffixes)}", make(rng))
+        entry = Entry(f"{key_of(sample)}.{rng.choice(suffixes)}", make(rng))
         place = rng.randint(0, len(sample))
         return [*sample[:place], entry, *sample[place:]]
 
@@ -38,7 +27,7 @@ def _with(make: Callable[[Random], bytes], *suffixes: str) -> SampleHurt:
 
 def _without(wanted: Callable[[str], bool]) -> SampleHurt:
     def hurt(sample: Sample, _rng: Random) -> Sample:
-        left = [entry for entry in sample if not wanted(_suffix(entry))]
+        left = [entry for entry in sample if not wanted(suffix_of(entry))]
         return left or sample
 
     return hurt
@@ -46,7 +35,7 @@ def _without(wanted: Callable[[str], bool]) -> SampleHurt:
 
 def _replaced(wanted: Callable[[str], bool], make: Callable[[Random], bytes]) -> SampleHurt:
     def hurt(sample: Sample, rng: Random) -> Sample:
-        return [Entry(entry.name, make(rng)) if wanted(_suffix(entry)) else entry for entry in sample]
+        return [Entry(entry.name, make(rng)) if wanted(suffix_of(entry)) else entry for entry in sample]
 
     return hurt
 
@@ -80,48 +69,6 @@ def _dotted(name: str, rng: Random) -> str:
     return f"{stem}.{rng.choice(('v1', '0 (clean)', '5 2x'))}.{suffix}"
 
 
-def _twin(sample: Sample, rng: Random) -> Sample:
-    """Put macOS twins before the members."""
-    made: Sample = []
-    for entry in sample:
-        folder, slash, base = entry.name.rpartition("/")
-        root = rng.choice((folder + slash, folder + slash, "__MACOSX/" + folder + slash))
-        made += [Entry(f"{root}._{base}", b"\0\x05\x16\x07\0\x02\0\0Mac OS X"), entry]
-    return made
-
-
-def _stray(sample: Sample, rng: Random) -> Sample:
-    """Put a member between that belongs to no sample."""
-    folder = sample[0].name.rpartition("/")[0]
-    folder += "/" if folder else ""
-    name = rng.choice(
-        (
-            ".DS_Store",
-            ".hidden.txt",
-            "README",
-            "README.md",
-            "Thumbs.db",
-            f"{folder}.DS_Store",
-            f"{folder}.hidden.jpg",
-            f"{folder}README",
-            "__info__",
-            "__index__.json",
-            "__a.b__",
-            "__meta__/x.json",
-            "__meta__/__x__",
-            f"{folder}__x__.txt",
-            "././@LongLink",
-            "..",
-            "../../etc/passwd.txt",
-            "a.",
-            "a..txt",
-            "x/.",
-        )
-    )
-    place = rng.randint(0, len(sample))
-    return [*sample[:place], Entry(name, b"{}"), *sample[place:]]
-
-
 def _link(sample: Sample, rng: Random) -> Sample:
     index = rng.randrange(len(sample))
     kind: Kind = rng.choice(("symlink", "hardlink", "fifo", "unknown"))
@@ -136,6 +83,32 @@ def _folder_between(sample: Sample, rng: Random) -> Sample:
 def _other_type(sample: Sample, rng: Random) -> Sample:
     kind: Kind = rng.choice(("old", "contiguous", "sparse"))
     return [Entry(entry.name, entry.data, kind) for entry in sample]
+
+
+def _extended(sample: Sample, rng: Random) -> Sample:
+    """Give a member an extended header that says something unusual."""
+    index = rng.randrange(len(sample))
+    entry = sample[index]
+    pax = rng.choice(
+        (
+            {"comment": "x"},
+            {"mtime": "12.5"},
+            {"mtime": "soon"},
+            {"path": entry.name},
+            {"path": "other/name.txt"},
+            {"path": "__x__"},
+            {"path": ""},
+            {"size": str(len(entry.data))},
+            {"size": str(max(0, len(entry.data) - 1))},
+            {"size": "many"},
+            {"hdrcharset": "BINARY", "path": entry.name},
+            {"uname": "caf\u00e9"},
+            {"GNU.sparse.name": "sparse.txt"},
+            {"GNU.sparse.size": "3", "GNU.sparse.numblocks": "0"},
+            {"LIBARCHIVE.xattr.user": "x" * 600},
+        )
+    )
+    return [*sample[:index], Entry(entry.name, entry.data, entry.kind, pax), *sample[index + 1 :]]
 
 
 def _again(sample: Sample, rng: Random) -> Sample:
@@ -198,11 +171,12 @@ _PLAIN: dict[str, SampleHurt] = {
     "all-dotted": _all_renamed(_dotted),
     "upper-suffix": _renamed(_upper_suffix),
     "all-upper": _all_renamed(_upper_suffix),
-    "twin": _twin,
-    "stray": _stray,
+    "twin": twin,
+    "stray": stray,
     "link": _link,
     "folder-between": _folder_between,
     "other-type": _other_type,
+    "extended": _extended,
     "again": _again,
     "long-name": _all_renamed(_long_name),
     "long-path": _all_renamed(_long_path),
@@ -219,6 +193,7 @@ _PLAIN: dict[str, SampleHurt] = {
 }
 
 _DEEP: dict[str, SampleHurt] = {
+    "huge-number": _with(contents.huge_number, "cls", "id"),
     "json": _with(contents.metadata, "json", "json", "jsn", "meta.json"),
     "odd-json": _with(contents.odd_json, "json", "jsn", "meta.json"),
     "odd-json-instead": _replaced(lambda suffix: suffix == "json", contents.odd_json),
@@ -239,42 +214,3 @@ _DEEP: dict[str, SampleHurt] = {
 
 SAMPLE_HURTS: dict[str, SampleHurt] = {**_PLAIN, **_DEEP}
 SIMPLE_HURTS: dict[str, SampleHurt] = _PLAIN
-
-
-def _interleaved(samples: list[Sample], _rng: Random) -> Sample:
-    return [entry for row in zip_longest(*samples) for entry in row if entry is not None]
-
-
-def _by_field(samples: list[Sample], _rng: Random) -> Sample:
-    return sorted((entry for sample in samples for entry in sample), key=lambda entry: entry.name.rpartition(".")[2])
-
-
-def _mixed(samples: list[Sample], rng: Random) -> Sample:
-    entries = [entry for sample in samples for entry in sample]
-    rng.shuffle(entries)
-    return entries
-
-
-def _one_astray(samples: list[Sample], rng: Random) -> Sample:
-    entries = [entry for sample in samples for entry in sample]
-    entries.insert(rng.randint(0, len(entries)), entries.pop(rng.randrange(len(entries))))
-    return entries
-
-
-def _same_key(samples: list[Sample], _rng: Random) -> Sample:
-    """Give two neighbouring samples one key."""
-    entries: Sample = []
-    for sample in samples:
-        key = _key(samples[0])
-        entries += [Entry(f"{key}.{_suffix(entry)}", entry.data, entry.kind) for entry in sample]
-    return entries
-
-
-LAYOUT_HURTS: dict[str, LayoutHurt] = {
-    "interleaved": _interleaved,
-    "by-field": _by_field,
-    "mixed": _mixed,
-    "one-astray": _one_astray,
-    "same-key": _same_key,
-    "backwards": lambda samples, rng: [entry for sample in samples for entry in reversed(sample)],
-}

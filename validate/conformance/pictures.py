@@ -26,6 +26,36 @@ def _saved(image: object, image_format: str, **save: object) -> bytes:
     return stream.getvalue()
 
 
+_RARE = ("BMP", "DDS", "DIB", "GIF", "ICNS", "ICO", "IM", "MPO", "PCX", "PPM", "QOI", "SGI", "TGA", "TIFF")
+
+
+def _disguised(rng: Random) -> bytes:
+    """Return an image of some format that Pillow tells by its first bytes, whatever its name says."""
+    from PIL import Image
+
+    size = (rng.randint(1, 32), rng.randint(1, 32))
+    image = Image.frombytes("RGB", size, rng.randbytes(3 * size[0] * size[1]))
+    image_format = rng.choice(_RARE)
+    return _saved(image.resize((16, 16)) if image_format in ("ICNS", "ICO") else image, image_format)
+
+
+def _compressed_tiff(rng: Random) -> bytes:
+    return picture(rng, "tif", compression=rng.choice(("tiff_lzw", "packbits", "tiff_adobe_deflate", "jpeg")))
+
+
+def _bad_checksum(rng: Random) -> bytes:
+    data = bytearray(picture(rng, "png"))
+    data[29 + rng.randrange(4)] ^= 1 + rng.randrange(255)  # that of the header
+    return bytes(data)
+
+
+def _long_text(rng: Random) -> bytes:
+    """Return a PNG whose compressed text unpacks to more than Pillow allows, or to just as much."""
+    data = picture(rng, "png")
+    text = b"Comment\0\0" + zlib.compress(bytes(rng.choice((1 << 20, (1 << 20) + 1))))
+    return data[:33] + _chunk(b"zTXt", text) + data[33:]
+
+
 def _mode(extension: str, mode: str) -> Maker:
     return lambda rng: picture(rng, extension, mode)
 
@@ -105,27 +135,32 @@ SOUND: dict[str, Maker] = {
     "progressive": lambda rng: picture(rng, "jpg", progressive=True),
     "png-in-disguise": lambda rng: picture(rng, "png"),
     "webp-in-disguise": lambda rng: picture(rng, "webp"),
-    "bmp-in-disguise": lambda rng: picture(rng, "bmp"),
-    "gif-in-disguise": lambda rng: picture(rng, "gif"),
-    "tif-in-disguise": lambda rng: picture(rng, "tif"),
+    "rare-in-disguise": _disguised,
+    "compressed-tiff": _compressed_tiff,
     "with-a-tail": lambda rng: picture(rng, "jpg") + rng.randbytes(rng.randint(1, 600)),
 }
 
 
+def _any(rng: Random) -> bytes:
+    if rng.random() < 0.5:
+        return picture(rng, rng.choice(list(FORMATS)))
+    return SOUND[rng.choice(sorted(SOUND))](rng)
+
+
 def _cut(rng: Random) -> bytes:
-    data = picture(rng, rng.choice(list(FORMATS)))
+    data = _any(rng)
     return data[: rng.randrange(len(data))]
 
 
 def _flipped(rng: Random) -> bytes:
-    data = bytearray(picture(rng, rng.choice(list(FORMATS))))
+    data = bytearray(_any(rng))
     for _ in range(rng.randint(1, 8)):
         data[rng.randrange(len(data))] = rng.randrange(256)
     return bytes(data)
 
 
 def _zeroed(rng: Random) -> bytes:
-    data = picture(rng, rng.choice(("jpg", "png", "webp")))
+    data = _any(rng)
     start = rng.randrange(len(data))
     return data[:start] + bytes(len(data) - start)
 
@@ -139,6 +174,8 @@ BROKEN: dict[str, Maker] = {
     "cut": _cut,
     "flipped": _flipped,
     "zeroed": _zeroed,
+    "bad-checksum": _bad_checksum,
+    "long-text": _long_text,
     "bomb": lambda rng: png_header(20_000, 20_000),
     "large-header-only": lambda rng: png_header(6_000, 6_000),
     "nothing-inside": lambda rng: png_header(8, 8),

@@ -171,10 +171,10 @@ def present(value: object) -> bool:
 
 
 def ray_data() -> Reader:
-    """Prepare Ray Data in this machine alone."""
+    """Prepare Ray Data in this machine alone, with so many cores in its eyes that each shard is read by itself."""
     import ray
 
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL)
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL)
     ray.data.DataContext.get_current().enable_progress_bars = False
 
     def read(job: Job) -> Result:

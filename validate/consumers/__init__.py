@@ -10,7 +10,19 @@ from .open_clip_33 import OpenClip33
 from .ray_data import RayData
 from .webdataset_1 import WebDataset1
 
-__all__ = ["CONSUMERS", "Consumer", "Fate", "Options", "UnknownConsumer", "resolve"]
+__all__ = [
+    "CONSUMERS",
+    "Consumer",
+    "Datasets",
+    "Fate",
+    "OpenClip4",
+    "OpenClip33",
+    "Options",
+    "RayData",
+    "UnknownConsumer",
+    "WebDataset1",
+    "resolve",
+]
 
 CONSUMERS: dict[str, type[Consumer]] = {
     consumer.name: consumer for consumer in (OpenClip33, OpenClip4, WebDataset1, Datasets, RayData)
@@ -19,7 +31,7 @@ CONSUMERS: dict[str, type[Consumer]] = {
 INSTALLED_OPEN_CLIP = "open-clip"
 
 
-class UnknownConsumer(LookupError):  # noqa: N818 -- the name says it
+class UnknownConsumer(LookupError):
     """A name that no consumer has; the message says which there are."""
 
     def __init__(self, name: str) -> None:

@@ -23,13 +23,13 @@ class RayData(Consumer):
     Field names keep their case. It decodes jpg and png, but gives jpeg and webp as bytes, which count as images here.
     Every error fails the whole read: a missing or cut shard, a field twice, a field that does not decode, a key that
     comes back after it was left, a pickled field. So does a sample without a decoded image (or array) that the first
-    sample of its block has: the column cannot become a tensor. A block holds up to 128 MiB of rows; a shard is
-    taken for one block.
+    sample of its block has: the column cannot become a tensor.
 
     The reader also gives rows without image or caption; here they count as dropped, because they would train as None.
 
-    Cannot be known here: how many rows came out before an error, since shards are read in parallel; where blocks
-    of large shards begin.
+    Cannot be known here: how many rows came out before an error, since shards are read in parallel; where blocks begin,
+    which hold up to 128 MiB and can span shards that one task reads (a shard is taken for one block); the conversion
+    of grey and coloured images in one block to Arrow, which fails later, in ``iter_batches``.
 
     Source: ray 2.60, data/_internal/datasource/webdataset_datasource.py.
     """

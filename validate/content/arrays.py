@@ -3,7 +3,7 @@
 import warnings
 from io import BytesIO
 from math import prod
-from struct import Struct, error
+from struct import Struct, error, unpack
 from typing import IO
 from zipfile import ZipFile
 
@@ -87,9 +87,11 @@ def tenbin_is_sound(data: bytes) -> bool:
 
 
 def _tenbin_array_fits(head: memoryview, array: memoryview) -> bool:
-    words = head.cast("q")
-    size = _TENBIN_TYPES.get(bytes(head[:8]).strip(b"\0"))
-    if size is None or len(words) < 3 or not bytes(head[8:16]).isascii():
+    if len(head) % 8 or len(head) < 24:
         return False
-    shape = words[3 : 3 + max(words[2], 0)].tolist()
+    words = unpack(f"={len(head) // 8}q", head)
+    size = _TENBIN_TYPES.get(bytes(head[:8]).strip(b"\0"))
+    shape = words[3 : 3 + words[2]]
+    if size is None or not shape or not bytes(head[8:16]).isascii():
+        return False  # webdataset's decoder trips over arrays without a dimension
     return all(length >= 0 for length in shape) and prod(shape) * size <= len(array)

@@ -5,7 +5,7 @@ from struct import Struct, error
 from .header import ImageHeader
 
 _riff = Struct("<4xI4x4s").unpack_from
-_lossy = Struct("<HH").unpack_from
+_lossy = Struct("<3sHH").unpack_from
 _lossless = Struct("<BI").unpack_from
 _extended = Struct("<B3xHBHB").unpack_from
 _ICC, _ALPHA, _ANIMATION = 0x20, 0x10, 0x02
@@ -21,6 +21,9 @@ def read_webp(data: bytes) -> ImageHeader:
     try:
         size, chunk = _riff(data)
         length = size + 8
+        width = height = 0
+        known = True
+        alpha = animated = icc = False
         if chunk == b"VP8X":
             flags, wide, wider, high, higher = _extended(data, 20)
             width, height = (wide | wider << 16) + 1, (high | higher << 16) + 1
@@ -28,15 +31,17 @@ def read_webp(data: bytes) -> ImageHeader:
         elif chunk == b"VP8L":
             signature, fields = _lossless(data, 20)
             width, height = (fields & 0x3FFF) + 1, (fields >> 14 & 0x3FFF) + 1
-            alpha, animated, icc = bool(fields >> 28 & 1), False, False
-            if signature != 0x2F:
-                return ImageHeader("webp", 0, 0, "", length=length)
-        elif chunk == b"VP8 " and data.startswith(_START_CODE, 23):
-            width, height = (value & 0x3FFF for value in _lossy(data, 26))
-            alpha = animated = icc = False
+            alpha = bool(fields >> 28 & 1)
+            known = signature == 0x2F
+        elif chunk == b"VP8 ":
+            start, across, down = _lossy(data, 23)
+            width, height = across & 0x3FFF, down & 0x3FFF
+            known = start == _START_CODE
         else:
-            return ImageHeader("webp", 0, 0, "", length=length)
+            known = False
     except error:
-        return ImageHeader("webp", 0, 0, "", needs=32, length=len(data) + 1)
-    mode = ("RGBA" if alpha else "RGB") if width and height else ""
+        return ImageHeader("webp", 0, 0, "", needs=30, length=len(data) + 1)
+    if not known or not width or not height:
+        return ImageHeader("webp", 0, 0, "", length=length)
+    mode = "RGBA" if alpha else "RGB"
     return ImageHeader("webp", width, height, mode, animated=animated, alpha=alpha, icc=icc, length=length)

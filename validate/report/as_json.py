@@ -1,12 +1,11 @@
 """The report for programs. ``schema/report.schema.json`` says what each name means."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
-import wdsflow
-
-from ..evidence import Gap, ShardEvidence
+from ..evidence import ShardEvidence
 from ..finding import Finding
 from ..verdict import Reason, Verdict
 from .baseline import fingerprint
@@ -21,24 +20,17 @@ def render(report: Report) -> str:
 
 
 def to_dict(report: Report) -> dict[str, Any]:
-    """Return the report as plain dicts and lists."""
+    """Return the report as plain dicts and lists.
+
+    Its top has these six names and no other; what else there is to say stands with the verdict it belongs to.
+    """
     tree = {
         "version": VERSION,
         "ok": report.ok,
         "samples": report.samples,
         "shards": [_shard(shard) for shard in report.evidence.shards],
-        "verdicts": [_verdict(verdict) for verdict in report.verdicts],
+        "verdicts": [_verdict(verdict, report) for verdict in report.verdicts],
         "findings": [_finding(finding) for finding in report.findings],
-        "forecast": [each.to_dict() for each in report.forecasts],
-        "advice": [_advice(each) for each in report.advice],
-        "ignored": [{"reason": reason, "finding": _finding(finding)} for finding, reason in report.ignored],
-        "known": report.known,
-        "gaps": [_gap(gap) for gap in report.evidence.gaps],
-        "level": report.level,
-        "notes": list(report.notes),
-        "urls": list(report.urls),
-        "seconds": round(report.seconds, 3),
-        "wdsflow": wdsflow.__version__,
     }
     cleaned = clean(tree)
     assert isinstance(cleaned, dict)
@@ -62,7 +54,8 @@ def _shard(shard: ShardEvidence) -> dict[str, Any]:
     }
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: Verdict, report: Report) -> dict[str, Any]:
+    forecasts = [each.to_dict() for each in report.forecasts]
     return {
         "consumer": verdict.consumer,
         "outcome": verdict.outcome,
@@ -80,6 +73,9 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
             "usable": verdict.funnel.usable,
         },
         "lost": dict(verdict.lost),
+        "level": report.level,
+        "forecast": next((each for each in forecasts if each.get("consumer") == verdict.consumer), None),
+        "advice": [_advice(each) for each in report.advice if _belongs(each, verdict, report)],
     }
 
 
@@ -121,17 +117,21 @@ def _advice(advice: AdviceLike) -> dict[str, Any]:
     }
 
 
-def _gap(gap: Gap) -> dict[str, Any]:
-    return {"pattern": gap.pattern, "missing": list(gap.missing), "count": gap.count}
+def _belongs(advice: AdviceLike, verdict: Verdict, report: Report) -> bool:
+    """Tell whether advice stands with a verdict; that for a reader nobody asked for stands with the first one."""
+    judged = [each.consumer for each in report.verdicts]
+    return verdict.consumer == (advice.consumer if advice.consumer in judged else judged[0])
 
 
 def clean(value: Any) -> Any:
     """Make every string encodable: bytes that are not UTF-8 (lone surrogates here) are spelled out.
 
-    Strict readers of JSON refuse lone surrogates; everything else stays as it is in the data.
+    Strict readers of JSON refuse lone surrogates, infinities and NaN (these become null); all else stays as it is.
     """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, Mapping):
         return {clean(key): clean(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from ..finding import Severity
 from .grouping import cures, group, shards_of
 from .model import Report
-from .words import command_lines, count, plain, relative
+from .text import said
+from .words import command_lines, plain, relative
 
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "notice"}
 _NAMED = 5  # shards named in one annotation
@@ -18,11 +19,10 @@ def render(report: Report) -> str:
     """Return the report as lines of workflow commands."""
     lines = []
     for verdict in report.verdicts:
-        said = f"{verdict.usable:,} of {count(verdict.samples, 'sample')} reach a batch"
-        reasons = "; ".join(plain(reason.message) for reason in verdict.reasons[:3])
+        summary, reasons = said(verdict)
         command = "notice" if verdict.outcome == "trains" else "error"
         title = f"{plain(verdict.title)} {verdict.outcome}"
-        lines.append(_command(command, f"{said}{': ' if reasons else ''}{reasons}", title=title))
+        lines.append(_command(command, "\n".join([summary, *reasons[:_NAMED]]), title=title))
     for each in group(report.findings):
         first = each.findings[0]
         message = plain(first.message)
@@ -30,7 +30,7 @@ def render(report: Report) -> str:
         if others:
             rest = len(others) - _NAMED
             message += "\nalso in " + ", ".join(others[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
-        for repair in cures(each, report.urls)[:1]:
+        for repair, _ in cures(each.findings, report.urls)[:1]:
             message += "\ncure: " + "\n".join(command_lines(repair.command))
         file = None if first.shard is None else _file(first.shard)
         title = f"{each.code} {each.title}".rstrip()

@@ -37,18 +37,21 @@ def group(findings: Sequence[Finding]) -> list[Group]:
     return sorted(groups, key=lambda each: ORDER[each.severity])
 
 
-def cures(group: Group, urls: Sequence[str]) -> list[Repair]:
-    """Return what cures a group, in at most two repairs.
+def cures(findings: Sequence[Finding], urls: Sequence[str]) -> list[tuple[Repair, list[str]]]:
+    """Return what cures findings, each repair with the codes of those that it cures.
 
     Repairs that differ in their shard alone become one: of these shards where they are few, else of ``urls``.
     """
-    merged: dict[tuple[str, bool, str], list[Repair]] = {}
-    for finding in group.findings:
+    merged: dict[tuple[str, bool], tuple[list[Repair], list[str]]] = {}
+    for finding in findings:
         if finding.repair is not None:
-            rest = _parted(finding.repair.command)
-            kind = finding.repair.command if rest is None else f"{rest[0]}\0{rest[2]}"
-            merged.setdefault((kind, finding.repair.safe, finding.repair.note), []).append(finding.repair)
-    return [_merge(repairs, urls) for repairs in merged.values()][:2]
+            parts = _parted(finding.repair.command)
+            kind = finding.repair.command if parts is None else f"{parts[0]}\0{parts[2]}"
+            repairs, codes = merged.setdefault((kind, finding.repair.safe), ([], []))
+            repairs.append(finding.repair)
+            if finding.code not in codes:
+                codes.append(finding.code)
+    return [(_merge(repairs, urls), codes) for repairs, codes in merged.values()]
 
 
 def _parted(command: str) -> tuple[str, str, str] | None:
@@ -70,12 +73,15 @@ def _merge(repairs: Sequence[Repair], urls: Sequence[str]) -> Repair:
     return replace(repairs[0], command=parts[0][0] + " ".join(named) + parts[0][2])
 
 
-def same_cure(one: str, other: str) -> bool:
-    """Tell whether two commands do the same, be it to other shards of the set."""
+def covers(one: str, other: str, urls: Sequence[str]) -> bool:
+    """Tell whether one command does what the other does, to all shards of the other."""
     if one == other:
         return True
     first, second = _parted(one), _parted(other)
-    return first is not None and second is not None and (first[0], first[2]) == (second[0], second[2])
+    if first is None or second is None or (first[0], first[2]) != (second[0], second[2]):
+        return False
+    everything = " ".join(quote(url) for url in urls)
+    return first[1] == everything or set(second[1].split()) <= set(first[1].split())
 
 
 def titles() -> dict[str, str]:

@@ -104,7 +104,7 @@ def _group(each: Group, urls: Sequence[str]) -> str:
     remedies = "".join(
         f"<p class=dim>Cure{'' if repair.safe else ' (unsafe: data is changed or left out)'}"
         f"{': ' + _text(repair.note) if repair.note else ''}</p>{_code(repair.command)}"
-        for repair in cures(each, urls)
+        for repair, _ in cures(each.findings, urls)[:2]
     )
     opened = " open" if each.severity == "error" else ""
     title = each.title or each.findings[0].message

@@ -96,7 +96,7 @@ def _images(total: Overview, writer: Writer) -> None:
         )
         for power, number in sorted(sides.items())
     ]
-    _table(writer, ("pixels a side", "images", ""), rows, left=2, indent=2)
+    _table(writer, ("pixels a side", "images", ""), rows, left=2, indent=2, most=99)
 
 
 def _shares(items: Iterable[tuple[str, int]]) -> str:
@@ -146,9 +146,10 @@ def _table(
     right: int = 0,
     left: int = 99,
     indent: int = 0,
+    most: int = MOST,
 ) -> None:
     """Print columns: the first to the left (to the right with ``right=1``), the others right up to column ``left``."""
-    shown = list(rows[:MOST])
+    shown = list(rows[:most])
     widths = [max(len(row[column]) for row in [names, *shown]) for column in range(len(names))]
     flush = [(column < right) or (not right and 0 < column < left) for column in range(len(names))]
 
@@ -163,5 +164,5 @@ def _table(
         writer.row(text(names), indent, "bold" if not indent else "dim")
     for row in shown:
         writer.row(text(row), indent)
-    if len(rows) > MOST:
-        writer.row(f"and {len(rows) - MOST:,} more", indent + 2, "dim")
+    if len(rows) > most:
+        writer.row(f"and {len(rows) - most:,} more", indent + 2, "dim")

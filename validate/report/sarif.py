@@ -102,10 +102,9 @@ def _message(finding: Finding) -> str:
 
 
 def _location(shard: str, finding: Finding) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": artifact(shard)}
-    if finding.shard is not None:
-        # A tar has no lines; line 1 is there for hosts that refuse a place without one.
-        physical["region"] = {"startLine": 1, "byteOffset": finding.offset or 0}
+    # A tar has no lines; line 1 is there for hosts that refuse a place without one.
+    region = {"startLine": 1} if finding.shard is None else {"startLine": 1, "byteOffset": finding.offset or 0}
+    physical = {"artifactLocation": artifact(shard), "region": region}
     location: dict[str, Any] = {"physicalLocation": physical}
     if finding.key is not None:
         location["logicalLocations"] = [{"name": plain(finding.key), "kind": "member"}]

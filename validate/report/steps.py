@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .grouping import cures, group, same_cure
+from .grouping import covers, cures, titles
 from .model import Report
 from .words import count, plain, unique
 
@@ -29,14 +29,16 @@ def steps(report: Report) -> list[Step]:
         text = plain(each.text) + (f"; likewise for {', '.join(map(plain, also))}" if also else "")
         gain = f"+{count(each.regains, 'sample')}" if each.regains and f"{each.regains:,}" not in text else ""
         found.append(Step(text, each.command, each.safe, gain))
-    for errors in group(report.errors):
-        for repair in cures(errors, report.urls):
-            if number_of(repair.command, found) is None:
-                text = f"{errors.code} {errors.title}".rstrip() + (f": {repair.note}" if repair.note else "")
-                found.append(Step(plain(text), repair.command, repair.safe))
+    names = titles()
+    for repair, codes in cures(report.errors, report.urls):
+        if number_of(repair.command, found, report.urls) is None:
+            title = names.get(codes[0], "") if len(codes) == 1 else ""
+            said = "; ".join(part for part in (title, repair.note) if part)
+            text = f"against {', '.join(codes)}" + (f": {said}" if said else "")
+            found.append(Step(plain(text), repair.command, repair.safe))
     return found
 
 
-def number_of(command: str, found: Sequence[Step]) -> int | None:
-    """Return the number of the step, counted from 1, that holds a command or does the same; None if there is none."""
-    return next((number for number, step in enumerate(found, 1) if same_cure(step.command, command)), None)
+def number_of(command: str, found: Sequence[Step], urls: Sequence[str]) -> int | None:
+    """Return the number of the step, counted from 1, that does what a command does; None if there is none."""
+    return next((number for number, step in enumerate(found, 1) if covers(step.command, command, urls)), None)

@@ -4,10 +4,10 @@ Everything that comes from data passes through ``escape`` and into ``rich.text.T
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..finding import Finding, Repair
+from ..finding import Finding
 from ..verdict import Outcome, Verdict
 from .grouping import SEVERITIES, Group, cures, group
 from .model import Report
@@ -130,7 +130,7 @@ def _findings(report: Report, todo: list[Step], writer: Writer) -> None:
         told: dict[str, str] = {}
         for each in groups:
             _group(each, writer)
-            _cures(cures(each, report.urls), each, todo, told, writer)
+            _cures(each, report.urls, todo, told, writer)
     elif report.verdicts and report.ok:
         writer.blank()
         writer.line("Nothing found that would hurt.")
@@ -175,12 +175,12 @@ def _finding(finding: Finding, title: str, writer: Writer, *, prefix: bool = Fal
     writer.line(shard, message, (f" ({where})" if where else "", "dim"), indent=4, hang=2)
 
 
-def _cures(found: list[Repair], each: Group, todo: list[Step], told: dict[str, str], writer: Writer) -> None:
+def _cures(each: Group, urls: Sequence[str], todo: list[Step], told: dict[str, str], writer: Writer) -> None:
     """Print the commands that cure a group; one that was shown before is only pointed at."""
     if each.severity == "info":  # nothing needs to be done; the manual page says what could be
         return
-    for repair in found:
-        number = number_of(repair.command, todo)
+    for repair, _ in cures(each.findings, urls)[:2]:
+        number = number_of(repair.command, todo, urls)
         before = told.get(repair.command) if number is None else f"{number} above"
         if before is not None:
             writer.line((f"cure: {before}", "dim"), indent=4)

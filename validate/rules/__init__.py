@@ -222,7 +222,7 @@ _RULES: tuple[type[Rule], ...] = (
 RULES: dict[str, type[Rule]] = {rule.code: rule for rule in _RULES}
 
 
-class BadRule(TypeError):  # noqa: N818 -- the name says it
+class BadRule(TypeError):
     """An entry point that is no rule; the message names it and says what is wrong."""
 
 

@@ -30,6 +30,7 @@ class Context:
     environment: dict[str, str] = field(default_factory=dict)  # distribution -> installed version
     _bound: dict[int, Consumer] = field(default_factory=dict, repr=False)
     _fates: dict[tuple[int, Shape], tuple[Fate, ...]] = field(default_factory=dict, repr=False)
+    known_shapes: dict[tuple[int, bool], Any] = field(default_factory=dict, repr=False)  # of shapes.folded
     known_roles: dict[tuple[str, str, Shape], bool] = field(default_factory=dict, repr=False)  # of shapes.has_role
 
     def names(self) -> tuple[str, ...]:

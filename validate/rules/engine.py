@@ -14,7 +14,7 @@ ANYWHERE = ""  # no shard is called so
 Ignored = list[tuple[Finding, str]]
 
 
-class UnknownCode(LookupError):  # noqa: N818 -- the name says it
+class UnknownCode(LookupError):
     """A code, or the beginning of codes, that no rule has; the message names the nearest one."""
 
     def __init__(self, code: str, codes: Iterable[str]) -> None:
@@ -57,6 +57,14 @@ def run_rules(
     last = len(position)
     findings.sort(key=lambda item: (ORDER[item.severity], item.code, position.get(item.shard or "", last)))
     return findings, ignored
+
+
+def check_codes(select: Sequence[str], ignore: Mapping[str, str]) -> None:
+    """Raise UnknownCode if a code, or beginning of codes, names no rule; before anything costs time."""
+    rules = catalog()
+    for prefix in select:
+        any(_begins(code, prefix, rules) for code in rules)
+    _reasons(rules, ignore)
 
 
 def without_explained(findings: Iterable[Finding], causes: Sequence[Finding]) -> list[Finding]:

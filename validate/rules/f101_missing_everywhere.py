@@ -113,7 +113,11 @@ def _instead(context: Context, role: Role, have: list[str], hurt: list[str]) -> 
     new = "txt" if role == "caption" else "jpg"
     for candidate in known:
         for name in have:
-            if name.removesuffix(".gz").rpartition(".")[2] == candidate and candidate not in ("json", "jsn"):
+            if (
+                not name.startswith("*.")
+                and name.removesuffix(".gz").rpartition(".")[2] == candidate
+                and candidate not in ("json", "jsn")
+            ):
                 return _rename(context, role, name, new, hurt)
     return "", None
 

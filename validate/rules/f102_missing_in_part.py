@@ -44,6 +44,7 @@ class MissingInPart(Rule):
 
 
 Cure = Callable[[Context, Lack], Repair]
+_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # told by the rules in `requires`
 
 
 def partial_losses(context: Context, code: str, *, instead: bool, cure: Cure) -> Iterator[Finding]:
@@ -54,7 +55,8 @@ def partial_losses(context: Context, code: str, *, instead: bool, cure: Cure) ->
         for lack in lacks(context, want):
             if bool(lack.instead) == instead:
                 rows[lack.shard.url, lack.roles, lack.instead, lack.count].append((want, lack))
-                totals[want.consumer.name] += lack.count
+                halved = any(lack.shard.tally(name).count for name in _HALVING)
+                totals[want.consumer.name] += 0 if halved else lack.count
     limit = context.max_loss * context.evidence.samples
     order = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
     for together in sorted(rows.values(), key=lambda row: order[row[0][1].shard.url]):

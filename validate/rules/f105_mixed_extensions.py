@@ -45,7 +45,7 @@ class MixedExtensions(Rule):
         severity: Severity = "info"
         if lost:
             severity = "error" if max(lost.values()) > context.max_loss * context.evidence.samples else "warning"
-        told = f": {context.titles(lost)} fix one column and lose {number(max(lost.values()), 'image')}" if lost else ""
+        told = f": for {context.titles(lost)}, {number(max(lost.values()), 'image')} fall out" if lost else ""
         yield Finding(
             code=self.code,
             severity=severity,

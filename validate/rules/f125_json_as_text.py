@@ -4,7 +4,7 @@ from ..consumers.base import split_keys
 from ..finding import Finding
 from .base import Context, Rule, number
 from .commands import repair
-from .shapes import counted, runs_for
+from .shapes import folded
 
 
 class JsonAsText(Rule):
@@ -34,7 +34,7 @@ class JsonAsText(Rule):
             better = set(names[: names.index("json")])
             count, place = 0, None
             for shard in context.evidence.shards:
-                for item in counted(runs_for(consumer, shard)):
+                for item in folded(context, consumer, shard):
                     fields = {part.suffix.lower() for part in item.shape}
                     if "json" in fields and not fields & better and context.usable(consumer, item.shape):
                         count += item.count

@@ -36,17 +36,18 @@ class Repeated(Rule):
         for shard in context.evidence.shards:
             counts.update(shard.frequent_images)
         images = sum(shard.images.count for shard in context.evidence.shards)
-        for value, count in counts.most_common(3):
-            if count < max(_LEAST, _SHARE * images):
-                break
+        often = [(value, count) for value, count in counts.most_common() if count >= max(_LEAST, _SHARE * images)]
+        if often:
+            value, count = often[0]
+            also = f", {number(len(often) - 1, 'other')} in fewer" if len(often) > 1 else ""
             first = next(shard for shard in context.evidence.shards if value in shard.frequent_images)
             yield Finding(
                 code=self.code,
                 severity=self.severity,
-                message=f"one image stands in at least {count:,} of {number(images, 'sample')}: probably a placeholder",
+                message=f"one image stands in at least {count:,} of {number(images, 'sample')}{also}: placeholders?",
                 shard=first.url,
-                count=count,
-                rate=min(count / images, 1.0) if images else None,
+                count=sum(count for _, count in often),
+                rate=min(sum(count for _, count in often) / images, 1.0) if images else None,
                 consumers=context.names(),
             )
         for earlier, later in list(shared_sketches(context, "image_sketch"))[:3]:

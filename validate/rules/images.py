@@ -25,4 +25,4 @@ class ImageLossRule(LossRule):
 
 BAD_IMAGE = mend_status(BAD, EMPTY, BIG_BAD, when=is_image)
 BOMB_IMAGE = mend_status(BOMB, when=is_image)
-BIG_IMAGE = mend_status(BIG, BIG_BAD, BOMB, when=is_image)
+BIG_IMAGE = mend_status(BIG, BIG_BAD, when=is_image)

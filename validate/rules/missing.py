@@ -5,11 +5,26 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..consumers.base import Consumer
-from ..evidence import Part, Shape, ShardEvidence
-from ..naming import is_dotted, is_junk
+from ..evidence import Shape, ShardEvidence
+from ..naming import is_junk
 from .base import Context
-from .shapes import counted, has_role, runs_for, wanted
+from .shapes import folded, has_role, wanted
 from .w018_no_end_blocks import missing_at_end
+from .wild import is_wild, shown, undotted
+
+__all__ = [
+    "CAPTIONS",
+    "IMAGES",
+    "ROLES",
+    "Lack",
+    "Role",
+    "Wants",
+    "alternative",
+    "is_wild",
+    "lacks",
+    "undotted",
+    "wants",
+]
 
 Role = Literal["caption", "image"]
 ROLES: tuple[Role, ...] = ("caption", "image")
@@ -58,10 +73,11 @@ def wants(context: Context) -> list[Wants]:
 
 
 def _somewhere(context: Context, consumer: Consumer, role: Role) -> bool:
+    """Tell whether any sample has it, were there no dots in base names: of those W010 speaks."""
     return any(
-        has_role(context, consumer, item.shape, role)
+        has_role(context, consumer, tuple(undotted(shard, part) for part in item.shape), role)
         for shard in context.evidence.shards
-        for item in counted(runs_for(consumer, shard))
+        for item in folded(context, consumer, shard)
     )
 
 
@@ -70,8 +86,9 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
     roles = [role for role in ROLES if want.names[role] and role not in want.absent]
     for shard in context.evidence.shards:
         rows: dict[tuple[tuple[Role, ...], str], Lack] = {}
-        whole = not (shard.stop.kind in ("silent", "error") or missing_at_end(shard))  # else W001, W002 or W018 tell
-        for item in counted(runs_for(want.consumer, shard), with_tail=whole):
+        cut = shard.stop.kind in ("silent", "error") or (shard.stop.kind == "eof" and missing_at_end(shard))
+        # Of a cut sample W001, W002 or W018 speak.
+        for item in folded(context, want.consumer, shard, with_tail=not cut):
             if is_junk(item.key):
                 continue  # macOS twins and dot-files in folders: W012
             missing = tuple(role for role in roles if not has_role(context, want.consumer, item.shape, role))
@@ -80,7 +97,7 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
             instead = alternative(shard, item.shape, missing[0]) if len(missing) == 1 else ""
             lack = rows.get((missing, instead))
             if lack is None:
-                fields = ", ".join(sorted({part.suffix.lower() for part in item.shape}))
+                fields = ", ".join(sorted({shown(part.suffix).lower() for part in item.shape}))
                 lack = Lack(want.consumer, shard, missing, fields, instead, item.shape, 0, item.key, item.offset)
                 rows[missing, instead] = lack
             lack.count += item.count
@@ -92,20 +109,6 @@ def _dots_explain(
 ) -> bool:
     mended = tuple(undotted(shard, part) for part in shape)
     return mended != shape and all(has_role(context, consumer, mended, role) for role in missing)
-
-
-def is_wild(shard: ShardEvidence, suffix: str) -> bool:
-    """Tell whether a field name is the rest of a base name with dots, not a name that many samples share."""
-    lower = suffix.lower()
-    entry = shard.fields.get(lower)
-    return is_dotted(lower) and (entry is None or entry.count < 2 or entry.count < shard.samples / 2)
-
-
-def undotted(shard: ShardEvidence, part: Part) -> Part:
-    """Return the part as it would be had its member's base name no dots; the very same one if it has none."""
-    if "." not in part.suffix or not is_wild(shard, part.suffix):
-        return part
-    return Part(part.suffix.rpartition(".")[2], part.status)
 
 
 def alternative(shard: ShardEvidence, shape: Shape, role: Role) -> str:

@@ -34,7 +34,7 @@ class StarvedWorker(TrainingRule):
         if not forecast.stalled or not forecast.usable:
             return
         more = len(forecast.stalled) - 1
-        others = f"; so do {count(more, 'other worker')}" if more else ""
+        others = f"; so do{'es' if more == 1 else ''} {count(more, 'other worker')}" if more else ""
         yield self.finding(
             f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), cure=_cure(context, arguments, forecast)
         )

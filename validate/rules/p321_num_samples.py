@@ -35,6 +35,6 @@ class WrongNumSamples(TrainingRule):
         ratio = length.asked / forecast.usable
         yield self.finding(
             f"an epoch is said to have {length.asked:,} samples ({forecast.length_source}), and {forecast.usable:,} are "
-            f"usable: {ratio:.2f} passes",
+            f"usable: {ratio:,.2f} passes",
             cure=flag(f"--train-num-samples {forecast.usable}"),
         )

@@ -33,7 +33,8 @@ class NeverDrawn(TrainingRule):
         if drawn is None or not drawn.draws or drawn.never_seen < _SHARE:
             return
         whole = drawn.never_seen**arguments.epochs
+        all_epochs = f", {whole:.1%} in all {arguments.epochs:,} epochs" if arguments.epochs > 1 else ""
         yield self.finding(
-            f"on average {drawn.never_seen:.0%} of the shards are not drawn in an epoch, {whole:.1%} in "
-            f"{arguments.epochs:,} epochs (about {drawn.draws:,.0f} draws of {forecast.shards:,} shards an epoch)"
+            f"on average {drawn.never_seen:.0%} of the shards are not drawn in an epoch{all_epochs} (about "
+            f"{drawn.draws:,.0f} draws of {forecast.shards:,} shards an epoch)"
         )

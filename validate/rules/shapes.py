@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ..consumers.base import Consumer, split_keys
 from ..evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Run, Runs, Shape, ShardEvidence
 from .base import Context
+from .wild import fold
 
 Mend = Callable[[Part], Part]
 _KEPT = frozenset({OK, UNKNOWN, OPAQUE, UNSAFE})
@@ -29,11 +30,6 @@ class Loss(NamedTuple):
     crash: bool = False
 
 
-def runs_for(consumer: Consumer, shard: ShardEvidence) -> Runs:
-    """Return the runs of a shard as a consumer sees them."""
-    return consumer.runs(shard)
-
-
 def counted(runs: Runs, with_tail: bool = True) -> Iterator[Counted]:
     """Yield all shapes of a shard; ``with_tail=False`` leaves out the last run, which a cut may have hurt."""
     only_run = runs.tail is None
@@ -49,6 +45,24 @@ def _of(run: Run) -> Counted:
     return Counted(run.shape, 1, run.key, run.offset)
 
 
+def folded(
+    context: Context, consumer: Consumer, shard: ShardEvidence, *, with_tail: bool = True
+) -> tuple[Counted, ...]:
+    """Return the shapes of a shard as a consumer meets them, those together that differ in wild field names only."""
+    runs = consumer.runs(shard)
+    place = (id(runs), with_tail)
+    known = context.known_shapes.get(place)
+    if known is None:
+        found: dict[Shape, Counted] = {}
+        for item in counted(runs, with_tail):
+            shape = fold(shard, item.shape)
+            first = found.get(shape)
+            count = item.count + (first.count if first else 0)
+            found[shape] = Counted(shape, count, (first or item).key, (first or item).offset)
+        known = context.known_shapes[place] = tuple(found.values())
+    return known
+
+
 def last_run(runs: Runs) -> Run | None:
     """Return the last run of a shard, which may be its only one."""
     return runs.tail or runs.head
@@ -60,7 +74,7 @@ def loss(context: Context, consumer: Consumer, shard: ShardEvidence, mend: Mend)
     ``mend`` returns the very part where it finds no fault. Samples with a second fault do not count.
     """
     samples, crash = 0, False
-    for item in counted(runs_for(consumer, shard)):
+    for item in folded(context, consumer, shard):
         mended = tuple(mend(part) for part in item.shape)
         if mended == item.shape:
             continue

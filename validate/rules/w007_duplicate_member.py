@@ -6,7 +6,7 @@ from ..finding import Repair
 from .base import Context, number
 from .commands import repair
 from .loss import LossRule
-from .shapes import Loss, counted, crashes, runs_for
+from .shapes import Loss, counted, crashes, folded
 
 
 class DuplicateMember(LossRule):
@@ -32,7 +32,7 @@ class DuplicateMember(LossRule):
     def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
         samples, crash = 0, False
         consumer = context.bound(consumer)
-        for item in counted(runs_for(consumer, shard)):
+        for item in folded(context, consumer, shard):
             single = _single(item.shape)
             if single != item.shape:
                 dropped = sum(fate.kind == "dropped" for fate in context.fates(consumer, item.shape))

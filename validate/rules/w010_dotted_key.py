@@ -4,8 +4,8 @@ from ..finding import Repair
 from .base import Context, number
 from .commands import repair
 from .loss import LossRule
-from .missing import undotted
-from .shapes import Loss, counted, runs_for
+from .shapes import Loss, folded
+from .wild import undotted
 
 
 class DottedKey(LossRule):
@@ -32,7 +32,7 @@ class DottedKey(LossRule):
     def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
         """Count each run once: how many samples merged into it cannot be known."""
         lost = 0
-        for item in counted(runs_for(consumer, shard)):
+        for item in folded(context, consumer, shard):
             mended = tuple(undotted(shard, part) for part in item.shape)
             if context.usable(consumer, mended) > context.usable(consumer, item.shape):
                 lost += item.count
@@ -44,7 +44,7 @@ class DottedKey(LossRule):
     def _parted(self, context: Context, consumer: Consumer, shard: ShardEvidence) -> int:
         runs = [
             item
-            for item in counted(runs_for(consumer, shard))
+            for item in folded(context, consumer, shard)
             if any(undotted(shard, part) is not part for part in item.shape)
         ]
         parts: tuple[Part, ...] = tuple({undotted(shard, part): None for item in runs for part in item.shape})

@@ -5,7 +5,7 @@ from ..naming import is_junk
 from .base import Context, number
 from .commands import repair
 from .loss import LossRule
-from .shapes import Loss, counted, runs_for
+from .shapes import Loss, folded
 
 
 class MixedPrefix(LossRule):
@@ -29,7 +29,7 @@ class MixedPrefix(LossRule):
     def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
         lost = sum(
             item.count
-            for item in counted(runs_for(consumer, shard))
+            for item in folded(context, consumer, shard)
             if not context.usable(consumer, item.shape) and not is_junk(item.key)
         )
         return Loss(min(lost, count))

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from .handlers import Note, with_handler
 from .words import bare_name, title
@@ -123,13 +123,11 @@ def _collated(loader: Any, source: Iterable[Any]) -> Iterator[Any]:
 def invoke_plain(stage: Any, *source: Iterable[Any]) -> Iterable[Any]:
     """Run one stage of a plain list: an iterable as source, an object with ``run``, or a callable."""
     if not source and not callable(stage) and hasattr(stage, "__iter__"):
-        items: Iterable[Any] = iter(stage)
-        return items
+        return cast("Iterable[Any]", iter(stage))
     call = stage.run if hasattr(stage, "run") else stage
     if not callable(call):
         raise TypeError(f"{type(stage).__name__} is no valid stage")
-    items = call(*source)
-    return items
+    return cast("Iterable[Any]", call(*source))
 
 
 def _step(stage: Any, invoke: Callable[..., Any]) -> Step:

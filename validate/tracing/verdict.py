@@ -16,7 +16,7 @@ def sentence(chain: Chain, run: Run, stages: tuple[StageTrace, ...], ending: End
         at = stages[min(run.endless_at, len(stages) - 1)]
         return f"{name(at)} asks its ended input again and again: it would never end"
     if not stages[-1].out:
-        return _nothing(chain, stages, ending)
+        return _nothing(chain, stages, ending, drained=run.drained)
     worst = max(stages, key=lambda stage: _loss(stage, run, ending))
     if _loss(worst, run, ending):
         return _drops(worst)
@@ -24,13 +24,16 @@ def sentence(chain: Chain, run: Run, stages: tuple[StageTrace, ...], ending: End
     share = slowest.seconds / (sum(stage.seconds for stage in stages) or 1.0)
     count = next((stage.out for stage in stages if stage.kind == "sample"), stages[-1].out)
     what = "nothing is lost" if ending == "pass" else "nothing is lost so far"
+    rest = max(stages, key=lambda stage: stage.lost if stage.kind == "batch" else 0)
+    if ending == "pass" and rest.kind == "batch" and rest.lost:
+        what += f" but the last {rest.lost:,}, too few for another batch of {rest.batch:,}"
     return f"{what}: {count:,} samples, {len(stages)} stages; {name(slowest)} takes {share:.0%} of the time"
 
 
 def _loss(stage: StageTrace, run: Run, ending: Ending) -> int:
     """What a stage lost, without what only waits in it because the trace ended early."""
     if stage.kind == "batch" and stage.taken_kind == "sample":
-        return stage.lost if ending == "pass" else 0
+        return stage.lost if ending == "pass" and stage.lost >= stage.batch else 0
     if run.drained:
         return stage.lost
     return 0 if "shuffle" in stage.title else max(0, stage.lost - 1)
@@ -39,8 +42,6 @@ def _loss(stage: StageTrace, run: Run, ending: Ending) -> int:
 def _drops(stage: StageTrace) -> str:
     unit = "batches" if stage.taken_kind == "batch" else "samples"
     text = f"{name(stage)} drops {stage.lost:,} of {stage.taken:,} {unit}"
-    if stage.kind == "batch" and stage.taken_kind == "sample":
-        text += ": too few for another batch"
     if stage.fields:
         seen = (field if n == stage.taken else f"{field} ({n:,})" for field, n in stage.fields.items())
         text += f"; fields seen: {', '.join(seen)}"
@@ -51,8 +52,10 @@ def _drops(stage: StageTrace) -> str:
     return text
 
 
-def _nothing(chain: Chain, stages: tuple[StageTrace, ...], ending: Ending) -> str:
+def _nothing(chain: Chain, stages: tuple[StageTrace, ...], ending: Ending, *, drained: bool) -> str:
     culprit = next((stage for stage in reversed(stages) if stage.taken), stages[0])
+    if ending == "time" and not drained:
+        return f"{name(culprit)} took {culprit.taken:,} items and gave none before time was up"
     if culprit.number == 1 and not culprit.out:
         text = f"{name(culprit)} gives nothing"
     elif culprit.batch > 0 and culprit.taken < culprit.batch:

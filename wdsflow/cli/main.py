@@ -2,7 +2,6 @@
 
 import functools
 import importlib
-import importlib.util
 import io
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +12,9 @@ import typer
 import wdsflow
 
 COMMANDS = ("validate", "inspect", "explain", "repair", "doctor")
+_HELP = frozenset({"-h", "--help"})
 _INTERRUPTED = 130
+_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -23,7 +24,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a character must not end the run
             stream.reconfigure(errors="backslashreplace")
     own, training = _split(words)
-    _app(own)(own, prog_name="wdsflow", obj=training)
+    app = _app(own)
+    if own[:1] and own[0] in COMMANDS and not _HELP.isdisjoint(own):
+        print(_help(app, own[0]))
+        sys.exit(0)
+    app(own, prog_name="wdsflow", obj=training)
+
+
+def _help(app: typer.Typer, name: str) -> str:
+    """Return a command's help. Typer would load pydantic to parse ``--help``, which takes longer than all the rest."""
+    group: Any = typer.main.get_command(app)
+    parent = typer.Context(group, info_name="wdsflow", **_SETTINGS)
+    command = group.get_command(parent, name)
+    text = command.get_help(typer.Context(command, info_name=name, parent=parent))
+    return str(text)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
@@ -41,13 +55,11 @@ def _app(words: Sequence[str]) -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        context_settings=_SETTINGS,
     )
+    asked = words[0] if words and words[0] in COMMANDS else None
     app.callback()(_wdsflow)
-    asked = next((word for word in words if not word.startswith("-")), "")
-    for name in [asked] if asked in COMMANDS else COMMANDS:
-        if importlib.util.find_spec(f"wdsflow.cli.{name}") is None:
-            continue
+    for name in [asked] if asked else COMMANDS:
         module = importlib.import_module(f"wdsflow.cli.{name}")
         app.command(name)(_guarded(getattr(module, name)))
     return app

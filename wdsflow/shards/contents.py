@@ -23,29 +23,35 @@ _IMAGE_STARTS = (
 
 
 class Contents:
-    """The contents of one shard's members."""
+    """The contents of one shard's members, and of some that it takes over from another shard."""
 
     def __init__(self, source: Source) -> None:
-        self.source = source
+        self._source = source
+        self._elsewhere: dict[int, tuple[Member, Source]] = {}
+
+    def adopt(self, member: Member, source: Source) -> None:
+        """Note that this very member lies in another source."""
+        self._elsewhere[id(member)] = member, source
 
     def read(self, member: Member, size: int | None = None) -> bytes:
         """Return the first ``size`` bytes, or all. Raises ShortSourceError where the source ends early."""
         size = member.size if size is None else min(size, member.size)
         if member.kind == "sparse":
             return self._unfold(member)[:size]
-        return exactly(self.source, member.data, size)
+        return exactly(self._of(member), member.data, size)
 
     def same(self, one: Member, other: Member) -> bool:
         """Tell whether two members have the same contents."""
         if one.size != other.size:
             return False
-        if one.data == other.data:
+        if one is other:
             return True
         if one.kind == "sparse" or other.kind == "sparse":
             return self.read(one) == self.read(other)
         for start in range(0, one.size, _CHUNK):
             step = min(_CHUNK, one.size - start)
-            if exactly(self.source, one.data + start, step) != exactly(self.source, other.data + start, step):
+            mine = exactly(self._of(one), one.data + start, step)
+            if mine != exactly(self._of(other), other.data + start, step):
                 return False
         return True
 
@@ -54,20 +60,11 @@ class Contents:
         if member.kind == "sparse":
             writer.add_bytes(name, self._unfold(member))
         else:
-            writer.add_range(name, self.source, member.data, member.size)
-
-    def is_image(self, member: Member) -> bool:
-        """Judge by the first bytes."""
-        start = self.read(member, 16)
-        return (
-            start.startswith(_IMAGE_STARTS)
-            or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
-            or (start[4:8] == b"ftyp" and start[8:12] in (b"avif", b"avis", b"heic", b"heix", b"mif1"))
-        )
+            writer.add_range(name, self._of(member), member.data, member.size)
 
     def link_target(self, member: Member) -> str | None:
         """Return the name of the member that a link points to; None where it leads out of the archive."""
-        stream = io.BytesIO(self.source.read_at(member.header, _HEADERS))
+        stream = io.BytesIO(self._of(member).read_at(member.header, _HEADERS))
         try:
             with tarfile.open(fileobj=stream, mode="r:") as tar:
                 info = tar.next()
@@ -79,9 +76,12 @@ class Contents:
             return info.linkname
         return posixpath.join(posixpath.dirname(member.name), info.linkname)
 
+    def _of(self, member: Member) -> Source:
+        return self._elsewhere[id(member)][1] if id(member) in self._elsewhere else self._source
+
     def _unfold(self, member: Member) -> bytes:
         try:
-            with tarfile.open(fileobj=io.BufferedReader(_View(self.source, member.header)), mode="r:") as tar:
+            with tarfile.open(fileobj=io.BufferedReader(_View(self._of(member), member.header)), mode="r:") as tar:
                 info = tar.next()
                 file = tar.extractfile(info) if info and info.size == member.size else None
                 data = file.read() if file else b""

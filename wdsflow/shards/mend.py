@@ -1,18 +1,18 @@
 """What is mended inside one sample: duplicates, field names, its caption; and whether it can train."""
 
+import zlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from wdsflow.shards.captions import LARGEST, CaptionField, caption_of
 from wdsflow.shards.contents import Contents
 from wdsflow.shards.regroup import Sample
+from wdsflow.shards.soundness import CAPTION, trouble
 from wdsflow.shards.tar import Member
 
-IMAGES = ("jpg", "png", "jpeg", "webp")  # in the order in which OpenCLIP takes them
-CAPTION = "txt"
-_LONGEST = 16 << 20  # a caption beyond that is none
+_LONGEST = 16 << 20  # bytes of a caption that is looked at
+_UNPACKED = 256 << 20  # bytes that a gzipped field may unfold to
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Edits:
 
 
 class Field(NamedTuple):
-    """One member of a mended sample: contents lie in the source, or are made."""
+    """One member of a mended sample."""
 
     name: str
-    member: Member | None
-    data: bytes = b""
+    member: Member | None  # None: made here
+    data: bytes | None = None  # contents where they are not the member's
 
 
 class Mender:
@@ -39,10 +39,10 @@ class Mender:
     def __init__(self, contents: Contents, edits: Edits) -> None:
         self.contents, self.edits = contents, edits
         self.dropped: Counter[str] = Counter()  # reason -> members
-        self.lost_samples: Counter[str] = Counter()  # reason -> samples
+        self.dropped_samples: Counter[str] = Counter()  # reason -> samples
         self.mended: Counter[str] = Counter()
+        self.missed: Counter[str] = Counter()  # what was asked for and could not be done -> samples
         self.made = 0
-        self.without_caption = 0  # samples for which no caption was found where it was to be taken from
 
     def mend(self, sample: Sample) -> list[Field]:
         """Return the members to write for one sample; none where it is dropped."""
@@ -52,16 +52,28 @@ class Mender:
         kept = [field for field in fields if field.name not in self.edits.drop_fields]
         for field in fields:
             if field.name in self.edits.drop_fields:
-                self._drop(field, "dropped-field")
-        reason = "" if kept else "no-members-left"
+                self._drop(field, "dropped field")
+        reason = "" if kept else "no members left"
         if kept and self.edits.drop_bad:
-            reason = self._trouble(kept)
+            by_name = {field.name: field for field in kept}
+            sizes = {name: self.size(field) for name, field in by_name.items()}
+            reason = trouble(sizes, lambda name: self.read(by_name[name]))
         if reason:
-            self.lost_samples[reason] += 1
+            self.dropped_samples[reason] += 1
             for field in kept:
                 self._drop(field, reason)
             return []
         return kept
+
+    def read(self, field: Field) -> bytes:
+        """Return the contents of a field."""
+        if field.data is not None or field.member is None:
+            return field.data or b""
+        return self.contents.read(field.member)
+
+    def size(self, field: Field) -> int:
+        """Return how many bytes a field has."""
+        return len(field.data) if field.data is not None else field.member.size if field.member else 0
 
     def _drop(self, field: Field, reason: str) -> None:
         if field.member is None:
@@ -72,65 +84,51 @@ class Mender:
     def _without_duplicates(self, sample: Sample) -> list[Field]:
         if len({name for name, _ in sample.parts}) == len(sample.parts):
             return [Field(name, member) for name, member in sample.parts]
-        fields: dict[str, Field] = {}
-        seen: set[str] = set()
+        first: dict[str, Member] = {}
         for name, member in sample.parts:
-            first = fields.setdefault(name, Field(name, member)).member
-            if name not in seen:
-                seen.add(name)
-            elif first is not None:
-                same = self.contents.same(first, member)
-                self.dropped["duplicate" if same else "duplicate-with-other-contents"] += 1
-        return list(fields.values())
+            if name not in first:
+                first[name] = member
+            else:
+                same = self.contents.same(first[name], member)
+                self.dropped["duplicate" if same else "duplicate with other contents"] += 1
+        return [Field(name, member) for name, member in first.items()]
 
     def _rename(self, fields: list[Field]) -> list[Field]:
         for old, new in self.edits.rename:
             names = {field.name for field in fields}
             if old in names and new not in names:  # a field that is there already is not overwritten
-                fields = [field._replace(name=new) if field.name == old else field for field in fields]
-                self.mended["fields renamed"] += 1
+                fields = [self._renamed(field, new) if field.name == old else field for field in fields]
         return fields
+
+    def _renamed(self, field: Field, new: str) -> Field:
+        """A gzipped field that loses its .gz is unpacked."""
+        if not field.name.endswith(".gz") or new.endswith(".gz"):
+            self.mended["fields renamed"] += 1
+            return field._replace(name=new)
+        unpacker = zlib.decompressobj(31)
+        try:
+            data = unpacker.decompress(self.read(field), _UNPACKED)
+        except zlib.error:
+            data = b""
+        if not unpacker.eof:
+            self.missed["gzipped field that cannot be unpacked"] += 1
+            return field
+        self.mended["fields unpacked"] += 1
+        return Field(new, field.member, data)
 
     def _with_caption(self, fields: list[Field], wanted: CaptionField) -> list[Field]:
         by_name = {field.name: field for field in fields}
-        present = by_name.get(CAPTION)
-        if present is not None and not self._is_blank(present):
+        present, source = by_name.get(CAPTION), by_name.get(wanted.member)
+        if present is not None and (self.size(present) > _LONGEST or self.read(present).strip()):
             return fields
         text = None
-        source = by_name.get(wanted.member)
-        if source is not None and source.member is not None and source.member.size <= LARGEST:
-            text = caption_of(self.contents.read(source.member), wanted.names)
+        if source is not None and self.size(source) <= LARGEST:
+            text = caption_of(self.read(source), wanted.names)
         if text is None:
-            self.without_caption += 1
+            self.missed["no caption found in json"] += 1
             return fields
         if present is not None:
-            self._drop(present, "empty-caption-replaced")
+            self._drop(present, "empty caption replaced")
         self.made += 1
         self.mended["captions taken from json"] += 1
         return [*(field for field in fields if field.name != CAPTION), Field(CAPTION, None, text.encode())]
-
-    def _is_blank(self, field: Field) -> bool:
-        return (
-            field.member is not None and field.member.size <= _LONGEST and not self.contents.read(field.member).strip()
-        )
-
-    def _trouble(self, fields: Sequence[Field]) -> str:
-        """Say why OpenCLIP would not train on a sample; empty where it would."""
-        by_name = {field.name: field for field in fields}
-        image = next((by_name[name] for name in IMAGES if name in by_name), None)
-        caption = by_name.get(CAPTION)
-        if image is None or image.member is None:
-            return "bad: no image"
-        if caption is None:
-            return "bad: no caption"
-        if not self.contents.is_image(image.member):
-            return "bad: image is not an image"
-        if caption.member is None:
-            return ""
-        if caption.member.size > _LONGEST:
-            return "bad: caption is huge"
-        try:
-            text = self.contents.read(caption.member).decode()
-        except UnicodeDecodeError:
-            return "bad: caption is not UTF-8"
-        return "" if text.strip() else "bad: caption is empty"

@@ -45,14 +45,25 @@ def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable
 
     ``archives`` numbers the archives in the file (see ``tidy_names``). ``target_of`` says which member a link names.
     """
-    contents = _contents(members, target_of)
-    tidy = tidy_names([member.name for member in members], archives)
-    samples: dict[str, Sample] = {}
     dropped: Counter[str] = Counter()
+    named: list[str] = []
+    numbers: list[int] = []
+    contents: list[Member] = []
+    links = 0
+    for member, archive, content in zip(members, archives, _contents(members, target_of), strict=True):
+        if isinstance(content, str):
+            dropped[content] += 1
+            continue
+        links += member.kind == "link"
+        named.append(member.name)
+        numbers.append(archive)
+        contents.append(content)
+    tidy = tidy_names(named, numbers)
+    samples: dict[str, Sample] = {}
     position = 0
     for content, name, reason in zip(contents, tidy.names, tidy.reasons, strict=True):
-        if name is None or isinstance(content, str):
-            dropped[content if isinstance(content, str) else reason] += 1
+        if name is None:
+            dropped[reason] += 1
             continue
         key, part = split_name(name)
         if key is None or part is None:
@@ -68,8 +79,7 @@ def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable
     mended = +tidy.mended
     if apart := sum(sample.apart for sample in samples.values()):
         mended["samples whose members were apart"] = apart
-    followed = (member.kind == "link" for member, content in zip(members, contents, strict=True) if content != "link")
-    if links := sum(followed):
+    if links:
         mended["links replaced by what they point to"] = links
     return Plan(list(samples.values()), dropped, mended)
 

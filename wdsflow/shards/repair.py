@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.captions import parse_caption_field
 from wdsflow.shards.counts import write_counts
+from wdsflow.shards.halves import second_halves
 from wdsflow.shards.mend import Edits
 from wdsflow.shards.repair_report import RepairReport, ShardRepair
 from wdsflow.shards.repair_shard import Job, repair_shard
@@ -36,7 +38,7 @@ def repair(
 ) -> RepairReport:
     """Write a sound shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` beside them.
 
-    Members of one sample are brought together, junk is dropped, names are made safe, duplicates are merged, and what
+    Members of one sample are brought together (also those at the two sides of a shard border), junk is dropped, names are made safe, duplicates are merged, and what
     lies behind damage is kept; contents are copied byte for byte. The inputs are never changed.
 
     Args:
@@ -45,7 +47,8 @@ def repair(
         caption: ``json:FIELD[;OTHER]``: write ``KEY.txt`` from that field of ``KEY.json`` where there is no caption.
         rename: fields to rename, old to new; a field that exists is not overwritten.
         drop_fields: fields to leave out.
-        drop_bad: leave out samples without a sound-looking image or without a caption.
+        drop_bad: leave out samples that OpenCLIP would not train on: no image, or one that does not decode; no
+            caption, or one that is empty or not UTF-8; json that does not parse.
         dry_run: write nothing, report what would be.
         force: replace outputs that exist.
         jobs: shards at a time.
@@ -73,11 +76,25 @@ def repair(
     if not dry_run:
         folder.mkdir(parents=True, exist_ok=True)
         stale = remove_stale(folder)
-    work = [Job(url, path, not dry_run, force, allow_pipe) for url, path in zip(found, targets, strict=True)]
+    work = _jobs(found, targets, Job("", folder, not dry_run, force, allow_pipe))
     shards = _run(work, edits, jobs, begin(len(work)) if begin else None)
     if not dry_run:
         write_counts(folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
     return RepairReport(shards, dry_run, stale)
+
+
+def _jobs(urls: Sequence[str], targets: Sequence[Path], common: Job) -> list[Job]:
+    halves = second_halves(urls)
+    return [
+        replace(
+            common,
+            url=url,
+            target=target,
+            skip=halves.get(index, 0),
+            tail=(urls[index + 1], halves[index + 1]) if index + 1 in halves else None,
+        )
+        for index, (url, target) in enumerate(zip(urls, targets, strict=True))
+    ]
 
 
 def _run(work: list[Job], edits: Edits, jobs: int, done: Callable[[object], object] | None) -> list[ShardRepair]:
@@ -90,6 +107,8 @@ def _run(work: list[Job], edits: Edits, jobs: int, done: Callable[[object], obje
                 if done:
                     done(shard)
         except BaseException:
+            for job in work:
+                job.stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return shards

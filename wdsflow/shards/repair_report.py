@@ -21,7 +21,7 @@ class ShardRepair:
     samples_written: int = 0
     samples_dropped: Counter[str] = field(default_factory=Counter)
     mended: Counter[str] = field(default_factory=Counter)  # what was mended -> members or samples
-    without_caption: int = 0  # samples whose json has no caption under the wanted names
+    missed: Counter[str] = field(default_factory=Counter)  # what was asked for and could not be done -> samples
     lost: list[str] = field(default_factory=list)  # what could not be read
     bytes: int = 0  # of the output
 
@@ -68,8 +68,7 @@ class RepairReport:
         lines += _counted("dropped", dropped)
         lines += _counted("samples dropped", self.merged("samples_dropped"))
         lines += _counted("mended", self.merged("mended"))
-        if missing := self.total("without_caption"):
-            lines.append(f"  no caption found in json: {missing:,} samples")
+        lines += _counted("not possible", self.merged("missed"))
         return "\n".join(lines)
 
 

@@ -4,11 +4,13 @@ import errno
 import os
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from wdsflow.shards.atomic import create, discard
 from wdsflow.shards.contents import Contents
+from wdsflow.shards.halves import first_members
 from wdsflow.shards.mend import Edits, Mender
 from wdsflow.shards.regroup import plan
 from wdsflow.shards.repair_report import ShardRepair
@@ -28,13 +30,16 @@ _BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
 
 @dataclass(frozen=True)
 class Job:
-    """One shard to repair. Without ``folder`` nothing is written."""
+    """One shard to repair. Without ``write`` nothing is written."""
 
     url: str
     target: Path
     write: bool = True
     force: bool = False
     allow_pipe: bool = False
+    skip: int = 0  # members at the start that belong to the last sample of the shard before
+    tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
+    stop: Event = field(default_factory=Event)  # set when another shard failed: give up
 
 
 def repair_shard(job: Job, edits: Edits) -> ShardRepair:
@@ -46,8 +51,10 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
     try:
         with ExitStack() as stack:
             source = _seekable(stack, job, report)
+            contents = Contents(source)
             members, archives = _members(source, report)
-            _repair(Contents(source), members, archives, job, edits, report)
+            _meet(stack, job, contents, members, archives, report)
+            _repair(contents, members, archives, job, edits, report)
     except OSError as error:
         if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
             raise
@@ -58,6 +65,24 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
     return report
 
 
+def _meet(
+    stack: ExitStack, job: Job, contents: Contents, members: list[Member], archives: list[int], report: ShardRepair
+) -> None:
+    """Bring the halves of samples together that were cut in two at the borders of this shard."""
+    if job.skip:
+        del members[: job.skip], archives[: job.skip]
+        report.dropped["moved to the shard before"] += job.skip
+    if job.tail is not None:
+        following = stack.enter_context(open_source(job.tail[0]))
+        halves = first_members(following, job.tail[1])
+        for member in halves:
+            contents.adopt(member, following)
+        members += halves
+        archives += [0] * len(halves)
+        report.members += len(halves)
+        report.mended["members taken from the next shard"] += len(halves)
+
+
 def _repair(
     contents: Contents, members: list[Member], archives: list[int], job: Job, edits: Edits, report: ShardRepair
 ) -> None:
@@ -66,16 +91,18 @@ def _repair(
     writer = ShardWriter(job.target, force=job.force) if job.write else None
     try:
         for sample in planned.samples:
+            if job.stop.is_set():
+                raise InterruptedError("given up")
             fields = mender.mend(sample)
             report.samples_written += bool(fields)
-            for field in fields:
-                name = f"{sample.key}.{field.name}"
+            for part in fields:
+                name = f"{sample.key}.{part.name}"
                 if writer is None:
-                    report.bytes += 512 + (field.member.size if field.member else len(field.data))
-                elif field.member is None:
-                    writer.add_bytes(name, field.data)
+                    report.bytes += 512 + mender.size(part)
+                elif part.data is not None or part.member is None:
+                    writer.add_bytes(name, part.data or b"")
                 else:
-                    contents.copy(field.member, name, writer)
+                    contents.copy(part.member, name, writer)
                 report.written += 1
         if writer is not None and report.samples_written:
             writer.commit()
@@ -84,10 +111,10 @@ def _repair(
         if writer is not None:
             writer.abort()
     report.output = str(job.target) if report.samples_written else None
-    report.samples, report.samples_dropped = len(planned.samples), mender.lost_samples
+    report.samples, report.samples_dropped = len(planned.samples), mender.dropped_samples
     report.dropped += planned.dropped + mender.dropped
-    report.mended = planned.mended + mender.mended
-    report.made, report.without_caption = mender.made, mender.without_caption
+    report.mended += planned.mended + mender.mended
+    report.made, report.missed = mender.made, mender.missed
 
 
 def _members(source: Source, report: ShardRepair) -> tuple[list[Member], list[int]]:

@@ -252,9 +252,7 @@ class Walk:
         """Fix the stop where tarfile meets its first end."""
         self._end_mark = kind == "end"
         if self.stop is None:
-            self.stop = Stop(
-                "unreadable" if kind == "error" and not offset and not self._some else kind, offset, detail
-            )
+            self.stop = Stop(kind, offset, detail)
 
     def _see(self, what: str, offset: int, name: str | None, detail: str, count: int = 1) -> None:
         seen = self.seen.get(what)

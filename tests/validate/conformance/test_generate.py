@@ -4,10 +4,12 @@ from random import Random
 
 import pytest
 
-from wdsflow.validate.conformance.archives import BYTE_HURTS, FORMATS, Entry, write
+from wdsflow.validate.conformance.archives import FORMATS, Entry, write
 from wdsflow.validate.conformance.generate import make_set
-from wdsflow.validate.conformance.hurts import LAYOUT_HURTS, SAMPLE_HURTS
+from wdsflow.validate.conformance.hurts import SAMPLE_HURTS
+from wdsflow.validate.conformance.layouts import LAYOUT_HURTS
 from wdsflow.validate.conformance.pictures import BROKEN, SOUND, huge_png
+from wdsflow.validate.conformance.tar_hurts import BYTE_HURTS
 
 PLAIN = [Entry("0.jpg", b"x" * 700), Entry("0.txt", b"a dog"), Entry("1.jpg", b""), Entry("1.txt", b"b" * 512)]
 

@@ -53,9 +53,9 @@ def test_every_pair_of_fields_has_a_fate_that_has_words(consumer: type[Consumer]
 def test_every_way_to_end_a_shard_has_an_answer_that_has_words(consumer: type[Consumer]) -> None:
     reader: Consumer = pickle.loads(pickle.dumps(consumer()))
     for kind in ("end", "eof", "silent", "error", "unreadable"):
-        crash = reader.at_stop(Stop(kind))  # type: ignore[arg-type]
+        crash = reader.at_stop(Stop(kind))
         assert crash is None or crash.reason in CRASHES
-        assert isinstance(reader.joins(Stop(kind)), bool)  # type: ignore[arg-type]
+        assert isinstance(reader.joins(Stop(kind)), bool)
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS.values(), ids=CONSUMERS)

@@ -6,6 +6,7 @@ import pytest
 
 from tests import factories
 from wdsflow.validate.report import FORMATS, render, schema
+from wdsflow.validate.report.as_json import clean
 
 REPORTS = [factories.healthy, factories.stalled, factories.nasty]
 
@@ -30,7 +31,8 @@ def test_the_schema_knows_every_name_that_is_written():
     assert set(written["verdicts"][0]) == set(known["verdict"]["properties"])
     assert set(written["verdicts"][0]["reasons"][0]) == set(known["reason"]["properties"])
     assert set(written["findings"][0]) == set(known["finding"]["properties"])
-    assert set(written["advice"][0]) == set(known["advice"]["properties"])
+    assert list(written) == ["version", "ok", "samples", "shards", "verdicts", "findings"]
+    assert set(written["verdicts"][0]["advice"][0]) == set(known["advice"]["properties"])
 
 
 def test_the_first_names_are_the_promised_ones_in_their_order():
@@ -56,6 +58,10 @@ def test_names_that_are_not_utf8_give_json_that_strict_readers_take():
     url = json.loads(written)["shards"][0]["url"]
     assert url.encode("utf-8")  # no lone surrogate
     assert "\x1b[31m" in url  # what is text stays as it is
+
+
+def test_infinities_become_null():
+    assert clean({"a": [float("inf"), float("nan"), 1.5], "b": (1,)}) == {"a": [None, None, 1.5], "b": [1]}
 
 
 def test_there_is_no_other_format():

@@ -117,7 +117,7 @@ def test_an_unsafe_cure_says_so():
     report.findings = [factories.finding(repair=Repair("wdsflow repair x --drop", safe=False))]
     shown = lines(report)
     step = shown.index("What to do") + 1
-    assert shown[step].startswith("  1. W006")
+    assert shown[step].startswith("  1. against W006")
     assert "unsafe" in shown[step] + shown[step + 1]
     assert "       wdsflow repair x --drop" in shown
     report.findings = [factories.finding(severity="warning", repair=Repair("wdsflow repair x --drop", safe=False))]
@@ -214,6 +214,7 @@ def test_an_error_beside_a_good_verdict_is_told_at_once():
 
 def test_a_cure_of_some_shards_is_covered_by_advice_that_does_the_same_to_all():
     report = factories.stalled()
+    report.urls = ["shards"]
     report.advice = [factories.Advice(command="wdsflow repair shards -o repaired")]
     report.findings = [
         factories.finding(shard=f"{number}.tar", repair=Repair(f"wdsflow repair {number}.tar -o repaired"))
@@ -222,3 +223,26 @@ def test_a_cure_of_some_shards_is_covered_by_advice_that_does_the_same_to_all():
     shown = lines(report)
     assert [line for line in shown if "wdsflow repair" in line] == ["       wdsflow repair shards -o repaired"]
     assert "    cure: 1 above" in shown
+
+
+def test_a_cure_of_more_shards_than_advised_is_not_hidden():
+    report = factories.stalled()
+    report.advice = [factories.Advice(command="wdsflow repair 1.tar -o repaired")]
+    report.findings = [
+        factories.finding(
+            severity="warning", shard=f"{number}.tar", repair=Repair(f"wdsflow repair {number}.tar -o repaired")
+        )
+        for number in range(1, 3)
+    ]
+    assert "      wdsflow repair 1.tar 2.tar -o repaired" in lines(report)
+
+
+def test_errors_with_the_same_cure_are_one_step_for_all_their_shards():
+    report = factories.healthy()
+    report.findings = [
+        factories.finding("W001", shard="1.tar", repair=Repair("wdsflow repair 1.tar -o repaired")),
+        factories.finding("W002", shard="2.tar", repair=Repair("wdsflow repair 2.tar -o repaired")),
+    ]
+    shown = lines(report)
+    step = shown.index("  1. against W001, W002")
+    assert shown[step + 1] == "       wdsflow repair 1.tar 2.tar -o repaired"

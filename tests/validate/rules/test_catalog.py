@@ -116,7 +116,7 @@ def test_rules_of_other_distributions_join_the_catalog(monkeypatch: pytest.Monke
     assert explain("X901") == "X901 (info): A rule of another distribution\n\n\n"
 
 
-@pytest.mark.parametrize("target", [object(), int, Rule], ids=repr)
+@pytest.mark.parametrize("target", [object(), int, Rule], ids=["object", "int", "Rule"])
 def test_an_entry_point_that_is_no_rule_is_named(monkeypatch: pytest.MonkeyPatch, target: object):
     monkeypatch.setattr(rules, "entry_points", lambda group: [EntryPoint(target)])
 

@@ -50,7 +50,7 @@ def test_interleaving_explains_missing_fields_in_its_shard_only(tmp_path: Path):
     case = Case({"0.tar": torn, "1.tar": lacking})
 
     found = [(item.code, Path(item.shard or "").name) for item in case.findings(tmp_path, "W006", "F102")]
-    assert found == [("F102", "1.tar"), ("W006", "0.tar")]
+    assert found == [("W006", "0.tar"), ("F102", "1.tar")]
 
 
 def test_a_cause_that_was_not_selected_explains_nothing(tmp_path: Path):

@@ -1,0 +1,85 @@
+"""``wdsflow repair`` from the outside: exit status and what is shown."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli import shards
+from tests.shards.archives import names, tar_bytes, write_tar
+from wdsflow.cli.main import main
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["repair", *words])
+    return int(ended.value.code or 0)
+
+
+def test_json_captions_become_txt_and_the_next_step_is_shown(tmp_path: Path, capsys):
+    urls = shards.with_json(tmp_path)
+    out = tmp_path / "new"
+    assert run(urls, "-o", str(out), "--caption", "json:caption;alt") == 0
+    shown = capsys.readouterr().out
+    assert "2 shards: 16 of 16 samples written" in shown
+    assert "members: 32 in + 16 made = 48 out + 0 dropped" in shown
+    assert f"next: wdsflow validate {out}" in shown
+    assert json.loads((out / "sizes.json").read_text()) == {"0000.tar": 8, "0001.tar": 8}
+    assert names(out / "0000.tar")[:3] == ["000000.jpg", "000000.json", "000000.txt"]
+
+
+def test_a_dry_run_shows_the_same_and_writes_nothing(tmp_path: Path, capsys):
+    assert run(shards.with_txt(tmp_path), "-o", str(tmp_path / "new"), "--dry-run") == 0
+    shown = capsys.readouterr().out
+    assert "16 of 16 samples would be written" in shown
+    assert "next:" not in shown
+    assert not (tmp_path / "new").exists()
+
+
+def test_losses_are_exit_status_one(tmp_path: Path, capsys):
+    data = tar_bytes([("a.jpg", b"x"), ("a.txt", b"y" * 2000)])
+    (tmp_path / "0.tar").write_bytes(data[:2000])
+    assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new")) == 1
+    assert "lost: at byte 1,024 the contents of a member are cut: a.txt" in capsys.readouterr().out
+    assert names(tmp_path / "new/0.tar") == ["a.jpg"]
+
+
+def test_fields_are_renamed_and_dropped(tmp_path: Path):
+    write_tar(tmp_path / "0.tar", [("a.jpg", b"x"), ("a.caption", b"y"), ("a.npy", b"z"), ("a.cls", b"1")])
+    out = str(tmp_path / "new")
+    words = ["--rename", "caption=txt", "--drop-field", "npy,cls"]
+    assert run(str(tmp_path / "0.tar"), "-o", out, *words) == 0
+    assert names(tmp_path / "new/0.tar") == ["a.jpg", "a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rename", "caption"], "--rename caption is not of the form OLD=NEW"),
+        (["--caption", "caption"], "is not of the form json:FIELD"),
+        (["--drop-field", "a/b"], "is no field name"),
+    ],
+)
+def test_wrong_use_is_exit_status_two_in_one_line(tmp_path: Path, capsys, words: list[str], message: str):
+    urls = shards.with_txt(tmp_path)
+    assert run(urls, "-o", str(tmp_path / "new"), *words) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "Traceback" not in shown
+    assert not (tmp_path / "new").exists()
+
+
+def test_existing_outputs_and_inputs_are_refused(tmp_path: Path, capsys):
+    urls = shards.with_txt(tmp_path)
+    assert run(urls, "-o", str(tmp_path)) == 2
+    assert "is an input" in capsys.readouterr().err
+    assert run(urls, "-o", str(tmp_path / "new")) == 0
+    assert run(urls, "-o", str(tmp_path / "new")) == 2
+    assert "exists already (--force replaces it)" in capsys.readouterr().err
+    assert run(urls, "-o", str(tmp_path / "new"), "--force") == 0
+
+
+def test_nothing_readable_is_exit_status_two(tmp_path: Path, capsys):
+    (tmp_path / "0.tar").write_bytes(b"<!DOCTYPE html><html></html>")
+    assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new")) == 2
+    assert "HTML page" in capsys.readouterr().out

@@ -1,0 +1,160 @@
+"""The header walk gives what Pillow gives, for every kind of file that Pillow draws."""
+
+import random
+import struct
+import warnings
+import zlib
+from io import BytesIO
+
+import pytest
+from PIL import Image
+
+from tests.validate.content.images import encoded, exif, hurt, noise, other_images, photo, usual_images
+from wdsflow.validate.content.header import MAX_HEADER
+from wdsflow.validate.content.image_header import read_header
+
+
+def read(data):
+    """Read a header as a scan does: 4 KiB first, more where it asks for more."""
+    given = 4096
+    header = read_header(data[:given])
+    while header is not None and given < min(header.needs, len(data)):
+        assert header.needs <= MAX_HEADER
+        given = header.needs
+        header = read_header(data[:given])
+    return header
+
+
+def by_pillow(data):
+    with warnings.catch_warnings(), Image.open(BytesIO(data)) as image:
+        warnings.simplefilter("ignore")
+        name = {"MPO": "jpeg"}.get(image.format, image.format.lower())
+        progressive = bool(image.info.get("progressive")) if name == "jpeg" else None
+        orientation = None
+        if name == "jpeg" or (name == "png" and {"exif", "XML:com.adobe.xmp"} & image.info.keys()):
+            orientation = image.getexif().get(0x0112, 1)
+        animated = getattr(image, "is_animated", False) if name in ("gif", "png", "webp") else None
+        return name, image.width, image.height, image.mode, progressive, orientation, animated
+
+
+def differs(data):
+    header = read(data)
+    name, width, height, mode, progressive, orientation, animated = by_pillow(data)
+    return (
+        header is None
+        or header[:4] != (name, width, height, mode)
+        or (progressive is not None and header.progressive != progressive)
+        or (orientation is not None and header.orientation != orientation)
+        or (animated is not None and header.animated != animated)
+    )
+
+
+def test_size_mode_and_traits_are_those_of_pillow():
+    images = usual_images()
+    assert len(images) > 200
+    assert [name for name, data in images.items() if differs(data)] == []
+
+
+def test_what_pillow_still_opens_after_damage_to_the_header_is_read_alike():
+    rng = random.Random(4)
+    sources = [data for name, data in usual_images().items() if name.startswith(("jpeg", "bmp"))]
+    opened = different = 0
+    for _ in range(3000):
+        data = hurt(rng.choice(sources), rng)
+        header = read(data)
+        try:
+            with warnings.catch_warnings(), Image.open(BytesIO(data)) as image:
+                warnings.simplefilter("ignore")
+                opened += 1
+                expected = image.width, image.height, image.mode
+        except Exception:
+            continue
+        different += header is None or header[1:4] != expected
+    assert opened > 1000
+    assert different <= opened * 0.01  # a second frame header, or one made of junk
+
+
+@pytest.mark.parametrize("name", ["tiff", "jpeg2000", "avif", "ppm", "tga", "qoi", "pcx", "sgi", "dds"])
+def test_other_formats_are_known_and_sized(name):
+    data = other_images().get(name)
+    if data is None:
+        pytest.skip(f"this Pillow cannot write {name}")
+    header = read_header(data[:4096])
+    assert header is not None
+    assert (header.format, header.width, header.height) == ({"jpeg2000": "jp2"}.get(name, name), 64, 48)
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"<?xml version='1.0'?>\n<!-- drawn -->\n<svg xmlns='http://www.w3.org/2000/svg'/>", "svg"),
+        (b"%PDF-1.7\n", "pdf"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(40), "heic"),
+        (b"\0\0\0\x18ftypavif\0\0\0\0mif1avif" + bytes(40), "avif"),
+        (b"\0\0\0\x18ftypisom\0\0\0\0isommp41" + bytes(40), "mp4"),
+        (b"\xff\x0a" + bytes(40), "jxl"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", "eps"),
+        (b"\0\0\x01\0\x01\0\x10\x10" + bytes(40), "ico"),
+    ],
+)
+def test_magic_bytes_tell_formats_that_have_no_usual_header(data, name):
+    header = read_header(data)
+    assert header is not None
+    assert header.format == name
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\xd8", b"<html></html>", b'{"error": 404}', b" " * 100, b"hello there", bytes(5000)]
+)
+def test_bytes_that_are_no_image_have_no_header(data):
+    assert read_header(data) is None
+
+
+def test_a_header_behind_a_large_profile_asks_for_more_in_few_steps():
+    data = encoded(noise(8, 8, "CMYK"), "JPEG", icc_profile=b"i" * 560_000, exif=exif(6, 40_000))
+    asked, given = [], 4096
+    while (header := read_header(data[:given])).needs:
+        asked.append(given := header.needs)
+    assert len(asked) <= 4
+    assert given <= MAX_HEADER
+    assert (header.width, header.mode, header.icc, header.orientation) == (8, "CMYK", True, 6)
+
+
+def test_a_header_that_lies_too_far_inside_is_given_up():
+    comment = b"\xff\xfe\xff\xff" + bytes(65533)
+    header = read_header((b"\xff\xd8" + comment * 20)[:MAX_HEADER])
+    assert header.needs == 1
+    assert header.width == 0
+
+
+@pytest.mark.parametrize("name", ["jpeg-RGB-plain-(96, 72)", "png-RGB", "gif-RGB", "webp-RGB", "bmp-RGB"])
+def test_a_file_cut_in_its_header_is_known_to_be_longer(name):
+    data = usual_images()[name]
+    for size in range(16, len(data)):
+        header = read_header(data[:size])
+        if header is not None and header.needs:
+            assert header.length > size, size
+        else:
+            break
+    assert header is not None
+    assert header.width
+
+
+def test_the_smallest_webp_is_one():
+    data = bytes.fromhex("5249464612000000574542505650384c060000002f416c6f006b")
+    assert read_header(data)[:4] == by_pillow(data)[:4]
+
+
+def test_what_pillow_refuses_by_the_header_has_no_mode():
+    png = bytearray(encoded(photo(), "PNG"))
+    png[20] ^= 1
+    assert read_header(bytes(png)).mode == ""  # wrong checksum
+    fields = struct.pack(">IIBBBBB", 5, 5, 3, 2, 0, 0, 0)
+    odd = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + fields + zlib.crc32(b"IHDR" + fields).to_bytes(4, "big")
+    assert read_header(odd).mode == ""  # three bits a channel
+    jpeg = bytearray(encoded(photo(), "JPEG"))
+    frame = jpeg.index(b"\xff\xc0")
+    jpeg[frame + 4] = 12
+    assert read_header(bytes(jpeg)).mode == ""  # twelve bits a sample
+    jpeg[frame + 4 : frame + 7] = b"\x08\0\0"
+    assert read_header(bytes(jpeg)).mode == ""  # no height

@@ -1,0 +1,127 @@
+"""What is missing, and what the reader is told to do about it."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.validate.rules.build import Case, jpeg, pairs, samples, tar, words
+from wdsflow.validate.consumers.base import Options
+from wdsflow.validate.evidence import JsonKey, ShardEvidence
+from wdsflow.validate.finding import Finding
+from wdsflow.validate.json_captions import caption_name
+
+
+def fields(**given: bytes) -> Case:
+    """Return a case in which every sample has these fields; a double underscore stands for a dot."""
+    return Case({"0.tar": tar([(name.replace("__", "."), data) for name, data in samples(10, **given)])})
+
+
+def only(findings: list[Finding]) -> Finding:
+    (finding,) = findings
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("case", "hint", "options"),
+    [
+        (fields(jpg=jpeg(), cls=b"7"), "cls may hold a class label", "--rename cls=txt"),
+        (fields(jpg=jpeg(), text=b"a dog"), "text may hold the caption", "--rename text=txt"),
+        (fields(jpg=jpeg(), caption=b"a dog"), "caption may hold the caption", "--rename caption=txt"),
+        (fields(jpg=jpeg(), outputs__txt=b"a"), "outputs.txt may hold the caption", "--rename outputs.txt=txt"),
+        (fields(input__jpg=jpeg(), txt=b"a dog"), "input.jpg may hold the image", "--rename input.jpg=jpg"),
+        (fields(jpg=jpeg(), txt__gz=gzip.compress(b"a")), "txt.gz is compressed", "--rename txt.gz=txt"),
+        (fields(gif=b"GIF89a", txt=b"a dog"), "gif may hold the image", "--rename gif=jpg"),
+        (fields(jpg=jpeg(), json=words({"url": "https://e.org/a.jpg", "alt": "a dog"})), '"alt"', "json:alt"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_may_serve_instead_is_named_with_the_command(case: Case, hint: str, options: str, tmp_path: Path):
+    finding = only(case.findings(tmp_path, "F101"))
+
+    assert finding.severity == "error"
+    assert hint in finding.message
+    assert finding.repair is not None
+    assert finding.repair.command.endswith(options)
+
+
+def test_nothing_is_advised_where_nothing_can_serve(tmp_path: Path):
+    finding = only(fields(jpg=jpeg(), mp4=b"x").findings(tmp_path, "F101"))
+
+    assert finding.repair is None
+    assert finding.message.endswith("which waits for ever (fields: jpg, mp4)")
+
+
+def test_level_names_says_how_to_learn_the_json_field(tmp_path: Path):
+    case = Case({"0.tar": tar(samples(10, jpg=jpeg(), json=words({"caption": "a dog"})))}, level="names")
+
+    assert "--level headers tells which json field holds captions" in only(case.findings(tmp_path, "F101")).message
+
+
+def test_image_and_caption_can_both_be_missing_everywhere(tmp_path: Path):
+    found = fields(mp4=b"x", cls=b"1").findings(tmp_path, "F101")
+
+    assert ["a txt field" in found[0].message, "a jpg, png, jpeg or webp field" in found[1].message] == [True, True]
+
+
+def test_dots_in_every_name_are_told_as_dots(tmp_path: Path):
+    members = [(f"photo {index}.{index} x.{name}", b"x") for index in range(9) for name in ("jpg", "txt")]
+    found = Case({"0.tar": tar(members)}, level="names").findings(tmp_path, "F", "W010")
+
+    assert [(finding.code, finding.severity) for finding in found] == [("W010", "error")]
+    assert "OpenCLIP 3.3.0 drops 9 samples" in found[0].message
+
+
+def test_a_cut_sample_is_told_once(tmp_path: Path):
+    cut = tar(pairs(30), end=False)[:-1024]  # without the last caption
+    lone = tar([("000.jpg", jpeg())], end=False)
+
+    assert [f.code for f in Case({"0.tar": cut}).findings(tmp_path, "W018", "F102")] == ["W018"]
+    assert [f.code for f in Case({"0.tar": tar(pairs(30)), "1.tar": lone}).findings(tmp_path, "W018", "F102")] == [
+        "F102",
+        "W018",
+    ]
+
+
+def test_missing_json_captions_are_told_with_the_names_that_are_there(tmp_path: Path):
+    data = tar(samples(10, jpg=jpeg(), json=words({"description": "a dog in the snow"})))
+    case = Case({"0.tar": data}, ("open-clip-4",), options=Options(json_text_key="caption"))
+    finding = only(case.findings(tmp_path, "F"))
+
+    assert (finding.code, finding.severity, finding.count) == ("F108", "error", 10)
+    assert '"description" holds a string in 10 samples' in finding.message
+
+
+def named(**keys: JsonKey) -> ShardEvidence:
+    return ShardEvidence("0.tar", json_keys=keys)
+
+
+def full(example: str, count: int = 100) -> JsonKey:
+    return JsonKey(count, count, count, example)
+
+
+@pytest.mark.parametrize(
+    ("keys", "best"),
+    [
+        ({"url": full("https://example.org/a.jpg"), "caption": full("a dog", 90)}, "caption"),
+        ({"sha256": full("9f86d081884c7d659a2f"), "alt": full("a dog")}, "alt"),
+        ({"status": full("success"), "blurb": full("two dogs in the snow")}, "blurb"),
+        ({"license": full("cc-by"), "caption": full("dog")}, "caption"),
+        ({"title": full("Winter"), "description": full("a dog in the snow")}, "description"),
+        ({"text": full("a dog", 10), "description": full("a dog in the snow", 100)}, "description"),
+        ({"key": full("000000017"), "date": full("2024-01-01 10:00"), "file": full("a/b c/0.jpg")}, None),
+        ({"caption": JsonKey(count=100)}, None),
+        ({}, None),
+    ],
+)
+def test_the_json_name_that_reads_like_captions_is_chosen(keys: dict[str, JsonKey], best: str | None):
+    found = caption_name([named(**keys)])
+
+    assert (found[0] if found else None) == best
+
+
+def test_json_names_are_counted_over_all_shards():
+    found = caption_name([named(caption=full("a dog", 3)), named(caption=full("a cat", 4))])
+
+    assert found is not None
+    assert (found[1].strings, found[1].example) == (7, "a dog")
