@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import faults, scenes
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -28,11 +29,6 @@ def blocks(language: str) -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory):
     """The small set on which the pages' examples run: `shards/{000..003}.tar`, captions in json."""
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        from support import faults, scenes
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
     folder = tmp_path_factory.mktemp("readme")
     faults.captions_in_json(folder / "shards", scenes.draw(40))
     return folder

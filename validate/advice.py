@@ -10,6 +10,7 @@ from .counterfactuals import (
     Change,
     Outcome,
     Trial,
+    any_caption,
     drop_field,
     drop_hidden,
     regrouped,
@@ -63,7 +64,7 @@ def _for_consumer(context: Context, verdict: Verdict) -> Iterator[Advice]:
         yield _repair(context, verdict, plain, does)
     # Every repair does the plain things too: what a flag adds is worth a line only if it is more than those.
     best = plain.gained
-    ideas = list(_ideas(context, trial))
+    ideas = _ideas(context, trial)
     for idea in ideas:
         outcome = _tried(trial, [idea])
         if outcome.gained > plain.gained:
@@ -118,16 +119,18 @@ def _strings(shard: ShardEvidence, name: str) -> int:
     return entry.strings if parted else entry.with_image
 
 
-def _ideas(context: Context, trial: Trial) -> Iterator[Idea]:
+def _ideas(context: Context, trial: Trial) -> list[Idea]:
+    ideas = []
     named = caption_name(context.evidence.shards)
     if named is not None:
         flags = ("--caption", f"json:{named[0]}")
-        yield Idea("writes a txt beside each image", flags, write_captions, named[0])
+        ideas.append(Idea("writes a txt beside each image", flags, write_captions, named[0]))
     for old, new in _renames(context):
-        yield Idea(f"renames {escape(old, 40)} to {new}", ("--rename", f"{old}={new}"), rename(old, new))
-    for name in _poison(context, trial):
+        ideas.append(Idea(f"renames {escape(old, 40)} to {new}", ("--rename", f"{old}={new}"), rename(old, new)))
+    for name in _poison(context, trial, [idea.change for idea in ideas]):
         does = f"leaves the field {escape(name, 40)} out, which drops whole samples"
-        yield Idea(does, ("--drop-field", name), drop_field(name), safe=False)
+        ideas.append(Idea(does, ("--drop-field", name), drop_field(name), safe=False))
+    return ideas
 
 
 def with_image(shard: ShardEvidence, name: str) -> int:
@@ -151,11 +154,17 @@ def _renames(context: Context) -> Iterator[tuple[str, str]]:
     yield from seen.items()
 
 
-def _poison(context: Context, trial: Trial) -> list[str]:
-    """Return the fields that no reader needs and that cost samples because they do not decode."""
+def _poison(context: Context, trial: Trial, changes: list[Change]) -> list[str]:
+    """Return the fields that no reader needs and that cost samples because they do not decode.
+
+    Looked for after the other changes too: before them a filter may have dropped those samples already.
+    """
     names: dict[str, None] = {}
-    for shapes in trial.shapes:
-        for shape in shapes:
+    for shard, shapes in zip(context.evidence.shards, trial.shapes, strict=True):
+        changed = shapes
+        for change in (drop_hidden, undot, *changes):
+            changed = change(shard, changed)
+        for shape in (*shapes, *changed):
             for fate in context.fates(trial.consumer, shape):
                 if fate.reason == "bad-field" and fate.detail:
                     names[fate.detail.lower()] = None
@@ -188,10 +197,10 @@ def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]
     options = trial.consumer.options
     unflagged = trial.read_by(OpenClip4(options))
     named = caption_name(context.evidence.shards)
-    if named is not None and not options.json_text_key:
+    if named is not None and named[0] not in (options.json_text_key or "").split(";"):
         name = named[0]
         reader = OpenClip4(replace(options, json_text_key=name))
-        outcome = trial.read_by(reader, lambda shard: with_image(shard, name))
+        outcome = trial.read_by(reader, any_caption, ceiling=lambda shard: with_image(shard, name))
         if outcome.gained > unflagged.gained:
             yield _flag(verdict, outcome, f"--json-text-key {quote(name)}", at_hand=at_hand)
     for old, new in _renames(context):

@@ -55,7 +55,6 @@ class Arguments:
     use_naflex: bool = False
     world_size: int = 1
     local_world_size: int = 1  # processes on one machine
-    given: tuple[str, ...] = ()  # the words as the user wrote them
     parser: str = "wdsflow"  # or "open_clip_train 3.3.0"
 
     def options(self, consumer: Consumer | str) -> Options:
@@ -113,7 +112,6 @@ def parse_arguments(
         **values,
         world_size=world_size,
         local_world_size=local_world_size or min(world_size, _LOCAL_MOST),
-        given=tuple(argv),
         parser="wdsflow" if own else f"open_clip_train {version}",
     )
     _check(arguments)

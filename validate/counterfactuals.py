@@ -57,18 +57,27 @@ class Trial:
             gained += more if limit is None else min(more, limit(shard))
         return Outcome(self.now + gained, gained)
 
-    def read_by(self, reader: Consumer, ceiling: Callable[[ShardEvidence], int] | None = None) -> Outcome:
-        """Return what passes if another reader takes the shards as they are.
+    def read_by(
+        self,
+        reader: Consumer,
+        *changes: Change,
+        ceiling: Callable[[ShardEvidence], int] | None = None,
+    ) -> Outcome:
+        """Return what passes if another reader takes the shards.
 
         Args:
             reader: with options of its own.
+            changes: to what the scan says of contents, which it judged for other options.
             ceiling: for each shard, how many samples can pass at the most.
         """
         usable: dict[Shape, int] = {}  # not the context's memory: that knows readers by their identity
         gained = 0
         for shard, shapes, before in zip(self.context.evidence.shards, self.shapes, self.before, strict=True):
             after = 0
-            for shape, number in shapes.items():
+            changed = shapes
+            for change in changes:
+                changed = change(shard, changed)
+            for shape, number in changed.items():
                 if shape not in usable:
                     usable[shape] = sum(fate.kind == "usable" for fate in reader.fates(shape))
                 after += number * usable[shape]
@@ -104,6 +113,15 @@ def _with_caption(_: ShardEvidence, shape: Shape) -> Iterable[Shape]:
 
 write_captions: Change = each(_with_caption)
 """Adds a txt to samples that have sound json and no txt."""
+
+
+def any_caption(_: ShardEvidence, shapes: Shapes) -> Shapes:
+    """Let json without a caption under the names asked for count as having one, under another name."""
+    changed: Shapes = Counter()
+    for shape, number in shapes.items():
+        mended = (Part(part.suffix, OK) if part.status == NO_CAPTION else part for part in shape)
+        changed[tuple(mended)] += number
+    return changed
 
 
 def rename(old: str, new: str) -> Change:

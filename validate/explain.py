@@ -42,9 +42,11 @@ _FAMILIES = {
 def reference() -> str:
     """Return all manual pages as one Markdown page; wdsflow's own rules only."""
     parts = [
-        "# Rules\n\nWhat `wdsflow validate` reports, by code. `wdsflow explain CODE` prints the same page. "
-        "Severity is the usual one: losses of\nsamples are warnings up to `--max-loss`, and errors beyond; "
-        "what the reader asked for does not mind is info.\n\nThis page is written by `scripts/gen_reference.py`."
+        (
+            "# Rules\n\nWhat `wdsflow validate` reports, by code. `wdsflow explain CODE` prints the same page. "
+            "Severity is the usual one: losses of\nsamples are warnings up to `--max-loss`, and errors beyond; "
+            "what the reader asked for does not mind is info.\n\nThis page is written by `scripts/gen_reference.py`."
+        )
     ]
     for letter, title in _FAMILIES.items():
         family = sorted((rule for code, rule in RULES.items() if code[0] == letter), key=lambda rule: rule.code)

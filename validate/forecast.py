@@ -17,7 +17,7 @@ from .sidecars import Sidecars
 from .startup import EpochLength, Start, epoch_length, start
 from .validation import judge_validation
 from .wording import crash_text
-from .workload import Shards, WorkerPass, epochs_to_check, named_shards, worker_passes
+from .workload import Shards, WorkerPass, certain, epochs_to_check, named_shards, worker_passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +155,8 @@ def _foreign(arguments: Arguments) -> str:
         return f"--dataset-type {kind} does not read image shards"
     if arguments.val_data and not arguments.train_data:
         return "without --train-data OpenCLIP only evaluates"
+    if not arguments.epochs:
+        return "--epochs 0 trains nothing"
     return "--use-naflex plans its batches in another way" if arguments.use_naflex else ""
 
 
@@ -174,7 +176,7 @@ def _dealt(shards: Shards, arguments: Arguments, length: EpochLength) -> dict[st
         if crashed is not None:
             result["crash"] = f"epoch {epoch}, rank {crashed.rank}, worker {crashed.worker}: {crashed.crash}"
             break
-        starved = [each for each in passes if not each.batches]
+        starved = [each for each in passes if not each.batches and certain(shards, arguments, each)]
         if starved:
             result["stalled"] = tuple(
                 Starved(epoch, each.rank, each.worker, each.usable, each.shards, arguments.batch_size)

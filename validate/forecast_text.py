@@ -75,7 +75,8 @@ def _shares(forecast: Forecast) -> Iterator[str]:
     poorest, richest = forecast.poorest, forecast.richest
     if poorest is None or richest is None or not poorest.usable:
         return
-    line = f"Shares: {poorest.usable:,} to {richest.usable:,} usable samples a worker in epoch 0"
+    least, most = f"{poorest.usable:,}", f"{richest.usable:,}"
+    line = f"Shares: {least if least == most else f'{least} to {most}'} usable samples a worker in epoch 0"
     low, high = (f"{times:.2f}" for times in sorted(forecast.seen))
     line += f"; each is used {low if low == high else f'{low} to {high}'} times in it"
     if forecast.unseen:

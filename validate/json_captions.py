@@ -8,7 +8,8 @@ from .evidence import JsonKey, ShardEvidence
 # The names that public data sets and downloaders use for captions, the most usual first.
 _USUAL = ("caption", "text", "description", "txt", "title", "alt", "alt_text", "prompt", "captions", "label")
 _MACHINE = re.compile(
-    r"(?i)^\s*(?:[a-z][a-z0-9+.-]*://|/|[a-z]:\\|data:|[{\[<]|\d[\d\s.,:/TZ+-]*$|[0-9a-f-]{16,}$|\S+\.[a-z0-9]{2,4}$)"
+    r"(?i)^\s*(?:[a-z][a-z0-9+.-]*://|/|[a-z]:\\|data:|[{\[<]|\d[\d\s.,:/TZ+-]*$|[0-9a-f-]{16,}$|\S+\.[a-z0-9]{2,4}$"
+    r"|.*\.(?:jpe?g|png|webp|gif|tiff?|bmp)\s*$)"
 )
 
 

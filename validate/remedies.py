@@ -9,7 +9,7 @@ from .evidence import Evidence
 from .startup import shard_urls
 from .workload import Shards, epochs_to_check, least_usable, named_shards
 
-_TRIES = 64
+_TRIES = 32
 
 
 def working_workers(evidence: Evidence, consumer: Consumer, arguments: Arguments) -> int | None:

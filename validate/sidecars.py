@@ -78,7 +78,7 @@ def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
 
 def _read(path: str, most: int) -> str | None:
     """Return a file's text, None where there is no such file; raises ValueError or OSError with a short reason."""
-    if not os.path.exists(path):
+    if not os.path.isfile(path):
         return None
     with open(path, "rb") as stream:
         data = stream.read(most + 1)
@@ -103,7 +103,7 @@ def _sizes(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Si
     except (OSError, ValueError, RecursionError) as error:
         folder.sizes_error = _reason(error)
     else:
-        if sizes is None and not os.path.exists(name):
+        if sizes is None and not os.path.isfile(name):
             return
         if not isinstance(sizes, dict):
             folder.sizes_error = f"TypeError: it is a {type(sizes).__name__}, not an object"
@@ -164,6 +164,8 @@ def _indexes(path: str, shards: Sequence[ShardEvidence], found: Sidecars) -> Non
     names = [name for name in os.listdir(path) if name.endswith(".json") and not name.endswith("_stats.json")]
     for name in sorted(names)[:_INDEXES]:
         full = os.path.join(path, name)
+        if not os.path.isfile(full):
+            continue
         try:
             with open(full, "rb") as stream:
                 if b"wids-shard-index" not in stream.read(4096):
@@ -185,7 +187,7 @@ def _compare(name: str, counts: Mapping[str, int | None], shards: Sequence[Shard
     for shard in shards:
         base = os.path.basename(shard.url)
         if base in counts and not shard.error and counts[base] != shard.samples:
-            wrong.append(f"{escape(base)}: {counts[base]} instead of {shard.samples}")
+            wrong.append(f"{escape(base)}: {escape(str(counts[base]), 30)} instead of {shard.samples}")
     if wrong:
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         found.facts.append(SidecarFact(escape(name), "stale", ", ".join(wrong[:3]) + more, len(wrong)))

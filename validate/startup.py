@@ -17,6 +17,7 @@ from .arguments import Arguments
 from .sidecars import Sidecars
 
 _MOST_URLS = 1_000_000
+_MOST_SAMPLES = 1e300  # OpenCLIP divides it as a float
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,8 @@ def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | Non
             urls = _expanded(arguments.train_data)
         _enough(len(urls or scanned), arguments)
         _kind("--val-data", arguments.val_data, arguments.dataset_type)
+        if samples > _MOST_SAMPLES:
+            raise _CrashError(f"OverflowError: {source} is too large a number")
         if samples <= 0:
             raise _CrashError(f"ZeroDivisionError at the first log line: {source} is {samples}")
     except _CrashError as crash:
@@ -117,7 +120,7 @@ def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, 
             raise _CrashError(f"KeyError '{escape(name)}': sizes.json beside the first shard does not list it")
         try:
             total += int(folder.sizes[name])
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise _CrashError(
                 f"{type(error).__name__}: the entry '{escape(name)}' of sizes.json is no number"
             ) from error

@@ -4,6 +4,7 @@ import contextvars
 import ctypes
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -50,8 +51,9 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
 
     def drive() -> None:
         meters: list[Meter] = []
-        ending.append(context.run(_drive, chain, run, meters))
-        context.run(_close, meters)
+        with suppress(Stopped):
+            ending.append(context.run(_drive, chain, run, meters))
+            context.run(_close, meters)
 
     thread = threading.Thread(target=drive, name="wdsflow-trace", daemon=True)
     with same_random_state(), listening(run, thread):
@@ -73,9 +75,9 @@ def _drive(chain: Chain, run: Run, meters: list[Meter]) -> Ending:
     try:
         for index, step in enumerate(chain.steps):
             meter = Meter(run, index, step.batch)
-            call = step.make(partial(run.swallowed, index))
             before = run.switch(index)
             try:
+                call = step.make(partial(run.swallowed, index))
                 meter.attach(call(*meters[-1:]))
             except Exception as error:
                 run.raised = run.raised or (index, error)
@@ -90,7 +92,7 @@ def _drive(chain: Chain, run: Run, meters: list[Meter]) -> Ending:
     except Stopped:
         pass
     except BaseException as error:  # noqa: BLE001 - it is reported as the verdict
-        run.raised = run.raised if run.raised and run.raised[1] is error else (len(meters) - 1, error)
+        run.raised = run.raised if run.raised and run.raised[1] is error else (max(0, len(meters) - 1), error)
         return "raised"
     if run.raised:  # a later stage swallowed what this one raised
         run.swallowed(*run.raised)

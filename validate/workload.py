@@ -115,6 +115,14 @@ def worker_passes(shards: Shards, arguments: Arguments, epoch: int) -> Iterator[
         )
 
 
+def certain(shards: Shards, arguments: Arguments, starved: WorkerPass) -> bool:
+    """Tell whether a worker starves for certain: with a negative seed, only if the best shards would not do."""
+    if arguments.seed >= 0:
+        return True
+    best = sorted((alone.usable for alone in shards.alone), reverse=True)
+    return sum(best[: starved.shards]) < arguments.batch_size
+
+
 def least_usable(shards: Shards, arguments: Arguments, epochs: int) -> int:
     """Return how many usable samples the poorest worker of all these epochs has in one pass."""
     return min(each.usable for epoch in range(epochs) for each in worker_passes(shards, arguments, epoch))

@@ -24,7 +24,8 @@ PURPOSES = {
     "demo": ["--editable", ".[openclip]"],
     "test": ["--editable", ".[openclip]", "--group", "pyproject.toml:dev"],
 }
-FIRST_TIME = "Installing into .venv; the first time takes some minutes, nearly all of it for PyTorch"
+FIRST_TIME = "Installing into .venv, which takes some minutes the first time, nearly all of it for PyTorch"
+AGAIN = "Bringing .venv up to date"
 
 
 def python() -> Path:
@@ -50,7 +51,7 @@ def ensure(purpose: str) -> None:
     if stamp.is_file() and stamp.read_text() == wanted and python().exists():
         return
     start = time.monotonic()
-    print(f"{FIRST_TIME} ... ", end="", flush=True)
+    print(f"{AGAIN if stamp.is_file() else FIRST_TIME} ... ", end="", flush=True)
     if not _has_pip():
         _make_venv()
     log = VENV / "install.log"

@@ -74,6 +74,8 @@ def test_links_become_what_they_point_to_inside_the_archive_only(tmp_path: Path)
         link("d/c.txt", "../a.txt", tarfile.SYMTYPE),
         link("e.txt", "/etc/passwd", tarfile.SYMTYPE),
         link("f.txt", "nowhere"),
+        link("h.txt", "h.txt"),
+        ("h.txt", b"behind its link"),
         link("g.txt", "g.txt"),
         link("n" * 120 + ".txt", "b.txt"),
     ]
@@ -84,9 +86,10 @@ def test_links_become_what_they_point_to_inside_the_archive_only(tmp_path: Path)
         ("b.txt", b"a txt"),
         ("d/c.jpg", b"c"),
         ("d/c.txt", b"a txt"),
+        ("h.txt", b"behind its link"),
         ("n" * 120 + ".txt", b"a txt"),
     ]
-    assert report.shards[0].dropped == {"link": 3}
+    assert report.shards[0].dropped == {"link": 3, "duplicate": 1}
 
 
 def test_duplicates_are_merged_and_the_first_wins(tmp_path: Path):
@@ -321,6 +324,19 @@ def test_inputs_and_existing_outputs_are_safe(tmp_path: Path):
         repair(str(url), tmp_path / "out")
     repair(str(url), tmp_path / "out", force=True)
     assert url.read_bytes() == before
+
+
+def test_a_run_that_cannot_write_keeps_whole_outputs_and_their_counts(tmp_path: Path):
+    for number in range(3):
+        write_tar(tmp_path / f"{number}.tar", samples(str(number)))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/1.tar").mkdir()  # no file can take this name
+    with pytest.raises(IsADirectoryError):
+        repair(str(tmp_path / "{0..2}.tar"), tmp_path / "out", force=True)
+    left = sorted(os.listdir(tmp_path / "out"))
+    assert left[:2] == ["0.tar", "1.tar"]
+    assert not [name for name in left if name.endswith(".tmp")]
+    assert json.loads((tmp_path / "out/sizes.json").read_text())["0.tar"] == 1
 
 
 def test_wrong_arguments_are_refused_before_anything_is_written(tmp_path: Path):

@@ -43,6 +43,8 @@ SETS = {
     "interleaved": [sorted(pairs(10), key=lambda member: member[0][-3:])],
     "json and macOS twins": [doubled(samples(8, jpg=PICTURE, json=JSON))],
     "json and a field that drops samples": [samples(8, jpg=PICTURE, json=JSON, id=b"x")],
+    "a second archive": [tar(pairs(9)) + tar(pairs(4, start=700))],
+    "a damaged header": [tar(pairs(5))[: 3584 * 2] + b"\xff" * 512 + tar(pairs(9))[3584 * 2 + 512 :]],
     "json with a name that needs quoting": [
         samples(5, jpg=PICTURE, json=json.dumps({"the caption's": "a brown dog"}).encode())
     ],
@@ -52,7 +54,7 @@ SETS = {
 def write(folder, contents):
     folder.mkdir()
     for number, members in enumerate(contents):
-        (folder / f"{number}.tar").write_bytes(tar(members))
+        (folder / f"{number}.tar").write_bytes(members if isinstance(members, bytes) else tar(members))
 
 
 def follow(command):
@@ -61,7 +63,7 @@ def follow(command):
     assert words[0] == "wdsflow"
     with pytest.raises(SystemExit) as ended:
         main(words[1:])
-    assert ended.value.code == 0
+    assert ended.value.code in (0, 1)  # 1: something was damaged
 
 
 @pytest.mark.parametrize("contents", SETS.values(), ids=SETS)
@@ -75,8 +77,11 @@ def test_a_repair_brings_back_as_many_samples_as_was_promised(tmp_path, monkeypa
         follow(advice.command.replace("-o repaired", f"-o repaired{number}"))
         after = check(f"repaired{number}/*.tar", ["open-clip-3.3"], level="full", jobs=1)
         gained = after.verdicts[0].usable - report.verdicts[0].usable
-        assert gained == advice.regains, advice.text
-        assert f"{after.verdicts[0].usable:,} of " in advice.text
+        if "damage" in advice.text:  # up to: the sample at the damage is gone
+            assert advice.regains - 1 <= gained <= advice.regains
+        else:
+            assert gained == advice.regains, advice.text
+            assert f"{after.verdicts[0].usable:,} of " in advice.text
     best = max(repairs, key=lambda each: each.regains)
     assert report.advice[0].regains == best.regains
 
@@ -157,3 +162,13 @@ def test_a_smaller_accumulation_is_advised_where_no_step_is_taken():
 
 def test_a_command_that_runs_needs_no_advice():
     assert training([30] * 4) == []
+
+
+def test_the_right_json_field_is_advised_where_another_was_asked_for(tmp_path):
+    write(tmp_path / "s", SETS["captions in json"])
+    asked = ["--json-text-key", "caption"]
+    report = check(
+        tmp_path / "s", ["open-clip-4"], level="full", jobs=1, arguments=[*asked, "--train-num-samples", "9"]
+    )
+    (advice,) = (each for each in report.advice if each.command.startswith("--json-text-key"))
+    assert (advice.command, advice.regains) == ("--json-text-key description", 20)

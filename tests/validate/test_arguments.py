@@ -10,6 +10,8 @@ from wdsflow.validate.arguments import Arguments, ArgumentsError, parse_argument
 from wdsflow.validate.consumers.base import Options
 from wdsflow.validate.openclip_flags import own_parser
 
+OTHERS = {"precision"}  # has another default in OpenCLIP 4, and changes nothing about data
+
 # Flags of 3.3.0, some of which the small parser does not know.
 VALUES = {
     "--train-data": ["s/{000..012}.tar", "a.tar::b.tar", "pipe:curl -sf http://x/{0..3}.tar"],
@@ -58,7 +60,7 @@ def test_the_small_parser_reads_what_openclip_reads():
     params = pytest.importorskip("open_clip_train.params")
     for words in commands(200):
         mine, real = vars(own_parser(words)), vars(params.parse_args(words))
-        shared = mine.keys() & real.keys()
+        shared = (mine.keys() & real.keys()) - OTHERS
         assert len(shared) > 15
         assert {name: mine[name] for name in shared} == {name: real[name] for name in shared}, words
 
@@ -67,7 +69,7 @@ def test_defaults_are_those_of_openclip():
     params = pytest.importorskip("open_clip_train.params")
     real = vars(params.parse_args([]))
     default = Arguments()
-    shared = [name for name in Arguments.__dataclass_fields__ if name in real]
+    shared = [name for name in Arguments.__dataclass_fields__ if name in real and name not in OTHERS]
     assert {name: getattr(default, name) for name in shared} == {name: real[name] for name in shared}
     parsed = parse_arguments([])
     assert {name: getattr(parsed, name) for name in shared} == {name: real[name] for name in shared}

@@ -152,6 +152,9 @@ def test_a_negative_seed_is_not_foreseen():
     found = forecast(shards(50, 50), OpenClip33(), command(seed=-1))
     assert not found.exact
     assert any("negative --seed" in note for note in found.notes)
+    assert forecast(shards(50, 3), OpenClip33(), command(seed=1)).stalled
+    assert not forecast(shards(50, 3), OpenClip33(), command(seed=-1)).stalled  # who gets which is chance
+    assert forecast(shards(3, 3), OpenClip33(), command(seed=-1)).stalled  # nobody can have enough
 
 
 def test_shards_of_the_command_that_do_not_exist_count_as_empty():
@@ -171,7 +174,8 @@ def test_other_shards_than_those_of_the_command_are_said():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"dataset_type": "csv"}, {"train_data": "x.csv"}, {"val_data": "v.tar"}, {"use_naflex": True}]
+    "changes",
+    [{"dataset_type": "csv"}, {"train_data": "x.csv"}, {"val_data": "v.tar"}, {"use_naflex": True}, {"epochs": 0}],
 )
 def test_a_command_that_reads_no_shards_in_the_known_way_has_no_forecast(changes):
     found = forecast(shards(1), OpenClip33(), command(**changes))

@@ -36,7 +36,7 @@ def urls_read(loader_, count=4):
     return [item["url"] for item in source]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(16))
 def test_each_worker_reads_the_shards_that_are_foreseen(seed):
     rng = random.Random(seed)
     count = rng.choice([1, 2, 7, 40, 499, 500, 501, 1100, 1999, 2000, 2001, 2500, 4100])
@@ -47,6 +47,7 @@ def test_each_worker_reads_the_shards_that_are_foreseen(seed):
         world_size=rng.randint(1, 4),
         batch_size=rng.choice([1, 3, 64]),
         train_num_samples=rng.randint(1, 50_000),
+        epochs=1,
     )
     epoch = rng.randint(0, 5)
     found = forecast(Evidence("full", [evidence_of("x.tar", plain(1))] * count), OpenClip33(), command)
@@ -77,7 +78,7 @@ def hurt_shards(rng, count):
     return contents
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_each_worker_gets_the_batches_that_are_foreseen(tmp_path, seed):
     rng = random.Random(seed)
     count = rng.randint(2, 14)
@@ -121,7 +122,8 @@ def test_the_loader_itself_gives_the_epoch_that_is_foreseen(tmp_path, workers):
     assert found.stalled == ()
     passes = list(worker_passes(Shards(OpenClip33(), evidence.shards), command, 0))
     for worker, indices in enumerate(orders(OpenClip33(), 6, command, 0)):
-        samples = [tuple(row) for _, texts in batches[worker::split] for row in texts.tolist()]
+        texts = [batch["text"] if isinstance(batch, dict) else batch[1] for batch in batches[worker::split]]
+        samples = [tuple(row) for text in texts for row in text.tolist()]
         assert {shard for shard, _ in samples} <= set(indices)
         once = samples[: passes[worker].batches * command.batch_size]
         assert len(set(once)) == len(once)  # one pass: no sample comes twice
@@ -137,12 +139,12 @@ def test_a_starved_worker_stops_the_loader_after_the_batches_that_are_foreseen(t
     assert len(found.stalled) == 1
     assert found.batches_before_stall == (1 if seed else 0)
     torch_loader = loader(command).pipeline[0]
-    torch_loader.timeout = 3
+    torch_loader.timeout = 2
     running = iter(torch_loader)
     try:
         for _ in range(found.batches_before_stall):
             next(running)
-        with pytest.raises(RuntimeError, match="timed out after 3 seconds"):
+        with pytest.raises(RuntimeError, match="timed out after 2 seconds"):
             next(running)
     finally:
         for worker in running._workers:

@@ -58,6 +58,9 @@ FILES = {
     "length as a text": {"__len__": "'77'"},
     "length as code": {"__len__": "exit(1)"},
     "length cut": {"__len__": "(7"},
+    "length without end": {"__len__": "1e999"},
+    "length too large": {"__len__": "9" * 400},
+    "sizes without end": {"sizes.json": json.dumps(SIZES | {"0002.tar": 1e999})},
     "length empty": {"__len__": ""},
 }
 

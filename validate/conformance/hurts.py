@@ -7,7 +7,7 @@ from random import Random
 from . import contents
 from .archives import Entry, Kind
 from .layouts import Sample, key_of, stray, suffix_of, twin
-from .pictures import BROKEN, FORMATS, SOUND, huge_png, picture
+from .pictures import BROKEN, BROKEN_COLOURED, COLOURED, FORMATS, SOUND, huge_png, picture
 
 SampleHurt = Callable[[Sample, Random], Sample]
 
@@ -150,6 +150,10 @@ def _other_key(name: str, rng: Random) -> str:
     return rng.choice(("./" + name, "x/" + name, name.upper(), name.lstrip("./") or name))
 
 
+def _one_of(makers: dict[str, Callable[[Random], bytes]]) -> Callable[[Random], bytes]:
+    return lambda rng: makers[rng.choice(sorted(makers))](rng)
+
+
 def _pickled(rng: Random) -> bytes:
     return pickle.dumps({"a": rng.random()})
 
@@ -159,13 +163,11 @@ _PLAIN: dict[str, SampleHurt] = {
     "no-caption": _without(lambda suffix: suffix in ("txt", "json", "cls")),
     "no-txt": _without(lambda suffix: suffix == "txt"),
     "odd-caption": _replaced(lambda suffix: suffix == "txt", contents.odd_caption),
-    "broken-image": _replaced(_is_image, lambda rng: BROKEN[rng.choice(sorted(BROKEN))](rng)),
-    "rare-image": _replaced(_is_image, lambda rng: SOUND[rng.choice(sorted(SOUND))](rng)),
+    "broken-image": _replaced(_is_image, _one_of(BROKEN_COLOURED)),
+    "rare-image": _replaced(_is_image, _one_of(COLOURED)),
     "other-extension": _renamed(_other_image),
     "second-image": _with(picture, "jpg", "png", "jpeg", "webp", "gif", "seg.png", "thumb.jpg"),
-    "broken-second-image": _with(
-        lambda rng: BROKEN[rng.choice(sorted(BROKEN))](rng), "jpg", "png", "webp", "seg.png", "mask.png", "bmp", "jp2"
-    ),
+    "broken-second-image": _with(_one_of(BROKEN_COLOURED), "jpg", "png", "webp", "seg.png", "mask.png", "bmp", "jp2"),
     "no-picture": _with(lambda rng: rng.randbytes(40), "mpg", "h5", "hdf", "tga", "ppm", "psd", "xbm", "eps", "ico"),
     "dotted": _renamed(_dotted),
     "all-dotted": _all_renamed(_dotted),
@@ -192,7 +194,11 @@ _PLAIN: dict[str, SampleHurt] = {
     "odd-number": _with(contents.odd_number, "cls", "cls2", "id", "index", "inx"),
 }
 
+# What decides for readers that make tables of columns, but cannot be told from field names and soundness.
 _DEEP: dict[str, SampleHurt] = {
+    "any-broken-image": _replaced(_is_image, _one_of(BROKEN)),
+    "any-rare-image": _replaced(_is_image, _one_of(SOUND)),
+    "foreign-number": _with(lambda rng: rng.choice((b"\xef\xbc\x91", b"\xa05", b"\xc2\xa05")), "cls", "id"),
     "huge-number": _with(contents.huge_number, "cls", "id"),
     "json": _with(contents.metadata, "json", "json", "jsn", "meta.json"),
     "odd-json": _with(contents.odd_json, "json", "jsn", "meta.json"),

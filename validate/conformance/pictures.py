@@ -141,42 +141,56 @@ SOUND: dict[str, Maker] = {
 }
 
 
-def _any(rng: Random) -> bytes:
-    if rng.random() < 0.5:
-        return picture(rng, rng.choice(list(FORMATS)))
-    return SOUND[rng.choice(sorted(SOUND))](rng)
+COLOURED: dict[str, Maker] = {  # as Pillow opens them: no grey, no palette
+    name: make
+    for name, make in SOUND.items()
+    if name not in ("grey", "one-bit", "palette", "transparent-palette", "deep", "float", "animated-gif")
+    and name != "rare-in-disguise"
+}
 
 
-def _cut(rng: Random) -> bytes:
-    data = _any(rng)
+def _cut(data: bytes, rng: Random) -> bytes:
     return data[: rng.randrange(len(data))]
 
 
-def _flipped(rng: Random) -> bytes:
-    data = bytearray(_any(rng))
+def _flipped(data: bytes, rng: Random) -> bytes:
+    changed = bytearray(data)
     for _ in range(rng.randint(1, 8)):
-        data[rng.randrange(len(data))] = rng.randrange(256)
-    return bytes(data)
+        changed[rng.randrange(len(data))] = rng.randrange(256)
+    return bytes(changed)
 
 
-def _zeroed(rng: Random) -> bytes:
-    data = _any(rng)
+def _zeroed(data: bytes, rng: Random) -> bytes:
     start = rng.randrange(len(data))
     return data[:start] + bytes(len(data) - start)
 
 
-BROKEN: dict[str, Maker] = {
-    "no-bytes": lambda rng: b"",
-    "html": lambda rng: b"<!DOCTYPE html><html><body>404 Not Found</body></html>",
-    "text": lambda rng: b"image not available",
-    "noise": lambda rng: rng.randbytes(rng.randint(1, 400)),
-    "svg": lambda rng: b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>',
-    "cut": _cut,
-    "flipped": _flipped,
-    "zeroed": _zeroed,
-    "bad-checksum": _bad_checksum,
-    "long-text": _long_text,
-    "bomb": lambda rng: png_header(20_000, 20_000),
-    "large-header-only": lambda rng: png_header(6_000, 6_000),
-    "nothing-inside": lambda rng: png_header(8, 8),
-}
+def _damaged(damage: Callable[[bytes, Random], bytes], sound: dict[str, Maker], formats: tuple[str, ...]) -> Maker:
+    def make(rng: Random) -> bytes:
+        plain = rng.random() < 0.5
+        data = picture(rng, rng.choice(formats)) if plain else sound[rng.choice(sorted(sound))](rng)
+        return damage(data, rng)
+
+    return make
+
+
+def _broken(sound: dict[str, Maker], formats: tuple[str, ...]) -> dict[str, Maker]:
+    return {
+        "no-bytes": lambda rng: b"",
+        "html": lambda rng: b"<!DOCTYPE html><html><body>404 Not Found</body></html>",
+        "text": lambda rng: b"image not available",
+        "noise": lambda rng: rng.randbytes(rng.randint(1, 400)),
+        "svg": lambda rng: b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>',
+        "cut": _damaged(_cut, sound, formats),
+        "flipped": _damaged(_flipped, sound, formats),
+        "zeroed": _damaged(_zeroed, sound, formats),
+        "bad-checksum": _bad_checksum,
+        "long-text": _long_text,
+        "bomb": lambda rng: png_header(20_000, 20_000),
+        "large-header-only": lambda rng: png_header(6_000, 6_000),
+        "nothing-inside": lambda rng: png_header(8, 8),
+    }
+
+
+BROKEN = _broken(SOUND, tuple(FORMATS))
+BROKEN_COLOURED = _broken(COLOURED, ("jpg", "png", "webp", "bmp"))

@@ -1,10 +1,11 @@
 """Hugging Face datasets, streaming."""
 
+import sys
 from collections.abc import Sequence
 
 from wdsflow.shards.names import split_name
 
-from ..evidence import Runs, Shape, ShardEvidence, Stop
+from ..evidence import Runs, Shape, ShapeCount, ShardEvidence, Stop
 from ..naming import is_hidden
 from .base import USABLE, Consumer, Fate, Options
 from .fields import IMAGES, OTHERS, TEXTS, reason_for, refused
@@ -21,13 +22,15 @@ class Datasets(Consumer):
 
     Field names keep their case. The first five samples of the first shard must have the same fields; they become the
     columns, and a later sample gives None for a column that it lacks while its other fields are left out. Images in
-    columns are decoded. Every error is raised: a missing shard at once, all others where they lie.
+    columns are decoded. Every error is raised: a missing shard at once, all others where they lie. Names among the
+    first samples must be UTF-8.
 
     The reader also gives rows without image or caption (as None); here they count as dropped, because they would train
     as None.
 
     Cannot be known here: whether the json of the first five samples agrees in names and types, and whether later json
-    fits; audio and video columns, which need further libraries; bz2, xz and zst fields, which it unpacks.
+    fits; integers beyond 64 bits, which no column holds; audio and video columns, which need further libraries; bz2,
+    xz and zst fields, which it unpacks.
 
     Source: datasets 5.2, packaged_modules/webdataset/webdataset.py, utils/file_utils.py, features/image.py.
     """
@@ -107,6 +110,9 @@ class Datasets(Consumer):
             return crash
         if len({_fields(shape) for shape in shapes}) != 1:
             return Fate("crash", "group", "schema")
+        foreign = first.tally("name.not-utf8")
+        if foreign.key is not None and (foreign.offset or 0) <= _last_known(self.runs(first)):
+            return Fate("crash", "group", "not-utf8-name", foreign.key)
         return None
 
 
@@ -126,14 +132,28 @@ def _run_count(runs: Runs) -> int:
     return sum(item.count for item in runs.inner) + (runs.head is not None) + (runs.tail is not None)
 
 
+def _last_known(runs: Runs) -> int:
+    """Return an offset up to which all members belong to the first five runs, as large as is known."""
+    if runs.tail is not None and _run_count(runs) <= _EXAMPLES:
+        return sys.maxsize
+    return max([item.offset for item in _early(runs)] + [runs.head.offset if runs.head is not None else 0])
+
+
+def _early(runs: Runs) -> list[ShapeCount]:
+    """Return the inner shapes that occur among the first five runs.
+
+    A shape stands behind the head and as many runs as were counted before it; those counts are not kept for the many
+    shapes of a wild shard.
+    """
+    return [item for index, item in enumerate(runs.inner) if 1 + max(index, sum(item.before)) < _EXAMPLES]
+
+
 def _first_shapes(runs: Runs) -> list[Shape]:
     """Return the distinct shapes of samples among a shard's first five runs, the first sample's first."""
     if runs.head is None:
         return []
     shapes = [runs.head.shape]
-    # An inner shape stands behind the head and as many runs as were counted before it; those counts are not kept for
-    # the many shapes of a wild shard.
-    shapes += [item.shape for index, item in enumerate(runs.inner) if 1 + max(index, sum(item.before)) < _EXAMPLES]
+    shapes += [item.shape for item in _early(runs)]
     if runs.tail is not None and _run_count(runs) <= _EXAMPLES:
         shapes.append(runs.tail.shape)
     return [sample for shape in shapes for sample in _samples(shape)]

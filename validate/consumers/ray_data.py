@@ -23,7 +23,7 @@ class RayData(Consumer):
     Field names keep their case. It decodes jpg and png, but gives jpeg and webp as bytes, which count as images here.
     Every error fails the whole read: a missing or cut shard, a field twice, a field that does not decode, a key that
     comes back after it was left, a pickled field. So does a sample without a decoded image (or array) that the first
-    sample of its block has: the column cannot become a tensor.
+    sample of its block has: the column cannot become a tensor. Names that are not UTF-8 fail as well.
 
     The reader also gives rows without image or caption; here they count as dropped, because they would train as None.
 
@@ -70,10 +70,13 @@ class RayData(Consumer):
         return False
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
-        """Return a crash where a key comes back after other keys, or the first sample's column is not in all."""
+        """Return a crash for a key that comes back, a name that is not UTF-8, a column that not all samples have."""
         for again in (shard.tally("key.again"), shard.tally("key.again-junk")):
             if again.count:
                 return Fate("crash", "group", "key-again", again.key or "")
+        foreign = shard.tally("name.not-utf8")
+        if foreign.key is not None:
+            return Fate("crash", "batch", "not-utf8-name", foreign.key)
         rows = [sample for shape in _shapes(self.runs(shard)) if not is_marked_bad(sample := _sample(shape))]
         for field in rows[0] if rows else ():
             if field.rpartition(".")[2] in _ARRAYS and not all(field in row for row in rows):

@@ -47,11 +47,24 @@ def read_jpeg(data: bytes) -> ImageHeader:
                 bits, height, width, components = _frame(data, position + 4)
                 mode = _MODES.get(components, "") if bits == 8 and width and height else ""
                 if orientation is None:
-                    orientation = xmp_orientation(packet) or 1 if packet else 1
+                    orientation = xmp_orientation(packet) if packet else 1
                 progressive = marker in _PROGRESSIVE
                 header: ImageHeader = _new(
                     ImageHeader,
-                    ("jpeg", width, height, mode, bits, orientation, False, progressive, False, icc, 0, 0),
+                    (
+                        "jpeg",
+                        width,
+                        height,
+                        mode,
+                        bits,
+                        1 if orientation is None else orientation,
+                        False,
+                        progressive,
+                        False,
+                        icc,
+                        0,
+                        0,
+                    ),
                 )
                 return header
             elif marker == _APP1:

@@ -27,7 +27,8 @@ def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, 
 
     Status is BAD exactly where ``json.loads(data)`` raises. With ``wanted`` (OpenCLIP 4's --json-text-key, in the
     order of its alternatives) it is NO_CAPTION where none of these holds a string with more than white space.
-    Notes: "json.bad", or "json.deep" where only the depth is at fault, or "json.not-object".
+    Notes: "json.bad", or "json.deep" where only the depth is at fault, or "json.not-object". Integers of more
+    than 64 bits may come as floats.
     """
     try:
         value = _loads(data)

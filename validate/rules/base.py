@@ -105,6 +105,10 @@ class TallyRule(Rule):
         first = found[0]
         return Tally(sum(tally.count for tally in found), first.key, first.offset, first.detail)
 
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        """Return the cure for one shard; that for any shard unless a rule knows better."""
+        return self.repair(shard.url)
+
     def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
         """Return the names of the consumers hurt; all that were asked for unless a rule knows better."""
         return context.names()
@@ -133,7 +137,7 @@ class TallyRule(Rule):
             count=tally.count,
             rate=None if share is None else min(share, 1.0),
             consumers=self.hurts(context, shard),
-            repair=self.repair(shard.url),
+            repair=self.cure(shard, tally),
         )
 
 

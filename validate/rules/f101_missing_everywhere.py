@@ -14,8 +14,8 @@ from .missing import CAPTIONS, IMAGES, Role, Wants, wants
 class MissingEverywhere(Rule):
     """No sample has the field that training needs.
 
-    What: a reader asks for an image field (jpg, png, jpeg or webp) and a caption field (txt), and one of the two is in no
-    sample at all. The message names the fields that are there, and where the captions are if they were found.
+    What: a reader asks for an image field (jpg, png, jpeg or webp) and a caption field (txt), and one of the two is
+    in no sample at all. The message names the fields that are there, and where the captions are if they were found.
 
     Why it hurts: OpenCLIP's filter drops a sample that lacks either, without a word. webdataset up to 0.2.88, which
     OpenCLIP pins, then begins its shards again, and again: training hangs at "Start epoch 0" with the GPU at 0 % and

@@ -11,8 +11,8 @@ from .missing import Lack
 class OtherName(Rule):
     """In some samples the image or the caption has another name.
 
-    What: samples without the field that a reader asks for, which have one that may hold the same: ``caption`` or ``json``
-    for txt, ``gif``, ``jfif`` or ``input.jpg`` for jpg. Other samples of the set have the right one.
+    What: samples without the field that a reader asks for, which have one that may hold the same: ``caption`` or
+    ``json`` for txt, ``gif``, ``jfif`` or ``input.jpg`` for jpg. Other samples of the set have the right one.
 
     Why it hurts: field names are compared as wholes: ``input.jpg`` is not ``jpg``, ``txt.gz`` is not ``txt``. OpenCLIP
     drops these samples without a word, webdataset 1.x ends at the first of them. Training goes on with the part of

@@ -20,8 +20,8 @@ class BadJson(LossRule):
     In the wild: json written by hand with single quotes, NaN for other parsers, files of no bytes from a writer that
     was killed (img2dataset#344).
 
-    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out; to keep them, write the json again with
-    ``json.dumps``.
+    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out; to keep them, write the json again
+    with ``json.dumps``.
     """
 
     code = "F107"

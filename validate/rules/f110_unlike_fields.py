@@ -13,13 +13,13 @@ _LOOKED_AT = 5
 class UnlikeFields(Rule):
     """Samples differ in their fields where a reader wants them alike.
 
-    What: the first five samples of the first shard do not have the same fields; or, for Ray Data, an image that the first
-    sample of a shard has is missing in a later one.
+    What: the first five samples of the first shard do not have the same fields; or, for Ray Data, an image that the
+    first sample of a shard has is missing in a later one.
 
-    Why it hurts: Hugging Face datasets, and with them the viewer of the Hub, read the first five samples and end at once:
-    "The TAR archives of the dataset should be in WebDataset format, but the files in the archive don't share the same
-    prefix or the same types." Ray Data makes a tensor of each image column and fails on rows without it. OpenCLIP and
-    webdataset do not mind.
+    Why it hurts: Hugging Face datasets, and with them the viewer of the Hub, read the first five samples and end at
+    once: "The TAR archives of the dataset should be in WebDataset format, but the files in the archive don't share
+    the same prefix or the same types." Ray Data makes a tensor of each image column and fails on rows without it.
+    OpenCLIP and webdataset do not mind.
 
     In the wild: the data set page on the Hub shows an error instead of pictures (datasets#6880, #7144).
 
@@ -35,7 +35,7 @@ class UnlikeFields(Rule):
         shards = context.evidence.shards
         if shards:
             starts = {consumer.name: consumer.at_start(shards) for consumer in context.consumers}
-            yield from self._first_five(shards[0], _names(starts))
+            yield from self._first_five(context, shards[0], _names(starts))
         for shard in shards:
             crashes = {consumer.name: consumer.at_shard(shard) for consumer in context.consumers}
             hurt = _names(crashes)
@@ -50,8 +50,17 @@ class UnlikeFields(Rule):
                     consumers=hurt,
                 )
 
-    def _first_five(self, shard: ShardEvidence, hurt: tuple[str, ...]) -> Iterator[Finding]:
+    def _first_five(self, context: Context, shard: ShardEvidence, hurt: tuple[str, ...]) -> Iterator[Finding]:
         runs = shard.visible_runs or shard.runs
+        if hurt and runs.head is None:
+            yield Finding(
+                code=self.code,
+                severity="error",
+                message=f"the first shard has no sample to tell the fields by: {context.titles(hurt)} "
+                f"end{'s' if len(hurt) == 1 else ''} with an exception",
+                shard=shard.url,
+                consumers=hurt,
+            )
         usual = _fields(runs.head.shape) if runs.head else frozenset()
         for shape, key, offset in _early(runs):
             if _fields(shape) != usual:

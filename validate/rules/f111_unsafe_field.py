@@ -1,5 +1,8 @@
-from ..evidence import ShardEvidence
+from ..content.kinds import kind_of
+from ..evidence import ShardEvidence, Tally
+from ..finding import Repair
 from .base import TallyRule, first_seen, number
+from .commands import repair
 
 
 class UnsafeField(TallyRule):
@@ -14,15 +17,19 @@ class UnsafeField(TallyRule):
 
     In the wild: embeddings stored by ``torch.save`` beside images; metadata as pickle out of habit.
 
-    Cure: leave the field out, or store arrays as .npy and metadata as .json:
-    ``tar --sort=name --format=ustar --exclude '*.pickle' --exclude '*.pkl' -cf SHARD -C FOLDER .``. webdataset 1.x
-    refuses them with ``WDS_SECURE=1``.
+    Cure: ``wdsflow repair SHARD -o repaired --drop-field pickle`` leaves the field out. When packing, store arrays as
+    .npy and metadata as .json. webdataset 1.x refuses pickles with ``WDS_SECURE=1``.
     """
 
     code = "F111"
     severity = "error"
     tallies = ("field.unsafe",)
 
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair:
+        names = sorted(name for name in shard.fields if kind_of(name) in ("pickle", "torch"))
+        options = [word for name in names or [tally.detail] for word in ("--drop-field", name)]
+        return repair([shard.url], *options, safe=False, note="leaves the pickled fields out")
+
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
-        return f"{number(count, 'field')} {verb} pickled{first_seen(detail)}: decoding one runs code of its author's choice"
+        return f"{number(count, 'field')} {verb} pickled{first_seen(detail)}: decoding runs code of its author's choice"

@@ -1,6 +1,8 @@
 from ..content.kinds import kind_of
 from ..evidence import BLANK, EMPTY, Part, ShardEvidence
+from ..finding import Repair
 from .base import number
+from .commands import repair
 from .loss import LossRule
 from .shapes import mend_status
 
@@ -13,11 +15,10 @@ class EmptyCaption(LossRule):
     Why it hurts: OpenCLIP 3.3 trains on them: the caption is the start and end token, alike for all such images, which
     pulls these images together. OpenCLIP 4 drops the samples without a word.
 
-    In the wild: img2dataset writes an empty .txt where the table has no caption (img2dataset#46); captioners that failed
-    (SimpleTuner#1100).
+    In the wild: img2dataset writes an empty .txt where the table has no caption (img2dataset#46); captioners that
+    failed (SimpleTuner#1100).
 
-    Cure: filter the table before downloading, or leave these samples out: write txt only for captions with text.
-    OpenCLIP 4 skips them by itself.
+    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves these samples out. OpenCLIP 4 skips them by itself.
     """
 
     code = "F112"
@@ -29,6 +30,9 @@ class EmptyCaption(LossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"{number(count, 'caption')} {'is' if count == 1 else 'are'} empty"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, "--drop-bad", safe=False, note="leaves these samples out")
 
 
 _MEND = mend_status(EMPTY, BLANK, when=lambda suffix: kind_of(suffix) in ("text", "opaque"))

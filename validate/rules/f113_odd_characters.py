@@ -6,9 +6,9 @@ class OddCharacters(QualityRule):
 
     What: characters that are no text: NUL, terminal escapes, other control characters, or U+FEFF at the start.
 
-    Why it hurts: OpenCLIP's tokenizer keeps the mark and the controls as tokens of their own, in front of the first word
-    or in the middle of one. In a terminal or a log, escapes change colours, titles or what is seen; wdsflow shows them
-    spelled out.
+    Why it hurts: OpenCLIP's tokenizer keeps the mark and the controls as tokens of their own, in front of the first
+    word or in the middle of one. In a terminal or a log, escapes change colours, titles or what is seen; wdsflow
+    shows them spelled out.
 
     In the wild: text saved as "UTF-8 with BOM" by Windows editors, text taken from PDF files.
 

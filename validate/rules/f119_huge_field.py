@@ -5,11 +5,11 @@ from .base import TallyRule, first_seen, number
 class HugeField(TallyRule):
     """A field is too large to be looked into.
 
-    What: a text member over 1 MiB, a json member over 16 MiB, or another field over 256 MiB. It was not decoded here, so
-    that the verdict assumes it to be sound.
+    What: a text member over 1 MiB, a json member over 16 MiB, or another field over 256 MiB. It was not decoded here,
+    so that the verdict assumes it to be sound.
 
-    Why it hurts: readers load and decode it as a whole; a tokenizer works through all of a caption to keep 77 tokens, which
-    can hold up a worker for minutes. It is most likely another file under a wrong name.
+    Why it hurts: readers load and decode it as a whole; a tokenizer works through all of a caption to keep 77 tokens,
+    which can hold up a worker for minutes. It is most likely another file under a wrong name.
 
     In the wild: a log or a whole table saved as .txt, base64 images inside json.
 

@@ -35,5 +35,6 @@ class GzippedField(TallyRule):
         verb = "is" if count == 1 else "are"
         return f"{number(count, 'field')} {verb} gzipped{first_seen(detail)}: readers keep .gz in the field name"
 
-    def repair(self, *urls: str) -> Repair | None:
-        return repair(urls, "--rename", "txt.gz=txt", note="unpacks the fields")
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair:
+        name = tally.detail.lower()
+        return repair([shard.url], "--rename", f"{name}={name.removesuffix('.gz')}", note="unpacks the fields")

@@ -12,17 +12,17 @@ _OTHERS = ("image", "text", "json", "pickle", "torch")  # rules of their own
 class BadField(LossRule):
     """A field that nobody needs drops the sample.
 
-    What: a member besides image, caption and json that its decoder refuses: an ``.id`` or ``.cls`` that is no integer, a
-    damaged ``.npy``, ``.mp`` or ``.cbor``, a ``.gz`` that is not gzip.
+    What: a member besides image, caption and json that its decoder refuses: an ``.id`` or ``.cls`` that is no
+    integer, a damaged ``.npy``, ``.mp`` or ``.cbor``, a ``.gz`` that is not gzip.
 
-    Why it hurts: OpenCLIP 3.3 decodes every field of a sample by its extension. One that fails drops the sample although
-    image and caption are fine, with a warning that names neither. If all samples have such a field, none is left and
-    training waits for ever. webdataset 1.x ends with an exception.
+    Why it hurts: OpenCLIP 3.3 decodes every field of a sample by its extension. One that fails drops the sample
+    although image and caption are fine, with a warning that names neither. If all samples have such a field, none is
+    left and training waits for ever. webdataset 1.x ends with an exception.
 
     In the wild: ``.id`` with a hexadecimal name, ``.index`` with text, empty side files (cosmos#3).
 
-    Cure: rename the field to one that is left as bytes: ``wdsflow repair SHARD -o repaired --rename id=uid``. OpenCLIP 4
-    decodes only image and caption.
+    Cure: rename the field to one that is left as bytes: ``wdsflow repair SHARD -o repaired --rename id=id_raw``, or
+    leave it out: ``--drop-field id``. OpenCLIP 4 decodes only image and caption.
     """
 
     code = "F121"
@@ -44,9 +44,10 @@ class BadField(LossRule):
         verb = "does" if count == 1 else "do"
         return f"{number(count, 'field')} besides image and caption {verb} not decode{first_seen(detail)}"
 
-    def repair(self, *urls: str) -> Repair:
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair:
+        name = tally.detail.lower()
         return repair(
-            urls, "--drop-bad", safe=False, note="or rename the field with --rename OLD=NEW to keep the samples"
+            [shard.url], "--rename", f"{name}={name.replace('.', '_')}_raw", note="readers leave it as bytes then"
         )
 
 

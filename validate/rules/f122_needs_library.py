@@ -1,9 +1,11 @@
 from ..content.kinds import kind_of
-from ..evidence import BAD, Part, ShardEvidence
+from ..evidence import BAD, Part, ShardEvidence, Tally
+from ..finding import Repair
 from .base import first_seen, number
 from .loss import LossRule
 from .shapes import mend_status
 
+_PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
 _KINDS = ("msgpack", "cbor", "tenbin", "torch", "npy", "npz")
 
 
@@ -26,6 +28,10 @@ class NeedsLibrary(LossRule):
 
     def mend(self, part: Part) -> Part:
         return _MEND(part)
+
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        package = _PACKAGES.get(kind_of(tally.detail))
+        return Repair(f"pip install {package}", note="where you train, too") if package else None
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "needs" if count == 1 else "need"

@@ -18,8 +18,8 @@ class TwoImages(Rule):
 
     In the wild: an image beside its mask, depth map or low-resolution copy under the usual extension.
 
-    Cure: give the second picture a name of its own: ``wdsflow repair URL... -o repaired --rename png=mask.png``. OpenCLIP
-    4 can choose: ``--image-key png``.
+    Cure: give the second picture a name of its own: ``wdsflow repair URL... -o repaired --rename png=mask.png``.
+    OpenCLIP 4 can choose: ``--image-key png``.
     """
 
     code = "F123"

@@ -16,13 +16,13 @@ class FrequentCaption(Rule):
 
     What: a single caption makes up at least 5 % of all, and 20 or more. The count is a lower bound.
 
-    Why it hurts: the contrastive loss takes every other pair of a batch for a mismatch. With one caption in 20 the same, a
-    batch of 1,000 holds 50 pairs that match and are pushed apart. The loss stays high and the model unsharp.
+    Why it hurts: the contrastive loss takes every other pair of a batch for a mismatch. With one caption in 20 the
+    same, a batch of 1,000 holds 50 pairs that match and are pushed apart. The loss stays high and the model unsharp.
 
     In the wild: boilerplate ("Buy now", "Image may contain"), class labels as captions, a captioner stuck in a phrase.
 
-    Cure: leave the caption out before packing: ``if text == "...": continue``. For class labels, vary the sentence or use
-    a loss made for labels.
+    Cure: leave the caption out before packing: ``if text == "...": continue``. For class labels, vary the sentence or
+    use a loss made for labels.
     """
 
     code = "F124"

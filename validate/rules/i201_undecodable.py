@@ -6,8 +6,8 @@ from .images import ImageLossRule
 class Undecodable(ImageLossRule):
     """Pillow cannot decode the image.
 
-    What: the data begin like an image, but Pillow raises while decoding it. Seen at ``--level full`` only. Images that are
-    empty, cut, or no images at all are reported by I216, I202, I210 and I217.
+    What: the data begin like an image, but Pillow raises while decoding it. Seen at ``--level full`` only. Images
+    that are empty, cut, or no images at all are reported by I216, I202, I210 and I217.
 
     Why it hurts: OpenCLIP logs one anonymous warning and drops the sample, in each epoch again. webdataset 1.x, Hugging
     Face datasets and Ray Data end with an exception.

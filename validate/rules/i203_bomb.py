@@ -12,8 +12,8 @@ class Bomb(ImageLossRule):
     webdataset 1.x, Hugging Face datasets and Ray Data end. Code that lifts the limit needs half a gigabyte and more of
     memory for each: a few at once kill the worker.
 
-    In the wild: scans, maps, panoramas and posters; a PNG of a few kilobytes that unfolds to gigabytes is made to attack
-    (memery#10, RT-DETR#337; img2dataset PR#231).
+    In the wild: scans, maps, panoramas and posters; a PNG of a few kilobytes that unfolds to gigabytes is made to
+    attack (memery#10, RT-DETR#337; img2dataset PR#231).
 
     Cure: shrink it before packing: ``convert a.png -resize '2048x2048>' b.png``. Or leave it out:
     ``wdsflow repair SHARD -o repaired --drop-bad``

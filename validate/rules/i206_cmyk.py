@@ -6,9 +6,9 @@ class Cmyk(QualityRule):
 
     What: four printing inks instead of red, green and blue.
 
-    Why it hurts: Pillow converts them without the colour profile: colours come out too bright or shifted, and files whose
-    values are inverted (as Adobe writes them) may look like negatives elsewhere. DALI and turbojpeg need an option to
-    read them at all.
+    Why it hurts: Pillow converts them without the colour profile: colours come out too bright or shifted, and files
+    whose values are inverted (as Adobe writes them) may look like negatives elsewhere. DALI and turbojpeg need an
+    option to read them at all.
 
     In the wild: pictures made for print, stock photographs.
 

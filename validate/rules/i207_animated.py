@@ -6,8 +6,8 @@ class Animated(QualityRule):
 
     What: a GIF, WebP or PNG with more than one frame.
 
-    Why it hurts: readers take the first frame, which is often blank or a title, while the caption describes what happens.
-    The other frames are loaded and thrown away.
+    Why it hurts: readers take the first frame, which is often blank or a title, while the caption describes what
+    happens. The other frames are loaded and thrown away.
 
     In the wild: GIFs from message boards, animated WebP from messengers.
 

@@ -14,8 +14,8 @@ _LEAST = 10
 class Repeated(Rule):
     """The same image comes again and again.
 
-    What: one image, byte by byte, stands in at least ten samples and one in a thousand of all; or two shards share images.
-    Seen at ``--level full`` only; the counts are lower bounds.
+    What: one image, byte by byte, stands in at least ten samples and one in a thousand of all; or two shards share
+    images. Seen at ``--level full`` only; the counts are lower bounds.
 
     Why it hurts: the same picture with many captions teaches that captions do not matter. Inside a batch equal pictures
     count as mismatches. Shards that share their images count them twice and may be the old and the new export in one

@@ -14,8 +14,8 @@ class OverLimit(ImageLossRule):
 
     In the wild: sets of photographs at full resolution lose a large part when moving to OpenCLIP 4.
 
-    Cure: raise the limit with ``--max-image-pixels 100000000`` (OpenCLIP 4; 0 takes it away), or shrink the images before
-    packing: ``convert a.jpg -resize '2048x2048>' b.jpg``
+    Cure: raise the limit with ``--max-image-pixels 100000000`` (OpenCLIP 4; 0 takes it away), or shrink the images
+    before packing: ``convert a.jpg -resize '2048x2048>' b.jpg``
     """
 
     code = "I212"

@@ -6,9 +6,9 @@ class HighDepth(QualityRule):
 
     What: 16-bit or floating-point pixels.
 
-    Why it hurts: readers convert with ``convert("RGB")``, which clips 16-bit grey instead of scaling it: everything above
-    255 of 65,535 turns white. Floating-point pictures with values up to 1 turn black. The picture is lost, without a
-    word.
+    Why it hurts: readers convert with ``convert("RGB")``, which clips 16-bit grey instead of scaling it: everything
+    above 255 of 65,535 turns white. Floating-point pictures with values up to 1 turn black. The picture is lost,
+    without a word.
 
     In the wild: depth maps, medical and satellite pictures, scans as 16-bit PNG or TIFF.
 

@@ -6,9 +6,9 @@ class Alpha(QualityRule):
 
     What: an alpha channel or a transparent colour.
 
-    Why it hurts: readers drop it with ``convert("RGB")``: what was invisible shows, often black, or colours left over under
-    the transparent parts. img2dataset puts pictures on white instead, so that two sources differ. Pillow warns for
-    each palette image with transparency, which floods the log.
+    Why it hurts: readers drop it with ``convert("RGB")``: what was invisible shows, often black, or colours left over
+    under the transparent parts. img2dataset puts pictures on white instead, so that two sources differ. Pillow warns
+    for each palette image with transparency, which floods the log.
 
     In the wild: logos, stickers, clip art, cut-out products as PNG or WebP (paimon#10096).
 

@@ -6,12 +6,13 @@ class Rotated(QualityRule):
 
     What: their EXIF orientation says that they must be turned or mirrored to be seen as taken.
 
-    Why it hurts: OpenCLIP, webdataset and Pillow's ``load`` ignore it: the model sees people lying on their side. A crop
-    of a tall picture that is stored wide shows another part than it should.
+    Why it hurts: OpenCLIP, webdataset and Pillow's ``load`` ignore it: the model sees people lying on their side. A
+    crop of a tall picture that is stored wide shows another part than it should.
 
     In the wild: photographs from telephones (diffusers PR#3465, tfds#3202).
 
-    Cure: turn them before packing, without loss: ``exiftran -ai *.jpg``, or in Python ``ImageOps.exif_transpose(image)``
+    Cure: turn them before packing, without loss: ``exiftran -ai *.jpg``, or in Python
+    ``ImageOps.exif_transpose(image)``
     """
 
     code = "I215"

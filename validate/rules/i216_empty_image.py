@@ -8,8 +8,8 @@ class EmptyImage(ImageLossRule):
 
     What: image members of size 0.
 
-    Why it hurts: Pillow raises UnidentifiedImageError. OpenCLIP drops the sample with an anonymous warning in each epoch;
-    webdataset 1.x, Hugging Face datasets and Ray Data end with an exception.
+    Why it hurts: Pillow raises UnidentifiedImageError. OpenCLIP drops the sample with an anonymous warning in each
+    epoch; webdataset 1.x, Hugging Face datasets and Ray Data end with an exception.
 
     In the wild: failed downloads of which only the file name was kept, a full disk while packing.
 

@@ -8,9 +8,9 @@ class NotAnImage(ImageLossRule):
 
     What: the first bytes belong to no image format known to Pillow, and to no text either (I210).
 
-    Why it hurts: Pillow raises UnidentifiedImageError. OpenCLIP drops the sample with an anonymous warning in each epoch;
-    webdataset 1.x, Hugging Face datasets and Ray Data end with an exception. OpenCLIP 3.3 drops it even if the file is
-    a side field, such as a video named ``.mpg`` or an ``.h5`` table, which webdataset takes for images.
+    Why it hurts: Pillow raises UnidentifiedImageError. OpenCLIP drops the sample with an anonymous warning in each
+    epoch; webdataset 1.x, Hugging Face datasets and Ray Data end with an exception. OpenCLIP 3.3 drops it even if the
+    file is a side field, such as a video named ``.mpg`` or an ``.h5`` table, which webdataset takes for images.
 
     In the wild: files shifted or overwritten on a bad disk, encrypted or zero-filled data, paths stored instead of
     pictures (TarWriter stores a ``str`` as text).

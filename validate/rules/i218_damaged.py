@@ -6,11 +6,11 @@ class Damaged(QualityRule):
 
     What: a strict decoder finds errors in the compressed data that Pillow passes over. Seen at ``--level full`` only.
 
-    Why it hurts: the picture decodes, with a grey or shifted part from the damage on, and is trained as it is. Damage in
-    bytes hints at a bad disk, memory or transfer: other files will have it where nothing can see it.
+    Why it hurts: the picture decodes, with a grey or shifted part from the damage on, and is trained as it is. Damage
+    in bytes hints at a bad disk, memory or transfer: other files will have it where nothing can see it.
 
-    In the wild: pictures whose lower half is grey or in wrong colours; a log full of "Corrupt JPEG data: premature end of
-    data segment".
+    In the wild: pictures whose lower half is grey or in wrong colours; a log full of "Corrupt JPEG data: premature
+    end of data segment".
 
     Cure: fetch the shard again and compare: ``sha256sum SHARD``
     """

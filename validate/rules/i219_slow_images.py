@@ -41,8 +41,8 @@ class SlowImages(Rule):
         yield Finding(
             code=self.code,
             severity=self.severity,
-            message=f"{large:,} of {images:,} images have 4 megapixels or more (on average {mean / 1e6:.1f} megapixels, "
-            f"{size / images / 1e6:.1f} MB): {mean / _MODEL_PIXELS:,.0f} pixels are decoded for each that a 224-pixel "
+            message=f"{large:,} of {images:,} images have 4 megapixels or more (on average {mean / 1e6:.1f} "
+            f"megapixels, {size / images / 1e6:.1f} MB): {mean / _MODEL_PIXELS:,.0f} pixels are decoded for each that a 224-pixel "
             "model sees",
             count=large,
             rate=large / images,

@@ -69,18 +69,21 @@ def last_run(runs: Runs) -> Run | None:
 
 
 def loss(context: Context, consumer: Consumer, shard: ShardEvidence, mend: Mend) -> Loss:
-    """Return how many more samples of a shard a consumer would use if parts at fault were as ``mend`` returns them.
+    """Return how many samples of a shard one fault alone costs a consumer, were all else well with them.
 
-    ``mend`` returns the very part where it finds no fault. Samples with a second fault do not count.
+    ``mend`` returns a part without the fault, or the very part where it finds none. A sample with two faults counts
+    for both.
     """
     samples, crash = 0, False
     for item in folded(context, consumer, shard):
         mended = tuple(mend(part) for part in item.shape)
         if mended == item.shape:
             continue
-        gain = context.usable(consumer, mended) - context.usable(consumer, item.shape)
-        samples += max(gain, 0) * item.count
-        crash = crash or (crashes(context, consumer, item.shape) and not crashes(context, consumer, mended))
+        pairs = zip(item.shape, mended, strict=True)
+        hurt = tuple(part if part != better else well(part) for part, better in pairs)
+        healed = sound(mended)
+        samples += max(context.usable(consumer, healed) - context.usable(consumer, hurt), 0) * item.count
+        crash = crash or (crashes(context, consumer, hurt) and not crashes(context, consumer, healed))
     return Loss(samples, crash)
 
 
@@ -91,7 +94,12 @@ def crashes(context: Context, consumer: Consumer, shape: Shape) -> bool:
 
 def sound(shape: Shape) -> Shape:
     """Return the shape as it would be if all contents were well."""
-    return tuple(part if part.status in _KEPT else Part(part.suffix, OK) for part in shape)
+    return tuple(well(part) for part in shape)
+
+
+def well(part: Part) -> Part:
+    """Return the part as it would be if its contents were well."""
+    return part if part.status in _KEPT else Part(part.suffix, OK)
 
 
 def wanted(context: Context, consumer: Consumer, role: str) -> tuple[str, ...]:

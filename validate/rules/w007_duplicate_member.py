@@ -21,8 +21,8 @@ class DuplicateMember(LossRule):
     In the wild: ``tar -r`` or ``tar -A`` used to update a shard, keys that are not unique inside a shard, a writer
     that was restarted (webdataset#157, #205, #286).
 
-    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` keeps the first member of each name. If the second ones
-    are other samples, give them keys of their own when packing.
+    Cure: ``wdsflow repair SHARD -o repaired`` keeps the first member of each name. If the second ones are other
+    samples, give them keys of their own when packing.
     """
 
     code = "W007"
@@ -46,7 +46,7 @@ class DuplicateMember(LossRule):
         return f"{number(count, 'sample')} {verb} a field name twice{_twice(shard)}"
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, "--drop-bad", safe=False, note="keeps the first member of each name")
+        return repair(urls, safe=False, note="keeps the first member of each name")
 
 
 def _single(shape: Shape) -> Shape:

@@ -4,7 +4,7 @@ from ..finding import Repair
 from .base import Context, number
 from .commands import repair
 from .loss import LossRule
-from .shapes import Loss, folded
+from .shapes import Loss, folded, sound
 from .wild import undotted
 
 
@@ -34,7 +34,7 @@ class DottedKey(LossRule):
         lost = 0
         for item in folded(context, consumer, shard):
             mended = tuple(undotted(shard, part) for part in item.shape)
-            if context.usable(consumer, mended) > context.usable(consumer, item.shape):
+            if context.usable(consumer, sound(mended)) > context.usable(consumer, sound(item.shape)):
                 lost += item.count
         if not lost:
             # Image and caption of one sample may have landed in two runs; together they would be one.
@@ -48,7 +48,7 @@ class DottedKey(LossRule):
             if any(undotted(shard, part) is not part for part in item.shape)
         ]
         parts: tuple[Part, ...] = tuple({undotted(shard, part): None for item in runs for part in item.shape})
-        if context.usable(consumer, parts) and not any(context.usable(consumer, item.shape) for item in runs):
+        if context.usable(consumer, sound(parts)) and not any(context.usable(consumer, item.shape) for item in runs):
             return sum(item.count for item in runs)
         return 0
 

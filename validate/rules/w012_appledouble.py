@@ -7,8 +7,8 @@ from .commands import repair
 class AppleDouble(TallyRule):
     """macOS twins or other dot-files lie between the members.
 
-    What: ``folder/._a.jpg`` beside ``folder/a.jpg``, or ``folder/.DS_Store``: dot-files inside a folder. The key of such
-    a member is the folder, ``folder/``, and its field ``_a.jpg``.
+    What: ``folder/._a.jpg`` beside ``folder/a.jpg``, or ``folder/.DS_Store``: dot-files inside a folder. The key of
+    such a member is the folder, ``folder/``, and its field ``_a.jpg``.
 
     Why it hurts: a foreign key between ``a.jpg`` and ``a.txt`` closes the sample. Every sample whose members have
     twins falls into halves, and OpenCLIP drops them all without a word: training waits for ever at epoch 0. At the

@@ -1,6 +1,7 @@
 from ..evidence import ShardEvidence
 from ..finding import Repair
 from .base import TallyRule, first_seen
+from .commands import repair
 
 
 class UnsafePath(TallyRule):
@@ -14,8 +15,8 @@ class UnsafePath(TallyRule):
 
     In the wild: ``tar -P``, archives made to attack (CVE-2007-4559).
 
-    Cure: do not unpack the shard with ``extractall`` without ``filter="data"``. Pack again with relative names:
-    ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
+    Cure: do not unpack the shard with ``extractall`` without ``filter="data"``.
+    ``wdsflow repair SHARD -o repaired`` makes the names relative.
     """
 
     code = "W014"
@@ -27,5 +28,5 @@ class UnsafePath(TallyRule):
         verb = "name is an absolute path or has" if count == 1 else "names are absolute paths or have"
         return f"{count:,} {verb} a .. component{first_seen(detail)}: unsafe to unpack"
 
-    def repair(self, *urls: str) -> Repair | None:
-        return None
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="makes paths relative")

@@ -1,5 +1,7 @@
 from ..evidence import ShardEvidence
+from ..finding import Repair
 from .base import TallyRule, first_seen, number
+from .commands import repair
 
 
 class NameNotUtf8(TallyRule):
@@ -13,7 +15,8 @@ class NameNotUtf8(TallyRule):
 
     In the wild: names from old Windows or Mac archives, unpacked and packed again on Linux (webdataset#330, #428).
 
-    Cure: rename the files before packing: ``convmv -f latin1 -t utf8 -r --notest FOLDER``
+    Cure: ``wdsflow repair SHARD -o repaired`` replaces the odd bytes. To keep the letters, rename the files before
+    packing: ``convmv -f latin1 -t utf8 -r --notest FOLDER``
     """
 
     code = "W016"
@@ -24,3 +27,6 @@ class NameNotUtf8(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
         return f"{number(count, 'name')} {verb} not UTF-8{first_seen(detail)}: writing such a key down fails"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="replaces bytes that are not UTF-8")

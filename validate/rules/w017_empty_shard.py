@@ -20,7 +20,7 @@ class EmptyShard(TallyRule):
 
     code = "W017"
     severity = "warning"
-    requires = ("W001", "W002", "W003", "W005", "W011", "W020")
+    requires = ("W001", "W002", "W003", "W005", "W020")
     counts_samples = False
 
     def seen(self, shard: ShardEvidence) -> Tally:

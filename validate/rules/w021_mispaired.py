@@ -25,10 +25,10 @@ class Mispaired(Rule):
     What: the last sample of a shard has the same key as the first of another one, and the first is incomplete, or the
     second begins with a field that the first lacks.
 
-    Why it hurts: webdataset up to 0.2.88, which OpenCLIP pins, does not mark the end of a shard. The open sample goes on
-    with the members of whichever shard comes next. If it is incomplete, the image of one sample is trained with the
-    caption of another, without a word; else the other one loses members and is dropped. Shards are shuffled anew in
-    each epoch, so that any two can meet. Newer webdataset closes the sample at the end of the shard.
+    Why it hurts: webdataset up to 0.2.88, which OpenCLIP pins, does not mark the end of a shard. The open sample goes
+    on with the members of whichever shard comes next. If it is incomplete, the image of one sample is trained with
+    the caption of another, without a word; else the other one loses members and is dropped. Shards are shuffled anew
+    in each epoch, so that any two can meet. Newer webdataset closes the sample at the end of the shard.
 
     In the wild: a truncated shard in a set whose numbering starts again in each shard; LAION-400M's tails (the FIXME
     in OpenCLIP's group_by_keys; webdataset#327).

@@ -1,5 +1,7 @@
 from ..evidence import ShardEvidence
+from ..finding import Repair
 from .base import TallyRule, first_seen, number
+from .commands import repair
 
 
 class Links(TallyRule):
@@ -13,8 +15,8 @@ class Links(TallyRule):
 
     In the wild: data sets made unique with ``hardlink`` or ``cp -al``, folders of symbolic links to a common store.
 
-    Cure: pack again with the contents in place of links:
-    ``tar --sort=name --format=ustar --dereference --hard-dereference -cf SHARD -C FOLDER .``
+    Cure: ``wdsflow repair SHARD -o repaired`` puts in their place what they point to, if that is in the shard. When
+    packing: ``tar --sort=name --format=ustar --dereference --hard-dereference -cf SHARD -C FOLDER .``
     """
 
     code = "W024"
@@ -24,3 +26,6 @@ class Links(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"{number(count, 'link')} instead of files{first_seen(detail)}: readers skip links"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="puts in their place what they point to, if that is in the shard")

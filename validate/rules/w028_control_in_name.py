@@ -1,5 +1,7 @@
 from ..evidence import ShardEvidence
+from ..finding import Repair
 from .base import TallyRule, first_seen, number
+from .commands import repair
 
 
 class ControlInName(TallyRule):
@@ -13,7 +15,7 @@ class ControlInName(TallyRule):
 
     In the wild: file names taken from page titles or captions, or chosen to attack.
 
-    Cure: rename the files before packing, to characters that are safe everywhere:
+    Cure: ``wdsflow repair SHARD -o repaired`` replaces them. When packing, take characters that are safe everywhere:
     ``key = re.sub(r"[^A-Za-z0-9_-]", "_", key)``
     """
 
@@ -25,3 +27,6 @@ class ControlInName(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
         return f"{number(count, 'name')} {verb} control characters{first_seen(detail)}: unsafe in lists and terminals"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="replaces control characters")

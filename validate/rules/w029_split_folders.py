@@ -1,7 +1,9 @@
 from itertools import combinations
 
 from ..evidence import ShardEvidence, Tally
+from ..finding import Repair
 from .base import TallyRule, first_seen, number
+from .commands import repair
 from .shapes import Counted, counted
 
 _MOST = 50  # shapes that share a base name; more are no folders but something odder
@@ -18,9 +20,8 @@ class SplitFolders(TallyRule):
 
     In the wild: data sets with a folder for each kind of file, packed as they lie.
 
-    Cure: move the files of one sample side by side before packing:
-    ``tar --sort=name --format=ustar --transform 's,.*/,,' -cf SHARD -C FOLDER .``, then
-    ``wdsflow repair SHARD -o repaired`` to bring the parts together
+    Cure: ``wdsflow repair SHARD -o repaired`` joins the folders and brings the parts together. When packing, let all
+    files of a sample lie in one folder.
     """
 
     code = "W029"
@@ -54,6 +55,9 @@ class SplitFolders(TallyRule):
             f"{number(count, 'sample')} {verb} fields under different folders{first_seen(detail)}: "
             "the folder is part of the key, so they never pair"
         )
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="joins the folders")
 
 
 def _fields(item: Counted) -> set[str]:

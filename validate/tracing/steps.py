@@ -22,7 +22,6 @@ class Step:
     """One stage, ready to run: ``make(note)`` returns the callable for one run, on a copy of the stage."""
 
     title: str
-    name: str
     make: Callable[[Note], Call]
     batch: int = 0  # items that go into one of its outputs where that is known; -1 where it takes batches apart
     package: str = ""  # where the stage's code comes from
@@ -102,7 +101,7 @@ def _collect_loader(loader: Any, chain: Chain) -> None:
     else:
         chain.add(dataset, invoke_plain)
     text = f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})"
-    chain.steps.append(Step(text, "DataLoader", lambda _: partial(_collated, loader), batch=loader.batch_size or 0))
+    chain.steps.append(Step(text, lambda _: partial(_collated, loader), batch=loader.batch_size or 0))
 
 
 def _collated(loader: Any, source: Iterable[Any]) -> Iterator[Any]:
@@ -137,7 +136,7 @@ def _step(stage: Any, invoke: Callable[..., Any]) -> Step:
 
     function = getattr(stage, "f", None) or getattr(stage, "func", None) or stage
     package = getattr(function, "__module__", None) or type(stage).__module__
-    return Step(title(stage), bare_name(stage), make, batch=_batch_size(stage), package=str(package))
+    return Step(title(stage), make, batch=_batch_size(stage), package=str(package))
 
 
 def _copied(stage: Any) -> Any:

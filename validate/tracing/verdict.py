@@ -5,6 +5,8 @@ from .report import Ending, StageTrace, swallowed, where
 from .steps import Chain
 from .words import error_text
 
+_MOST = 8  # fields that are named
+
 
 def sentence(chain: Chain, run: Run, stages: tuple[StageTrace, ...], ending: Ending) -> str:
     """Return the verdict: what stops the pipeline, or what it loses most, or that nothing is lost."""
@@ -43,10 +45,13 @@ def _drops(stage: StageTrace) -> str:
     unit = "batches" if stage.taken_kind == "batch" else "samples"
     text = f"{name(stage)} drops {stage.lost:,} of {stage.taken:,} {unit}"
     if stage.fields:
-        seen = (field if n == stage.taken else f"{field} ({n:,})" for field, n in stage.fields.items())
-        text += f"; fields seen: {', '.join(seen)}"
+        seen = [field if n == stage.taken else f"{field} ({n:,})" for field, n in stage.fields.items()]
+        more = f" and {len(seen) - _MOST} more" if len(seen) > _MOST else ""
+        text += f"; fields seen: {', '.join(seen[:_MOST])}{more}"
     if stage.errors:
         text += f"; {swallowed(stage)}"
+    elif stage.logged:
+        text += f"; it logged {stage.logged:,} warnings, the first: {stage.first_log}"
     if stage.ended_stream:
         text += "; its handler ended the stream there"
     return text

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from .entry import Entry
-from .pax import Pieces
+from .sparse import Pieces
 
 Reaches = Callable[[int], bool]  # whether the archive has that many bytes
 
@@ -23,9 +23,7 @@ def deliver(entry: Entry, reaches: Reaches, length: Callable[[], int]) -> tuple[
     return (True, end) if reaches(end) else (False, length())
 
 
-def _deliver_sparse(
-    entry: Entry, pieces: Pieces, reaches: Reaches, length: Callable[[], int]
-) -> tuple[bool, int]:
+def _deliver_sparse(entry: Entry, pieces: Pieces, reaches: Reaches, length: Callable[[], int]) -> tuple[bool, int]:
     position, stands, index = 0, entry.tell, 0
     layout = _layout(entry, pieces)
     patience = 4 * len(layout) + 1000  # unsorted maps send tarfile round in circles

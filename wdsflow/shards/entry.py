@@ -5,8 +5,9 @@ This is the careful way; ``fast.py`` walks the plain entries and leaves the rest
 
 from typing import Literal, NamedTuple
 
-from .header import BLOCK, REGULAR, SUPPORTED, ZEROS, BadHeader, Header, number, padded, parse_header, text
-from .pax import LIMIT, TIMES, Pieces, Read, Refused, is_sparse, read_records, refuses_negative, sparse_map
+from .header import BLOCK, REGULAR, SUPPORTED, ZEROS, BadHeader, Header, padded, parse_header, text
+from .pax import LIMIT, TIMES, Read, Refused, read_records, refuses_negative
+from .sparse import Pieces, is_sparse, more_pieces, sparse_map
 
 Kind = Literal["file", "sparse", "link", "directory", "special"]
 MAX_CHAIN = 300  # extended headers of one member: about where tarfile's recursion ends
@@ -40,6 +41,14 @@ class Entry(NamedTuple):
     pieces: Pieces | None
     only_times: bool  # the extended header tells nothing but times
     depth: int  # number of extended headers
+
+
+class _Extension(NamedTuple):
+    """An extended header."""
+
+    type: bytes
+    body: bytes
+    values: dict[str, str]  # the global records and its own; empty for GNU long names
 
 
 class _State:
@@ -111,7 +120,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
     Raises ``Ending``.
     """
     state = _State(read, start)
-    chain: list[tuple[bytes, bytes | dict[str, str], Pieces]] = []
+    chain: list[_Extension] = []
     depth = 0
     here, own = start, None
     try:
@@ -127,9 +136,9 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
                 own = here
             depth += 1
         _base(state, header, shared)
-        for kind, contents, pieces in reversed(chain):
+        for extension in reversed(chain):
             depth -= 1
-            _unwind(state, kind, contents, pieces)
+            _unwind(state, extension)
     except Ending as end:
         if not depth:
             raise
@@ -142,15 +151,15 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
     return _entry(state, here if own is None else own, chain)
 
 
-def _extension(state: _State, header: Header, shared: dict[str, str]) -> tuple[bytes, bytes | dict[str, str], Pieces]:
+def _extension(state: _State, header: Header, shared: dict[str, str]) -> _Extension:
     body = state.body(header.size)
     if header.type in (b"L", b"K"):
-        return header.type, body, []
-    records = read_records(body)
+        return _Extension(header.type, body, {})
+    values = read_records(body)
     if header.type == b"g":
-        shared.update(records.values)
-        return header.type, shared, records.sparse
-    return header.type, {**shared, **records.values}, records.sparse
+        shared.update(values)
+        return _Extension(header.type, body, shared)
+    return _Extension(header.type, body, {**shared, **values})
 
 
 def _base(state: _State, header: Header, shared: dict[str, str]) -> None:
@@ -158,7 +167,9 @@ def _base(state: _State, header: Header, shared: dict[str, str]) -> None:
     if header.sparse:
         state.pieces, more, real = header.sparse
         while more:
-            more = _more_pieces(state)
+            block = state.read(state.at, BLOCK)
+            state.at += len(block)
+            more = more_pieces(block, state.pieces)
         state.data = state.at
         state.next = state.data + blocks(header.size)
         state.size = real
@@ -171,47 +182,29 @@ def _base(state: _State, header: Header, shared: dict[str, str]) -> None:
         state.name = state.name.rstrip("/")
 
 
-def _more_pieces(state: _State) -> bool:
-    """Read one more block of an old GNU sparse map. Raises ``BadHeader`` and ``Refused``."""
-    block = state.read(state.at, BLOCK)
-    state.at += len(block)
-    state.budget -= BLOCK
-    if state.budget < 0 or state.pieces is None:
-        raise Refused("the map of a sparse member is too long")
-    try:
-        for at in range(0, 504, 24):
-            where, length = number(block[at : at + 12]), number(block[at + 12 : at + 24])
-            if where and length:
-                state.pieces.append((where, length))
-        return bool(block[504])
-    except IndexError:
-        raise Refused("the map of a sparse member is cut") from None
-
-
-def _unwind(state: _State, kind: bytes, contents: bytes | dict[str, str], pieces: Pieces) -> None:
-    if isinstance(contents, bytes):
-        if kind == b"L":
-            state.name = text(contents)
+def _unwind(state: _State, extension: _Extension) -> None:
+    """Let an extended header change what stands behind it."""
+    if extension.type in (b"L", b"K"):
+        if extension.type == b"L":
+            state.name = text(extension.body)
         if state.type == b"5":
             state.name = state.name.removesuffix("/")
         return
-    if is_sparse(contents):
-        before = state.at
-        state.pieces, state.at = sparse_map(contents, pieces, state.read, state.at)
-        if state.at != before:
-            state.data = state.at
-    if kind != b"g":
-        state.apply(contents)
-        if "size" in contents:
+    if is_sparse(extension.values):
+        state.pieces, end = sparse_map(extension.values, extension.body, state.read, state.at)
+        if end is not None:
+            state.at = state.data = end
+    if extension.type != b"g":
+        state.apply(extension.values)
+        if "size" in extension.values:
             state.next = state.data + (blocks(state.size) if state.skips else 0)
 
 
-def _entry(state: _State, header: int, chain: list[tuple[bytes, bytes | dict[str, str], Pieces]]) -> Entry:
+def _entry(state: _State, header: int, chain: list[_Extension]) -> Entry:
     kind = _KINDS.get(state.type, "special")
     if state.type in REGULAR:
         kind = "file" if state.pieces is None else "sparse"
-    only = chain[0][1] if len(chain) == 1 and chain[0][0] == b"x" else None
-    only_times = isinstance(only, dict) and bool(only) and TIMES.issuperset(only)
+    only_times = len(chain) == 1 and bool(chain[0].values) and TIMES.issuperset(chain[0].values)
     return Entry(
         state.name, state.size, kind, header, state.data, state.next, state.at, state.pieces, only_times, len(chain)
     )

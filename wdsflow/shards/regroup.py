@@ -89,9 +89,10 @@ def _contents(members: Sequence[Member], target_of: Callable[[Member], str | Non
     if all(member.kind == "file" for member in members):
         return list(members)
     by_name: dict[str, Member] = {}
-    for member in members:
-        if member.kind != "directory":
-            by_name.setdefault(posixpath.normpath(member.name), member)
+    for kinds in (("file", "sparse"), ("link",)):
+        for member in members:
+            if member.kind in kinds:
+                by_name.setdefault(posixpath.normpath(member.name), member)
 
     def follow(member: Member) -> Member | str:
         for _ in range(_HOPS):

@@ -3,9 +3,8 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from wdsflow.shards.repair_shard import Job, repair_shard
 from wdsflow.shards.urls import expand
 
 _ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)$", re.IGNORECASE)
+_FILE_SCHEME = re.compile(r"^file:(//(localhost)?(?=/))?")
 _FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 
@@ -77,9 +77,12 @@ def repair(
         folder.mkdir(parents=True, exist_ok=True)
         stale = remove_stale(folder)
     work = _jobs(found, targets, Job("", folder, not dry_run, force, allow_pipe))
-    shards = _run(work, edits, jobs, begin(len(work)) if begin else None)
-    if not dry_run:
-        write_counts(folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
+    shards: list[ShardRepair] = []
+    try:
+        _run(work, edits, jobs, begin(len(work)) if begin else None, shards)
+    finally:
+        if not dry_run:
+            write_counts(folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
     return RepairReport(shards, dry_run, stale)
 
 
@@ -97,21 +100,25 @@ def _jobs(urls: Sequence[str], targets: Sequence[Path], common: Job) -> list[Job
     ]
 
 
-def _run(work: list[Job], edits: Edits, jobs: int, done: Callable[[object], object] | None) -> list[ShardRepair]:
-    """Threads suffice: most time goes into copying, which does not hold the interpreter."""
-    shards: list[ShardRepair] = []
+def _run(
+    work: list[Job], edits: Edits, jobs: int, done: Callable[[object], object] | None, shards: list[ShardRepair]
+) -> None:
+    """Fill ``shards``, also where an error ends the run. Threads suffice: most time goes into copying."""
     with ThreadPoolExecutor(min(jobs, len(work) or 1), "wdsflow-repair") as pool:
+        futures = [pool.submit(repair_shard, job, edits) for job in work]
         try:
-            for shard in pool.map(partial(repair_shard, edits=edits), work):
-                shards.append(shard)
+            for future in as_completed(futures):
+                future.result()
                 if done:
-                    done(shard)
+                    done(future)
         except BaseException:
             for job in work:
                 job.stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    return shards
+        finally:
+            whole = (future for future in futures if future.done() and not future.cancelled())
+            shards += [future.result() for future in whole if future.exception() is None]
 
 
 def output_names(urls: Sequence[str]) -> list[str]:
@@ -144,7 +151,8 @@ def _stem(url: str, number: int) -> str:
 
 
 def _refuse(urls: Sequence[str], targets: Sequence[Path], *, force: bool) -> None:
-    inputs = {os.path.realpath(url) for url in urls if "://" not in url and not url.startswith("pipe:")}
+    paths = (_FILE_SCHEME.sub("", url) for url in urls)
+    inputs = {os.path.realpath(path) for path in paths if "://" not in path and not path.startswith("pipe:")}
     for target in targets:
         if os.path.realpath(target) in inputs:
             raise FileExistsError(f"{target} is an input: choose another folder for the output")

@@ -58,7 +58,8 @@ class RepairReport:
         lines = [line for shard in self.shards for line in _shard_lines(shard)]
         did = "would be written" if self.dry_run else "written"
         lines.append(
-            f"{len(self.shards):,} shards: {self.total('samples_written'):,} of {self.total('samples'):,} samples {did}"
+            f"{_number(len(self.shards), 'shard')}: {self.total('samples_written'):,} of"
+            f" {_number(self.total('samples'), 'sample')} {did}"
         )
         dropped = self.merged("dropped")
         lines.append(
@@ -73,12 +74,16 @@ class RepairReport:
 
 
 def _shard_lines(shard: ShardRepair) -> Iterable[str]:
-    what = f"{shard.samples_written:,} samples" if shard.samples_written else "no samples: nothing written"
+    what = _number(shard.samples_written, "sample") if shard.samples_written else "no samples: nothing written"
     yield f"{escape(shard.url, 300)} -> {escape(shard.output, 300) if shard.output else '-'}: {what}"
     for trouble in shard.lost:
         yield f"  lost: {escape(trouble, 300)}"
 
 
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def _counted(title: str, counts: Counter[str]) -> Iterable[str]:
     for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        yield f"  {title}: {count:,} {escape(reason)}"
+        yield f"  {title}: {count:,} x {escape(reason)}"

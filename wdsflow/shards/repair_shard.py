@@ -145,13 +145,13 @@ def _members(source: Source, report: ShardRepair) -> tuple[list[Member], list[in
 def _seekable(stack: ExitStack, job: Job, report: ShardRepair) -> Source:
     """Open a shard for reading in any order; compressed and streamed ones are unpacked beside the output first."""
     source = stack.enter_context(open_source(job.url, allow_pipe=job.allow_pipe))
-    if source.compression is None and source.length is not None:
+    if source.compression is None and source.random and source.length is not None:
         return source
     folder = job.target.parent if job.write else Path(tempfile.gettempdir())
     name, file = create(folder / job.target.name)
     stack.callback(discard, name, file)
     at = 0
-    while data := source.read_at(at, _STEP):
+    while (data := source.read_at(at, _STEP)) or source.lift():  # also streams that readers do not reach
         at += len(data)
         if at > max(_BOMB_BYTES, _BOMB_RATIO * (source.size or at)):
             raise ShortSourceError(f"expands to more than {_BOMB_RATIO} times its size: not unpacked further")

@@ -1,10 +1,12 @@
 """Bytes of a shard, wherever it lies and however it is packed."""
 
 import os
+import re
 import stat
 from typing import Literal
 
 Trouble = Literal["missing", "denied", "io", "needs-library", "refused"]
+FIRST, NEXT = 512, 10_240  # bytes that tarfile reads at a time; they matter where a compressed stream is damaged
 HISTORY = 1 << 20  # bytes behind the latest request that a forward source can still give
 
 
@@ -39,6 +41,10 @@ class Source:
             return end <= self.length
         return end <= 0 or bool(self.read_at(end - 1, 1))
 
+    def lift(self) -> bool:
+        """Go on where stream readers end, if something follows; afterwards it can be read."""
+        return False
+
     def ahead(self, offset: int, size: int) -> None:
         """Say that these bytes will be wanted soon."""
 
@@ -57,15 +63,15 @@ class Source:
 
 
 class LocalSource(Source):
-    """A plain file on this machine, read by ``os.pread``."""
+    """A plain file on this machine, read by ``os.pread``: a mapped file that shrinks would kill the process."""
 
-    def __init__(self, url: str, path: str):
-        self.url = url
-        self.fd = open_file(path)
-        self.length: int = os.fstat(self.fd).st_size
+    def __init__(self, url: str, fd: int) -> None:
+        self.url, self.fd = url, fd
+        self.length: int = os.fstat(fd).st_size
         self.size = self.length
 
     def read_at(self, offset: int, size: int) -> bytes:
+        """Return bytes of the tar; fewer at its end. Raises ``OSError``."""
         size = min(size, self.length - offset)
         data = os.pread(self.fd, size, offset) if size > 0 else b""
         while 0 < len(data) < size and (more := os.pread(self.fd, size - len(data), offset + len(data))):
@@ -74,18 +80,52 @@ class LocalSource(Source):
         return data
 
     def ahead(self, offset: int, size: int) -> None:
+        """Let the kernel fetch these bytes in the background."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self.fd, offset, size, os.POSIX_FADV_WILLNEED)
 
     def hop(self, on: bool) -> bool:
+        """Switch the kernel's reading ahead off, or on again."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_RANDOM if on else os.POSIX_FADV_NORMAL)
         return True
 
     def close(self) -> None:
+        """Close the file."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+def local_path(url: str) -> str | None:
+    """Return the path of a local shard, None for what fsspec has to open.
+
+    >>> local_path("file:///data/a.tar"), local_path("data/a.tar"), local_path("s3://bucket/a.tar")
+    ('/data/a.tar', 'data/a.tar', None)
+    """
+    if url.startswith("file:"):
+        path = url.removeprefix("file:")
+        return re.sub("^//(localhost)?(?=/)", "", path)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url):
+        return None
+    return os.path.expanduser(url)
+
+
+def _open_local(url: str, path: str) -> Source:
+    from .decompress import compression_of
+    from .streams import ForwardSource
+
+    fd = open_file(path)
+    start = os.pread(fd, FIRST, 0)
+    if compression_of(start) is None:
+        return LocalSource(url, fd)
+    os.lseek(fd, len(start), os.SEEK_SET)
+
+    def close() -> str:
+        os.close(fd)
+        return ""
+
+    return ForwardSource(url, lambda: os.read(fd, NEXT), start, size=os.fstat(fd).st_size, close=close)
 
 
 def open_file(path: str) -> int:
@@ -108,5 +148,19 @@ def open_file(path: str) -> int:
 
 
 def open_source(url: str, *, allow_pipe: bool = False) -> Source:
-    """Open a shard. Raises ``SourceError``."""
-    return LocalSource(url, url)
+    """Open a shard: a local path, a ``file:`` url, a url that fsspec knows, or (``allow_pipe``) a shell command.
+
+    Compression is told by the first bytes, whatever the name. Raises ``SourceError``.
+    """
+    if url.startswith("pipe:"):
+        if not allow_pipe:
+            raise SourceError("refused", "pipe: urls run shell commands, which has to be allowed first")
+        from .remote import open_pipe
+
+        return open_pipe(url)
+    path = local_path(url)
+    if path is not None:
+        return _open_local(url, path)
+    from .remote import open_remote
+
+    return open_remote(url)

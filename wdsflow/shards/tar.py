@@ -5,64 +5,19 @@ how tarfile ends there. Then it goes on: it looks for further headers, so that w
 """
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
-
 from .delivery import deliver, following
 from .entry import Ending, Entry, read_entry
 from .fast import HUGE, SPAN, Row, Skimmer
-from .header import BLOCK, looks_like, padded
+from .header import BLOCK, looks_like
+from .members import Batch, Member, Seen, Stop, StopKind
 from .pax import OTHER, TIMES
 from .search import search
 from .source import Source
 from .windows import Windows
 
+__all__ = ["Batch", "Member", "Row", "Seen", "Stop", "Walk"]
+
 _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
-
-
-class Member(NamedTuple):
-    """One member as readers get it; a ``Row`` is the same as a plain tuple."""
-
-    name: str  # UTF-8, other bytes as surrogates
-    size: int  # bytes
-    data: int  # offset of the contents in the uncompressed tar
-    header: int  # offset of its first header, extended headers included
-    kind: str  # "file", "sparse", "link", "directory", "special"
-
-    @property
-    def end(self) -> int:
-        """Offset behind the contents and their padding."""
-        return self.data + (padded(self.size) if self.kind == "file" else 0)
-
-
-class Batch(NamedTuple):
-    """Some neighbouring members, and the piece of the tar that was read to find them."""
-
-    rows: list[Row]
-    window: bytes
-    base: int  # offset of the window
-    beyond: bool  # behind the place where Python's tarfile stops
-
-    @property
-    def members(self) -> list[Member]:
-        """The rows with names."""
-        return [Member._make(row) for row in self.rows]
-
-
-class Stop(NamedTuple):
-    """How the archive ends for Python's tarfile in stream mode."""
-
-    kind: Literal["end", "eof", "silent", "error", "unreadable"]
-    offset: int
-    detail: str
-
-
-class Seen:
-    """How often something was seen, and where first."""
-
-    __slots__ = ("count", "detail", "name", "offset")
-
-    def __init__(self, offset: int, name: str | None, detail: str) -> None:
-        self.count, self.offset, self.name, self.detail = 0, offset, name, detail
 
 
 class Walk:
@@ -232,6 +187,7 @@ class Walk:
         """Go to the next sound header from ``start`` on; False if there is none."""
         if start is None or self.stop is None:
             return False
+        self._source.lift()
         until = _SEARCH if self.stop.kind == "unreadable" else None
         found = search(self._windows.view, start, old=not self._magic, until=until)
         ended = self._end_mark
@@ -248,7 +204,7 @@ class Walk:
         self._windows.load(found.header)
         return True
 
-    def _halt(self, kind: Literal["end", "eof", "silent", "error", "unreadable"], offset: int, detail: str) -> None:
+    def _halt(self, kind: StopKind, offset: int, detail: str) -> None:
         """Fix the stop where tarfile meets its first end."""
         self._end_mark = kind == "end"
         if self.stop is None:

@@ -1,5 +1,6 @@
 """Give members names that every reader splits into the same keys and fields."""
 
+import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ _SYSTEM = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 _PAPERS = frozenset({"readme", "license", "licence", "copying", "notice", "changelog", "nshards"})
 _PAPER_TYPES = frozenset({"md", "txt", "rst", "html"})
 _UNSAFE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, bytes that are not UTF-8, line separators
+_PLAIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9 _-]*)\.[a-z0-9]+")
 _ROUNDS = 8
 
 
@@ -45,6 +47,8 @@ def tidy_names(names: Sequence[str], archives: Sequence[int] | None = None) -> T
     ``archives`` tells members of different archives in one file apart (as after ``cat a.tar b.tar``): a sample of a
     later one that repeats a key with the same fields gets a key of its own. Tidy names are left as they are.
     """
+    if not any(archives or ()) and _are_tidy(names):
+        return Tidy(list(names), [""] * len(names))
     reasons = [junk(name) for name in names]
     origins = _origins(names, archives or [0] * len(names))
     _mark_papers(names, origins, reasons)
@@ -61,6 +65,22 @@ def tidy_names(names: Sequence[str], archives: Sequence[int] | None = None) -> T
     for index, name in zip(kept, current, strict=True):
         result.names[index] = name
     return result
+
+
+def _are_tidy(names: Sequence[str]) -> bool:
+    """Tell whether all names are plain ones in one folder: the common case, in a part of the time."""
+    if not names or junk(names[0]):
+        return False
+    folder = names[0].rpartition("/")[0]
+    if folder != _safe("/".join(_parts(folder))):
+        return False
+    prefix = f"{folder}/" if folder else ""
+    return all(
+        name.startswith(prefix)
+        and (match := _PLAIN.fullmatch(name, len(prefix))) is not None
+        and match[1].lower() not in _PAPERS
+        for name in names
+    )
 
 
 def junk(name: str) -> str:
@@ -149,7 +169,7 @@ def _keys(samples: list[Sample], fields: list[str]) -> list[str]:
     home_of: dict[Sample, Sample] = {}
     for sample, parts in groups.items():  # members of a later archive complete a sample, or make one of their own
         home = next((other for other in homes[sample.path] if not groups[other] & parts), None)
-        if home is None or home.origin == sample.origin:
+        if home is None:
             home = sample
             homes[sample.path].append(sample)
         else:

@@ -16,6 +16,10 @@ _WINDOW = 4 << 20
 _COPY = 16 << 20
 _LARGEST = 0o77777777777  # what a USTAR size field can hold
 _OWNER = b"bigdata"  # as webdataset's own writer
+_MODE = b"0000444\x000000000\x000000000\0"  # and user and group
+_TIME = b"\x0000000000000\0"
+_REST = b"0".ljust(101, b"\0") + b"ustar\x0000" + _OWNER.ljust(32, b"\0") * 2 + b"0000000\0" * 2
+_FIXED = sum(_MODE + _TIME + _REST) + 8 * 32  # the checksum itself counts as blanks
 
 
 class Readable(Protocol):
@@ -53,26 +57,26 @@ class ShardWriter:
 
     def add_bytes(self, name: str, data: bytes) -> None:
         """Append a member."""
-        self._put(header(name, len(data)))
-        self._put(data)
-        self._pad(len(data))
+        self._put(header(name, len(data)), data, bytes(-len(data) % BLOCK))
+        self.members += 1
 
     def add_range(self, name: str, source: Readable, offset: int, size: int) -> None:
         """Append a member whose contents are ``size`` bytes of ``source`` from ``offset``.
 
         Raises ShortSourceError where the source has fewer bytes than that.
         """
-        self._put(header(name, size))
         if size <= _SMALL:
-            self._put(exactly(source, offset, size) if source.fd >= 0 else self._read(source, offset, size))
+            self.add_bytes(name, exactly(source, offset, size) if source.fd >= 0 else self._read(source, offset, size))
         else:
+            self._put(header(name, size))
             self._flush()
             done = self._send(source.fd, offset, size) if source.fd >= 0 else 0
             while done < size:
                 step = min(_COPY, size - done)
                 self._put(exactly(source, offset + done, step))
                 done += step
-        self._pad(size)
+            self._put(bytes(-size % BLOCK))
+            self.members += 1
 
     def commit(self) -> None:
         """Close the archive with two zero blocks, flush it to the disk and give it its name."""
@@ -112,17 +116,13 @@ class ShardWriter:
         if not self.force and self.path.exists():
             raise FileExistsError(f"{self.path} exists already")
 
-    def _put(self, data: bytes) -> None:
-        self._chunks.append(data)
-        self._pending += len(data)
-        self.size += len(data)
+    def _put(self, *parts: bytes) -> None:
+        self._chunks += parts
+        size = sum(map(len, parts))
+        self._pending += size
+        self.size += size
         if self._pending >= _BUFFER:
             self._flush()
-
-    def _pad(self, size: int) -> None:
-        self.members += 1
-        if rest := -size % BLOCK:
-            self._put(bytes(rest))
 
     def _flush(self) -> None:
         view = memoryview(b"".join(self._chunks))
@@ -175,10 +175,9 @@ def header(name: str, size: int) -> bytes:
         info.uname = info.gname = _OWNER.decode()
         return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
     prefix, base = split
-    before = base.ljust(100, b"\0") + b"0000444\x000000000\x000000000\0" + b"%011o\x0000000000000\0" % size
-    after = b"0".ljust(101, b"\0") + b"ustar\x0000" + _OWNER.ljust(32, b"\0") * 2 + b"0000000\0" * 2
-    after += prefix.ljust(167, b"\0")
-    return before + b"%06o\0 " % (sum(before) + sum(after) + 8 * 32) + after
+    digits = b"%011o" % size
+    checksum = b"%06o\0 " % (_FIXED + sum(prefix) + sum(base) + sum(digits))
+    return base.ljust(100, b"\0") + _MODE + digits + _TIME + checksum + _REST + prefix.ljust(167, b"\0")
 
 
 def _split(name: bytes) -> tuple[bytes, bytes] | None:

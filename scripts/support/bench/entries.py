@@ -92,7 +92,7 @@ ENTRIES = [
     ),
     Entry(
         "damage",
-        "single damages of 8 bytes found, beside Pillow's load",
+        "pictures with 8 damaged bytes found, beside Pillow's load",
         "full",
         "webdataset+pillow",
         "damaged",
@@ -101,6 +101,17 @@ ENTRIES = [
         unit="%",
         runs=1,
         judged="ours",
+    ),
+    Entry(
+        "damage-run",
+        "pictures with a damaged run of 8 bytes found, beside Pillow's load",
+        "full",
+        "webdataset+pillow",
+        "damaged-run",
+        10,
+        measure="flagged",
+        unit="%",
+        runs=1,
     ),
     Entry(
         "cold-large",

@@ -78,9 +78,8 @@ def measure(entry: Entry, webdataset1: Path) -> Row:
         ours.append(run(entry, entry.ours, paths * entry.times, samples * entry.times, webdataset1))
         peer.append(entry.bound if entry.peer == "bound" else run(entry, entry.peer, paths, samples, webdataset1))
     ours_median, peer_median = statistics.median(ours), statistics.median(peer)
-    dividend, divisor = (
-        (ours_median, peer_median) if entry.at_most or entry.judged == "ours" else (peer_median, ours_median)
-    )
+    ours_over_peer = entry.at_most or entry.unit == "%"  # else by how many times ours is faster
+    dividend, divisor = (ours_median, peer_median) if ours_over_peer else (peer_median, ours_median)
     ratio = dividend / divisor if divisor else float("inf")
     judged = ours_median if entry.judged == "ours" else ratio
     return {

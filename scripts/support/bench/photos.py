@@ -22,12 +22,16 @@ def with_comment(jpeg: bytes, comment: bytes) -> bytes:
     return jpeg[:2] + b"\xff\xfe" + struct.pack(">H", len(comment) + 2) + comment + jpeg[2:]
 
 
-def damaged(jpeg: bytes, rng: random.Random) -> bytes:
-    """Overwrite 8 bytes of the entropy-coded data with random ones, at a random place."""
+def damaged(jpeg: bytes, rng: random.Random, *, together: bool) -> bytes:
+    """Overwrite 8 bytes of the entropy-coded data with random ones: 8 neighbours, or 8 anywhere."""
     start = jpeg.index(b"\xff\xda")
     start += 2 + struct.unpack_from(">H", jpeg, start + 2)[0]
     at = rng.randrange(start, len(jpeg) - 2 - 8)
-    return jpeg[:at] + rng.randbytes(8) + jpeg[at + 8 :]
+    places = range(at, at + 8) if together else [rng.randrange(start, len(jpeg) - 2) for _ in range(8)]
+    data = bytearray(jpeg)
+    for place in places:
+        data[place] = rng.randrange(256)
+    return bytes(data)
 
 
 def _photograph(size: tuple[int, int], rng: np.random.Generator) -> bytes:

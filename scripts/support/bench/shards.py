@@ -10,8 +10,9 @@ from pathlib import Path
 
 from .photos import LARGE, SMALL, damaged, photographs, with_comment
 
-SETS = {"small": (8, 5000), "large": (8, 500), "damaged": (1, 480)}  # shards, samples a shard
-_PICTURES = {"small": (SMALL, 40), "large": (LARGE, 4), "damaged": (SMALL, 40)}  # size, different ones
+SETS = {"small": (8, 5000), "large": (8, 500), "damaged": (1, 480), "damaged-run": (1, 480)}  # shards, samples a shard
+# Size, and how many different ones; the rest have other bytes, but show the same.
+_PICTURES = {"small": (SMALL, 40), "large": (LARGE, 4), "damaged": (SMALL, 40), "damaged-run": (SMALL, 40)}
 _WORDS = [
     "a",
     "an",
@@ -68,7 +69,10 @@ def _samples(name: str) -> Iterator[dict[str, bytes]]:
     number = 0
     while True:
         picture = pictures[number % different]
-        jpeg = damaged(picture, rng) if name == "damaged" else with_comment(picture, b"number %d" % number)
+        if name.startswith("damaged"):
+            jpeg = damaged(picture, rng, together=name == "damaged-run")
+        else:
+            jpeg = with_comment(picture, b"number %d" % number)
         caption = " ".join(rng.choices(_WORDS, k=rng.randrange(6, 16)))
         facts = {"caption": caption, "url": f"https://example.org/{number}.jpg", "width": size[0], "height": size[1]}
         facts |= {"key": f"{number:09d}", "status": "success", "sha256": rng.randbytes(32).hex()}

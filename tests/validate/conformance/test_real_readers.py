@@ -9,7 +9,7 @@ import pytest
 from wdsflow.validate.conformance.compare import Environment, RealReader, compare, environments
 from wdsflow.validate.consumers import CONSUMERS
 
-SETS = {"open-clip-3.3": 80, "open-clip-4": 40, "webdataset-1": 60, "datasets": 60, "ray-data": 25}
+SETS = {"open-clip-3.3": 60, "open-clip-4": 25, "webdataset-1": 40, "datasets": 40, "ray-data": 8}
 
 
 @pytest.mark.parametrize("environment", environments(os.environ), ids=lambda environment: environment.consumer)

@@ -66,7 +66,12 @@ def _jpegs() -> Iterator[tuple[str, bytes]]:
 def _pngs() -> Iterator[tuple[str, bytes]]:
     for mode in ("RGB", "L", "RGBA", "LA", "P", "1", "I;16"):
         image = noise(40, 33, "I").convert("I;16") if mode == "I;16" else noise(40, 33, mode)
-        for name, options in {"": {}, "-icc": {"icc_profile": b"q" * 900}, "-exif": {"exif": exif(6)}}.items():
+        for name, options in {
+            "": {},
+            "-icc": {"icc_profile": b"q" * 900},
+            "-exif": {"exif": exif(6)},
+            "-exif-0": {"exif": exif(0)},
+        }.items():
             yield f"png-{mode}{name}", encoded(image, "PNG", **options)
     transparencies = {"P": (3, bytes(range(256))), "L": (7,), "RGB": ((1, 2, 3),)}
     for mode, values in transparencies.items():

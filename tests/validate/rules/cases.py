@@ -54,7 +54,7 @@ CASES: dict[str, Case] = {
     "W001": Case({"0.tar": SOUND[:-5000], "1.tar": SOUND[:-3900]}),
     "W002": Case({"0.tar": SOUND[: 3584 * 10] + b"\xff" * 512 + SOUND[3584 * 10 + 512 :]}),
     "W003": Case({"0.tar": SOUND + tar(pairs(4, start=700))}),
-    "W004": Case({"0.tar.gz": gzip.compress(SOUND, mtime=0)}),
+    "W004": Case({"0.tar": SOUND}, facts={"compression": "gz"}),
     "W005": Case({"0.tar": b"<html>404 Not Found</html>" * 40, "1.tar": b"", "2.tar": SOUND}),
     "W006": Case({"0.tar": interleaved()}),
     "W007": Case({"0.tar": tar([*pairs(30), ("900.jpg", jpeg()), ("900.JPG", jpeg()), ("900.txt", b"a")])}),

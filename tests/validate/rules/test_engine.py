@@ -135,6 +135,31 @@ def test_openclip_4_flags_are_advised_only_where_it_is_at_hand(tmp_path: Path):
     assert new.repair.note == "or train with --json-text-key caption (OpenCLIP 4)"
 
 
+def test_zstandard_is_an_error_for_readers_that_cannot_unpack_it():
+    shards = [ShardEvidence("0.tar.zst", compression="zst", samples=1)]
+    (finding,), _ = run_rules(context_of(shards, READERS), ["W004"])
+
+    assert finding.severity == "error"
+    assert finding.consumers == READERS[:4]  # Arrow unpacks it for Ray Data
+
+
+def test_an_error_does_not_vanish_behind_a_remark(tmp_path: Path):
+    """A dotted field that costs nothing is no cause for samples that differ in their fields."""
+    data = tar([*pairs(2), *pairs(1, 10, **{"emb.npy": b"x"}), *pairs(9, 20)])
+    found = Case({"0.tar": data}, ("datasets",)).findings(tmp_path, "W010", "F110")
+
+    assert [(finding.code, finding.severity) for finding in found] == [("F110", "error"), ("W010", "info")]
+
+
+def test_a_sample_that_loses_members_to_another_shard_is_a_warning(tmp_path: Path):
+    """The png goes to the open sample, which has a jpg already; the caption behind it then stands alone."""
+    later = [*samples(1, 29, png=png(), txt=b"a cat"), *pairs(30, 100)]
+    (finding,) = Case({"0.tar": tar(pairs(30)), "1.tar": tar(later)}).findings(tmp_path, "W021")
+
+    assert finding.severity == "warning"
+    assert "have the same key" in finding.message
+
+
 def test_shards_that_share_no_keys_are_not_called_alike(tmp_path: Path):
     case = Case({f"{number}.tar": tar(samples(30, 100 * number, png=png(), txt=b"a")) for number in range(9)})
 

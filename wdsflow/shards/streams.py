@@ -1,0 +1,101 @@
+"""Sources that can only be read forward: compressed shards, pipes, and servers that do not seek."""
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from .decompress import CODECS, Damaged, Raw, compression_of
+from .source import HISTORY, Source, SourceError
+
+
+class ForwardSource(Source):
+    """A stream of bytes, decompressed where it has to be, with a little memory of what has passed.
+
+    It ends where Python's tarfile would end: behind the first of several compressed streams, and before a damaged
+    buffer. ``lift`` goes on behind the first stream.
+    """
+
+    random = False
+
+    def __init__(
+        self,
+        url: str,
+        raw: Raw,
+        start: bytes,
+        *,
+        size: int | None = None,
+        close: Callable[[], str] | None = None,
+    ) -> None:
+        self.url, self.size, self.compression = url, size, compression_of(start)
+        self.bytes_read = len(start)
+        self._raw, self._close = raw, close
+        self._held, self._from = bytearray(), 0  # bytes, and the offset of the first
+        self._more = self._stream(start)
+        self._next = b""  # start of another stream
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Return bytes, from at most ``HISTORY`` before the latest request on. Raises ``SourceError``."""
+        self._fill(offset, size)
+        start = offset - self._from
+        if start < 0:
+            raise SourceError("io", "a compressed or streamed shard cannot be read backwards")
+        data = bytes(self._held[start : start + size])
+        self._drop(offset)
+        return data
+
+    def lift(self) -> bool:
+        """Go on with the stream that follows the first, if there is one."""
+        if not self._next:
+            return False
+        start, self._next = self._next, b""
+        self.length, self.damage, self.breaks = None, None, False
+        self._more = self._stream(start)
+        return True
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._close is not None:
+            self._close()
+            self._close = None
+
+    def _fill(self, offset: int, size: int) -> None:
+        while self.length is None and self._from + len(self._held) < offset + size:
+            piece = next(self._more, b"")
+            self._held += piece
+            if not piece:
+                self.length = self._from + len(self._held)
+            self._drop(offset)
+
+    def _drop(self, offset: int) -> None:
+        surplus = min(offset - HISTORY - self._from, len(self._held))
+        if surplus > 0:
+            del self._held[:surplus]
+            self._from += surplus
+
+    def _read(self) -> bytes:
+        data = self._raw()
+        self.bytes_read += len(data)
+        return data
+
+    def _stream(self, start: bytes) -> Iterator[bytes]:
+        """Yield pieces of the tar until a stream ends, and note why it does; none of them is empty."""
+        make = CODECS.get(self.compression)
+        if make is None:
+            yield from filter(None, chain((start,), iter(self._read, b"")))
+            if self._close is not None and (trouble := self._close()):
+                self.damage, self.breaks = trouble, True
+            return
+        stream = make(self._read, start)
+        try:
+            yield from filter(None, stream.pieces())
+        except Damaged as damage:
+            self.damage, self.breaks = str(damage), True
+            return
+        if not stream.complete:
+            self.damage = f"the {self.compression} stream is cut"
+            return
+        after = stream.after()
+        if stream.raises:
+            self.damage, self.breaks = f"bytes behind the {self.compression} stream make tarfile raise EOFError", True
+        if compression_of(after[:10]) == self.compression:
+            self._next = after
+            self.damage = f"another {self.compression} stream follows, which Python's tarfile does not read"
