@@ -282,6 +282,32 @@ def test_compressed_shards_become_plain_ones(tmp_path: Path, ending: str, pack: 
     assert sorted(os.listdir(tmp_path / "out")) == ["0.tar", "__len__", "sizes.json"]
 
 
+def test_a_second_compressed_stream_is_kept_too(tmp_path: Path):
+    packed = gzip.compress(tar_bytes(samples("a"))) + gzip.compress(tar_bytes(samples("b")))
+    got, report = mended(tmp_path, packed)
+    assert got == samples("a", "b")
+    assert not report.lost
+
+
+def test_a_cut_compressed_shard_is_kept_as_far_as_it_goes(tmp_path: Path):
+    noise = os.urandom(100_000)
+    packed = gzip.compress(tar_bytes([*samples("a"), ("b.jpg", noise), ("b.txt", b"b")]))
+    got, report = mended(tmp_path, packed[:90_000])
+    assert got == samples("a")
+    assert report.lost
+    assert sorted(os.listdir(tmp_path / "out")) == ["__len__", "in.tar", "sizes.json"]
+
+
+def test_the_output_of_a_command_is_repaired_only_where_allowed(tmp_path: Path):
+    write_tar(tmp_path / "0.tar", samples("a"))
+    url = f"pipe:cat {tmp_path / '0.tar'}"
+    refused = repair(url, tmp_path / "out")
+    assert refused.lost
+    report = repair(url, tmp_path / "out", allow_pipe=True)
+    assert (report.lost, report.shards[0].output) == (False, str(tmp_path / "out/shard-000000.tar"))
+    assert read_tar(tmp_path / "out/shard-000000.tar") == samples("a")
+
+
 def test_a_sparse_member_is_unfolded(tmp_path: Path):
     (tmp_path / "0.bin").write_bytes(b"")
     with open(tmp_path / "0.bin", "r+b") as file:

@@ -1,0 +1,107 @@
+"""What a stage is: a frozen dataclass, callable from an iterator of samples to an iterator of samples.
+
+A sample is webdataset's own dict: ``__key__``, ``__url__`` and fields by extension. A stage needs no runtime of ours:
+it works as it is in a ``wds.DataPipeline``, in a DataLoader's worker, or called by hand.
+"""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+Sample = dict[str, Any]
+OnError = Literal["raise", "drop"]
+
+
+class Dropped(Exception):
+    """Raised by a stage's ``apply`` to let one sample go, for a reason that was to be expected.
+
+    ``reason`` is a slug such as "no-caption": reasons are counted, so there must be few of them.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class StageError(ValueError):
+    """A sample that a stage cannot handle; names stage, sample and shard. ``slug`` is what it is counted under."""
+
+    def __init__(self, slug: str, message: str) -> None:
+        super().__init__(message)
+        self.slug = slug
+
+
+@dataclass
+class Counts:
+    """What became of the samples that a stage saw: ``seen == kept + dropped.total() + failed.total()``."""
+
+    seen: int = 0
+    kept: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)  # by reason
+    failed: Counter[str] = field(default_factory=Counter)  # by error
+
+    def __reduce__(self) -> tuple[type["Counts"], tuple[()]]:
+        # A copy in another process counts what that process sees.
+        return Counts, ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage(ABC):
+    """Base of all stages. ``reads``, ``writes`` and ``removes`` name fields; "*" stands for any."""
+
+    name: ClassVar[str]
+    counts: Counts = field(default_factory=Counts, compare=False, hash=False, repr=False)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Fields that must be there; alternatives are joined by a semicolon: ``jpg;png``."""
+        return frozenset()
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """Fields that are there afterwards."""
+        return frozenset()
+
+    @property
+    def removes(self) -> frozenset[str]:
+        """Fields that are gone afterwards."""
+        return frozenset()
+
+    @abstractmethod
+    def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Take samples one by one and yield those that are kept, in order, as late as possible."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleStage(Stage):
+    """A stage that looks at one sample at a time. ``on_error`` says whether a bad one ends the run or is counted."""
+
+    on_error: OnError = "raise"
+
+    @abstractmethod
+    def apply(self, sample: Sample) -> Sample:
+        """Return the sample, changed; raise ``Dropped`` to let it go, ``StageError`` where it cannot be handled.
+
+        The given dict may be changed; its values may not.
+        """
+
+    def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Apply the stage to each sample, lazily."""
+        counts = self.counts
+        for sample in samples:
+            counts.seen += 1
+            try:
+                result = self.apply(sample)
+            except Dropped as drop:
+                counts.dropped[drop.reason] += 1
+                continue
+            except StageError as error:
+                counts.failed[error.slug] += 1
+                if self.on_error == "raise":
+                    place = f"{self.name}: sample {sample.get('__key__')!r} of {sample.get('__url__')!r}"
+                    raise StageError(error.slug, f"{place}: {error}") from error
+                continue
+            counts.kept += 1
+            yield result
