@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "wdsflow.shards": 1,
     "wdsflow.memory": 1,
+    "wdsflow.images": 1,
     "wdsflow.stages": 2,
     "wdsflow.validate": 3,
     "wdsflow.filtering": 4,

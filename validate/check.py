@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from wdsflow.shards.urls import expand
+from wdsflow.shards.urls import NoShards, expand
 
 from .advice import advise
 from .arguments import Arguments, parse_arguments
@@ -19,7 +19,7 @@ from .report.baseline import apply_baseline
 from .report.model import Report
 from .rules.base import Context
 from .rules.engine import check_codes, run_rules
-from .scan_options import scan_options
+from .scan_options import ScanOptions, scan_options
 from .sidecars import read_sidecars
 from .verdict import Outcome, Reason, Verdict, judge
 
@@ -70,15 +70,8 @@ def check(
     names = list(dict.fromkeys(name for asked in consumers for name in resolve(asked, environment)))
     parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, consumers=names)
     readers = [CONSUMERS[name](parsed.options(name) if parsed else Options()) for name in names]
-    expansion = expand(written)
-    shards = scan_shards(
-        expansion.urls,
-        scan_options(level, readers, allow_pipe=allow_pipe),
-        jobs,
-        progress(len(expansion.urls)) if progress is not None else None,
-    )
-    gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
-    evidence = Evidence(level, shards, gaps)
+    options = scan_options(level, readers, allow_pipe=allow_pipe)
+    evidence = _gather(written, options, jobs, progress)
     context = Context(
         evidence,
         readers,
@@ -86,40 +79,51 @@ def check(
         max_loss,
         written,
         parsed,
-        sidecars=read_sidecars(expansion.urls, evidence),
+        sidecars=read_sidecars([shard.url for shard in evidence.shards], evidence),
         environment=environment,
     )
-    forecasts = _forecasts(context, parsed)
+    forecasts = _forecasts(context, parsed, options)
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, baseline) if baseline is not None else (findings, 0)
-    evidence.seconds = time.perf_counter() - start
-    return Report(
-        urls=written,
-        evidence=evidence,
-        verdicts=context.verdicts,
-        findings=findings,
-        ignored=ignored,
-        known=known,
-        forecasts=forecasts,
-        advice=advise(context),
-        level=level,
-        seconds=evidence.seconds,
-    )
+    report = Report(written, evidence, context.verdicts, findings, ignored, known, forecasts, advise(context), level)
+    report.seconds = evidence.seconds = time.perf_counter() - start
+    return report
 
 
-def _forecasts(context: Context, parsed: Arguments | None) -> list[Forecast]:
+def _gather(written: Sequence[str], options: ScanOptions, jobs: int | None, progress: Found | None) -> Evidence:
+    expansion = expand(written)
+    told = progress(len(expansion.urls)) if progress is not None else None
+    shards = scan_shards(expansion.urls, options, jobs, told)
+    gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
+    return Evidence(options.level, shards, gaps)
+
+
+def _forecasts(context: Context, parsed: Arguments | None, options: ScanOptions) -> list[Forecast]:
     """Compute forecasts, and let what they prove overrule the verdict of a single pass."""
     if parsed is None:
         return []
     forecasts = []
+    held_out = _scan_validation(context, parsed, options)
     for index, reader in enumerate(context.consumers):
         if not reader.name.startswith("open-clip"):
             continue
-        result = forecast(context.evidence, reader, parsed, context.sidecars)
+        result = forecast(context.evidence, reader, parsed, context.sidecars, validation=held_out)
         forecasts.append(result)
         context.verdicts[index] = _overrule(context.verdicts[index], result)
-    context.forecast = forecasts[0] if forecasts else None
+    context.forecast = forecasts
     return forecasts
+
+
+def _scan_validation(context: Context, parsed: Arguments, options: ScanOptions) -> Evidence | None:
+    """Scan the shards of ``--val-data``; None where there are none that can be found."""
+    if not parsed.val_data:
+        return None
+    if parsed.val_data in (parsed.train_data, "::".join(context.urls)):
+        return context.evidence
+    try:
+        return Evidence(options.level, scan_shards(expand([parsed.val_data]).urls, options))
+    except NoShards:
+        return None  # the forecast says so itself
 
 
 def _overrule(verdict: Verdict, result: Forecast) -> Verdict:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from wdsflow.images.image_header import ImageHeader, read_header
+
 from .content.image import decode_image, ends_early, header_status, image_notes
-from .content.image_header import ImageHeader, read_header
 from .content.json_fields import look_at_json
 from .content.kinds import kind_of
 from .content.other import decode_other
@@ -39,8 +40,8 @@ class Looker:
         self.full = level == "full"
         self.wanted = wanted
         self.max_image_pixels = max_image_pixels
-        self.captions = Frequent(16)
-        self.images = Frequent(16)
+        self.captions: Frequent[str] = Frequent(16)
+        self.images: Frequent[int] = Frequent(16)
         self.image_hashes = Smallest(64)
         self.run_images = False  # the open run has an image that trains
         self.run_keys: list[JsonKey] = []  # json names that hold a caption in the open run

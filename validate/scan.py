@@ -18,9 +18,7 @@ from .tallies import TALLIES
 
 __all__ = ["ScanOptions", "runs_of", "scan_shard"]
 
-_HUGE = 2 << 30
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
-_KINDS = {"link": "tar.link", "directory": "tar.directory", "special": "tar.special", "sparse": "tar.sparse"}
 
 
 class _Scan:
@@ -108,14 +106,10 @@ class _Scan:
 
     def member(self, name: str, offset: int, kind: str, size: int, read: object) -> None:
         """Take one member the careful way."""
-        if size > _HUGE:
-            self.note("tar.huge-member").add(None, offset, name)
-        if kind in _KINDS:
-            self.note(_KINDS[kind]).add(None, offset, name)
-            if kind != "sparse":
-                self.shard.members -= 1
-                self.shard.member_bytes -= size
-                return
+        if kind not in ("file", "sparse"):
+            self.shard.members -= 1
+            self.shard.member_bytes -= size
+            return
         split = key_of(name)
         plain = split is not None and name.isascii() and name.isprintable() and name[0] not in "_/."
         if not plain or split[0][-1] == "/" or "__MACOSX" in name or "../" in name:  # type: ignore[index]
@@ -199,6 +193,7 @@ class _Scan:
         shard.all_runs = None if self.all is None else self.all.runs()
         shard.samples = len(self.keys)
         shard.key_sketch = smallest_hashes(self.keys, 64)
+        assert walk.stop is not None  # the walk is over
         shard.stop = Stop(walk.stop.kind, walk.stop.offset, walk.stop.detail)
         for name, seen in walk.seen.items():
             self.note(name).add(seen.name, seen.offset, seen.detail, seen.count)
@@ -241,6 +236,6 @@ def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector:
         scan.batch(batch, walk)
     scan.finish(walk)
     shard.bytes_read = source.bytes_read
-    if walk.stop.kind == "unreadable":
+    if shard.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
-        shard.error_detail = walk.stop.detail
+        shard.error_detail = shard.stop.detail

@@ -35,11 +35,9 @@ TALLIES: dict[str, str] = {
     "key.again": "a key that was left comes back later in the shard: its members are not adjacent",
     "key.again-junk": "the key of a macOS twin, dot-file or metadata member comes back, or such a member parts a sample",
     "key.duplicate-field": "two members of one sample have the same field name",
-    "key.split-folders": "the same base name under two folders with different fields",
     "key.long-run": "more than 1,000 neighbouring members share one key",
     # fields
     "field.unsafe": "pickled field: decoding it runs code",
-    "field.gz": "gzipped field: readers keep the .gz in the field name",
     "field.bad": "a field that its decoder refuses (integer, array, msgpack, gzip, ...)",
     "field.huge": "contents over 256 MiB: not decoded",
     "field.needs-library": "a field whose decoder needs a library that is not installed here",

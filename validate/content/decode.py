@@ -5,12 +5,14 @@ from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from wdsflow.images.header import MAX_HEADER
+from wdsflow.images.image_header import UNREADABLE, ImageHeader, read_header
+from wdsflow.images.libjpeg import keeps_busy, load_simplejpeg
+from wdsflow.images.pillow import BOMB_PIXELS, quiet, silent_stderr
+
 from ..evidence import BAD, BIG, BIG_BAD, BOMB, OK
-from .header import MAX_HEADER
-from .image_header import UNREADABLE, ImageHeader, read_header
 from .jpeg_tables import read_tables
-from .pillow import BOMB_PIXELS, quiet, silent_stderr
-from .strict import Strict, check_png, decode_jpeg_strictly, judge_warning, keeps_busy, load_simplejpeg
+from .strict import Strict, check_png, decode_jpeg_strictly, judge_warning
 
 if TYPE_CHECKING:
     from PIL.Image import Image

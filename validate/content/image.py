@@ -2,10 +2,11 @@
 
 from functools import lru_cache
 
+from wdsflow.images.image_header import UNREADABLE, ImageHeader
+from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS
+
 from ..evidence import BAD, BIG, BOMB, OK
 from .decode import decode_image
-from .image_header import UNREADABLE, ImageHeader
-from .pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS
 
 __all__ = ["decode_image", "ends_early", "header_status", "image_notes"]
 

@@ -15,26 +15,8 @@ _chunk = Struct(">I4s").unpack_from
 # Warnings of libjpeg that sound files raise too: odd version numbers and unused parameters.
 _CORRUPT, _CUT = "Corrupt JPEG data", "Premature end of JPEG file"
 _BENIGN = ("Invalid SOS parameters", "unknown JFIF revision", "Unknown Adobe color transform")
-_MOST_SCANS = 100
-_MOST_SCANNED = 4_000_000_000  # pixels times scans: a small progressive file can keep a decoder busy for hours
 _COLORSPACES = {"CMYK": "CMYK"}
 _GREY, _MOST_VISIBLE = 128, 125
-
-
-@cache
-def load_simplejpeg() -> Callable[..., Any] | None:
-    """Return simplejpeg's decoder, None where it is not installed."""
-    try:
-        from simplejpeg import decode_jpeg
-    except ImportError:
-        return None
-    return decode_jpeg  # type: ignore[no-any-return]
-
-
-def keeps_busy(data: bytes, pixels: int) -> bool:
-    """Tell whether a progressive JPEG has so many scans that decoding it would take minutes or hours."""
-    scans = data.count(b"\xff\xda")
-    return scans > _MOST_SCANS and scans * pixels > _MOST_SCANNED
 
 
 def decode_jpeg_strictly(

@@ -8,7 +8,7 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 PIECE = 1 << 20  # bytes handed on at once at most
 _PENDING = 8 << 20  # bytes of one buffer held back until it is known to be sound; bombs get no more
@@ -98,6 +98,7 @@ class Bzip2(_Stepwise):
     name = "bzip2"
 
     def make(self) -> Any:
+        """Return the decompressor."""
         return bz2.BZ2Decompressor()
 
 
@@ -107,6 +108,7 @@ class Xz(_Stepwise):
     name, errors = "xz", (lzma.LZMAError, EOFError)
 
     def make(self) -> Any:
+        """Return the decompressor."""
         return lzma.LZMADecompressor(memlimit=_MEMORY)
 
 
@@ -116,6 +118,7 @@ class Gzip(_Stepwise):
     name, errors = "gzip", (zlib.error,)
 
     def make(self) -> Any:
+        """Return the decompressor."""
         return zlib.decompressobj(-zlib.MAX_WBITS)
 
     def _buffers(self) -> Iterator[bytes]:

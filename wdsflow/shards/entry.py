@@ -66,7 +66,7 @@ class _State:
         """Tell whether data follow that have to be skipped."""
         return self.type in REGULAR or self.type not in SUPPORTED
 
-    def header(self) -> Header:
+    def header(self, *, first: bool) -> Header:
         """Read the next header. Raises ``Ending`` and ``BadHeader``."""
         offset = self.at
         block = self.read(offset, BLOCK)
@@ -76,7 +76,7 @@ class _State:
         if block == ZEROS:
             raise Ending("end", offset, "", offset)
         try:
-            found = parse_header(block)
+            found = parse_header(block, first=first)
         finally:
             self.at += BLOCK
         return found
@@ -126,7 +126,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
     try:
         while True:
             here = state.at
-            header = state.header()
+            header = state.header(first=not depth)
             if header.type not in (b"L", b"K", b"x", b"g", b"X"):
                 break
             if depth == MAX_CHAIN:

@@ -5,6 +5,8 @@ decides what a training run sees, so its rules are followed here to the letter, 
 """
 
 import re
+import tarfile
+from functools import lru_cache
 from typing import NamedTuple
 
 BLOCK = 512
@@ -61,8 +63,17 @@ def checksum_holds(block: bytes, declared: int) -> bool:
     return total == declared or total - 256 * sum(byte > 127 for byte in rest) == declared
 
 
-def parse_header(block: bytes) -> Header:
-    """Parse a full block that is not all zero. Raises ``BadHeader``."""
+@lru_cache(maxsize=1)
+def _keeps_type() -> bool:
+    """Tell whether this Python's tarfile takes no old-style directory behind an extended header (since 2026)."""
+    return hasattr(tarfile.TarInfo, "_frombuf")
+
+
+def parse_header(block: bytes, *, first: bool = True) -> Header:
+    """Parse a full block that is not all zero; ``first``: no extended header stands before it.
+
+    Raises ``BadHeader``.
+    """
     if not checksum_holds(block, number(block[148:156])):
         raise BadHeader("wrong checksum")
     for start, end in _NUMBERS:
@@ -70,7 +81,7 @@ def parse_header(block: bytes) -> Header:
     size = number(block[124:136])
     name, kind, prefix = text(block[:100]), block[156:157], text(block[345:500])
     sparse = None
-    if kind == b"\0" and name.endswith("/"):  # the oldest format knows no directories
+    if kind == b"\0" and name.endswith("/") and (first or not _keeps_type()):  # the oldest format knows no directories
         kind = b"5"
     if kind == b"S":
         pieces = [(number(block[at : at + 12]), number(block[at + 12 : at + 24])) for at in range(386, 482, 24)]

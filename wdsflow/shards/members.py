@@ -5,7 +5,6 @@ from typing import Literal, NamedTuple
 from .fast import Row
 from .header import padded
 
-
 _new = tuple.__new__  # Member's own is written in Python and takes twice as long
 StopKind = Literal["end", "eof", "silent", "error", "unreadable"]
 

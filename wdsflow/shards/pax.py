@@ -4,6 +4,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+
 from .header import BadHeader
 
 Read = Callable[[int, int], bytes]  # (offset, size) -> bytes, short at the end of the archive
@@ -33,7 +34,7 @@ def is_strict() -> bool:
 def refuses_negative() -> bool:
     """Tell whether this Python's tarfile refuses negative sizes (from 3.10.19, 3.11.14, 3.12.12, 3.13.6)."""
     try:
-        tarfile.TarInfo()._block(-1)  # type: ignore[attr-defined]
+        tarfile.TarInfo()._block(-1)  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else tells
     except tarfile.HeaderError:
         return True
     return False

@@ -60,12 +60,7 @@ def repair(
         FileExistsError: an output exists, or would replace an input.
         OSError: an output cannot be written. Whole outputs stay, half ones do not.
     """
-    edits = Edits(
-        parse_caption_field(caption) if caption else None,
-        tuple((_field(old), _field(new)) for old, new in (rename or {}).items()),
-        frozenset(_field(name) for name in drop_fields),
-        drop_bad,
-    )
+    edits = _edits(caption, rename or {}, drop_fields, drop_bad=drop_bad)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     folder = Path(out)
@@ -84,6 +79,15 @@ def repair(
         if not dry_run:
             write_counts(folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
     return RepairReport(shards, dry_run, stale)
+
+
+def _edits(caption: str | None, rename: dict[str, str], drop_fields: Iterable[str], *, drop_bad: bool) -> Edits:
+    return Edits(
+        parse_caption_field(caption) if caption else None,
+        tuple((_field(old), _field(new)) for old, new in rename.items()),
+        frozenset(_field(name) for name in drop_fields),
+        drop_bad,
+    )
 
 
 def _jobs(urls: Sequence[str], targets: Sequence[Path], common: Job) -> list[Job]:

@@ -55,7 +55,7 @@ class Source:
     def close(self) -> None:
         """Give everything back."""
 
-    def __enter__(self) -> "Source":
+    def __enter__(self) -> "Source":  # noqa: PYI034 - typing has Self from 3.11 on
         return self
 
     def __exit__(self, *_: object) -> None:

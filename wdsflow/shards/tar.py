@@ -5,6 +5,7 @@ how tarfile ends there. Then it goes on: it looks for further headers, so that w
 """
 
 from collections.abc import Iterator
+
 from .delivery import deliver, following
 from .entry import Ending, Entry, read_entry
 from .fast import HUGE, SPAN, Row, Skimmer

@@ -90,7 +90,7 @@ class Windows:
     def view(self, offset: int, size: int) -> bytes:
         """Return bytes from the window, or else from the source."""
         start = offset - self.skim.base
-        if 0 <= start and start + size <= len(self.skim.window):
+        if start >= 0 and start + size <= len(self.skim.window):
             return self.skim.window[start : start + size]
         return self.source.read_at(offset, size)
 

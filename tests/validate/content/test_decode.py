@@ -8,7 +8,7 @@ from io import BytesIO
 import pytest
 from PIL import Image, ImageFile
 
-from tests.validate.content.images import (
+from tests.pictures import (
     JPEG_OPTIONS,
     encoded,
     exif,
@@ -19,6 +19,7 @@ from tests.validate.content.images import (
     scan_data,
     usual_images,
 )
+from wdsflow.images import libjpeg
 from wdsflow.validate.content import strict
 from wdsflow.validate.content.decode import decode_image
 from wdsflow.validate.tallies import TALLIES
@@ -27,9 +28,9 @@ from wdsflow.validate.tallies import TALLIES
 @pytest.fixture
 def without_simplejpeg(monkeypatch):
     monkeypatch.setitem(sys.modules, "simplejpeg", None)
-    strict.load_simplejpeg.cache_clear()
+    libjpeg.load_simplejpeg.cache_clear()
     yield
-    strict.load_simplejpeg.cache_clear()
+    libjpeg.load_simplejpeg.cache_clear()
 
 
 def by_pillow(data):
@@ -122,7 +123,7 @@ def test_an_impossible_brightness_is_found_where_the_number_of_blocks_is_right()
 def strict_decode(data):
     from wdsflow.validate.content.jpeg_tables import read_tables
 
-    return strict.decode_jpeg_strictly(strict.load_simplejpeg(), data, "RGB", read_tables(data))
+    return strict.decode_jpeg_strictly(libjpeg.load_simplejpeg(), data, "RGB", read_tables(data))
 
 
 def test_no_sound_jpeg_has_an_impossible_brightness():

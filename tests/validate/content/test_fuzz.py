@@ -8,10 +8,10 @@ import random
 import numpy as np
 import pytest
 
-from tests.validate.content.images import encoded, hurt, noise, other_images, photo
+from tests.pictures import encoded, hurt, noise, other_images, photo
+from wdsflow.images.image_header import read_header
 from wdsflow.validate import evidence
 from wdsflow.validate.content.image import decode_image, ends_early, header_status, image_notes
-from wdsflow.validate.content.image_header import read_header
 from wdsflow.validate.content.json_fields import look_at_json
 from wdsflow.validate.content.kinds import kind_of
 from wdsflow.validate.content.other import decode_other

@@ -1,9 +1,9 @@
 import pytest
 
-from tests.validate.content.images import encoded, exif, noise, other_images, photo, usual_images
-from wdsflow.validate.content.header import ImageHeader
+from tests.pictures import encoded, exif, noise, other_images, photo, usual_images
+from wdsflow.images.header import ImageHeader
+from wdsflow.images.image_header import read_header
 from wdsflow.validate.content.image import ends_early, header_status, image_notes
-from wdsflow.validate.content.image_header import read_header
 from wdsflow.validate.tallies import TALLIES
 
 

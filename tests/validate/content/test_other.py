@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.validate.content.images import encoded, photo
+from tests.pictures import encoded, photo
 from wdsflow.validate.content.other import decode_other
 from wdsflow.validate.content.packed import cbor_is_sound, has_library
 

@@ -9,9 +9,9 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from tests.validate.content.images import encoded, exif, hurt, noise, other_images, photo, usual_images
-from wdsflow.validate.content.header import MAX_HEADER
-from wdsflow.validate.content.image_header import read_header
+from tests.pictures import encoded, exif, hurt, noise, other_images, photo, usual_images
+from wdsflow.images.header import MAX_HEADER
+from wdsflow.images.image_header import read_header
 
 
 def read(data):

@@ -1,0 +1,1 @@
+"""Images as bytes: their headers, and Pillow and libjpeg as they come."""
