@@ -196,7 +196,8 @@ class _Scan:
         assert walk.stop is not None  # the walk is over
         shard.stop = Stop(walk.stop.kind, walk.stop.offset, walk.stop.detail)
         for name, seen in walk.seen.items():
-            self.note(name).add(seen.name, seen.offset, seen.detail, seen.count)
+            key = split_name(seen.name)[0] if seen.name else None
+            self.note(name).add(key, seen.offset, seen.detail or seen.name or "", seen.count)
         if 0 < self.prefixed < shard.members:
             self.note("name.mixed-prefix").add(None, None, count=min(self.prefixed, shard.members - self.prefixed))
         if self.main.long_runs:

@@ -20,7 +20,7 @@ class GzippedField(TallyRule):
 
     code = "F120"
     severity = "warning"
-    tallies = ("field.gz",)
+    tallies = ()
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape: a field's name tells it at every level."""

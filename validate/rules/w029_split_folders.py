@@ -26,13 +26,11 @@ class SplitFolders(TallyRule):
 
     code = "W029"
     severity = "error"
-    tallies = ("key.split-folders",)
+    tallies = ()
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Look at the first key of each shape: where one base name stands in two folders, whole shapes do."""
-        tally = super().seen(shard)
-        if tally.count:
-            return tally
+        tally = Tally()
         folders: dict[str, list[Counted]] = {}
         for item in counted(shard.runs):
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)
