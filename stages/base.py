@@ -7,8 +7,8 @@ it works as it is in a ``wds.DataPipeline``, in a DataLoader's worker, or called
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
 Sample = dict[str, Any]
 OnError = Literal["raise", "drop"]
@@ -35,12 +35,17 @@ class StageError(ValueError):
 
 @dataclass
 class Counts:
-    """What became of the samples that a stage saw: ``seen == kept + dropped.total() + failed.total()``."""
+    """What became of the samples that a stage saw: ``seen == kept + dropped.total() + failed.total()`` after a pass.
+
+    A stage that holds samples back (Shuffle, Batch) is behind by those while a pass goes on. Samples are counted also
+    where batches go in or out.
+    """
 
     seen: int = 0
     kept: int = 0
     dropped: Counter[str] = field(default_factory=Counter)  # by reason
     failed: Counter[str] = field(default_factory=Counter)  # by error
+    noted: Counter[str] = field(default_factory=Counter)  # what was done to samples that were kept; no part of the sum
 
     def __reduce__(self) -> tuple[type["Counts"], tuple[()]]:
         # A copy in another process counts what that process sees.
@@ -52,7 +57,16 @@ class Stage(ABC):
     """Base of all stages. ``reads``, ``writes`` and ``removes`` name fields; "*" stands for any."""
 
     name: ClassVar[str]
-    counts: Counts = field(default_factory=Counts, compare=False, hash=False, repr=False)
+    # init=False: dataclasses.replace makes a stage with counts of its own.
+    counts: Counts = field(default_factory=Counts, init=False, compare=False, hash=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a choice that there is not: a misspelt "drop" must not keep samples. Subclasses call this first."""
+        for item in fields(self):
+            choices = get_args(item.type) if get_origin(item.type) is Literal else ()
+            value = getattr(self, item.name)
+            if choices and value not in choices:
+                raise ValueError(f"{self.name}: {item.name}={value!r} is none of {', '.join(map(repr, choices))}")
 
     @property
     def reads(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ FLOORS = {
     "wdsflow.shards": 1,
     "wdsflow.memory": 1,
     "wdsflow.images": 1,
+    "wdsflow.repair": 2,
     "wdsflow.stages": 2,
     "wdsflow.validate": 3,
     "wdsflow.filtering": 4,

@@ -105,7 +105,7 @@ def _style(rng: Random, simple: bool) -> _Style:
         rate=rng.choice(_RATES),
         hurts=tuple(rng.sample(known, rng.choice((1, 2, 5, len(known))))),
         byte_rate=rng.choice((0.0, 0.0, 0.2, 0.6)),
-        longest=rng.choice((3, 6, 12)),
+        longest=rng.choice((3, 6, 6, 12, 12, 60)),
         simple=simple,
     )
 

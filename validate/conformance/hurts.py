@@ -190,6 +190,7 @@ _PLAIN: dict[str, SampleHurt] = {
     "reserved": _with(lambda rng: rng.choice((b"", b"1", b"\xff")), "__key__", "__url__", "__bad__", "__BAD__"),
     "reserved-by-others": _with(lambda rng: b"x", "__local_path__", "__worker__", "image", "path"),
     "unknown-field": _with(lambda rng: rng.randbytes(30), "bin", "dat", "feather", "pt2", "caption"),
+    "bulky": _with(lambda rng: bytes(rng.choice((10_000, 70_000, 1 << 20, 3 << 20))), "bin", "dat"),
     "number": _with(contents.number, "cls", "id", "index"),
     "odd-number": _with(contents.odd_number, "cls", "cls2", "id", "index", "inx"),
 }

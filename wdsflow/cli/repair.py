@@ -11,7 +11,7 @@ from wdsflow.shards.escape import escape
 from .terminal import WRONG_USE, console, fail, progress, several
 
 if TYPE_CHECKING:
-    from wdsflow.shards.repair_report import RepairReport
+    from wdsflow.repair.report import RepairReport
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, written as for validate.")]
 Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder for the new shards.")]
@@ -56,7 +56,7 @@ def repair(
 
     Exit status: 0, 1 if something could not be read, 2 for wrong use or where nothing could be written.
     """
-    from wdsflow.shards.repair import repair as run
+    from wdsflow.repair.repair import repair as run
     from wdsflow.shards.urls import NoShards
 
     warnings.filterwarnings("ignore", message=".*decompression bomb")  # Pillow's; such images are judged here

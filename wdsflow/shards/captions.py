@@ -34,35 +34,53 @@ def caption_of(data: bytes, names: tuple[str, ...]) -> str | None:
     >>> caption_of(b'{"a": " ", "b": ["", "a cat "]}', ("a", "b"))
     'a cat'
     """
-    tree = _parse(data)
+    try:
+        tree = parse_json(data)
+    except ValueError:
+        return None
     for name in names:
-        value = _look_up(tree, name)
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, str) and item.strip() and _encodes(item):
-                return item.strip()
+        caption = caption_in(look_up(tree, name))
+        if caption is not None:
+            return caption
     return None
 
 
-def _parse(data: bytes) -> Any:
+def caption_in(value: Any) -> str | None:
+    """Return a json value's caption, stripped: the string itself, or the first non-empty string of a list."""
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, str) and item.strip() and _encodes(item):
+            return item.strip()
+    return None
+
+
+def parse_json(data: bytes | bytearray | memoryview | str) -> Any:
+    """Parse json as Python's json does, NaN and UTF-16 included. Raises ValueError, also where it is too deep."""
     import orjson
 
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         pass
+    if isinstance(data, memoryview):
+        data = data.tobytes()
     try:
-        return json.loads(data)  # also NaN, UTF-16, huge integers
-    except (ValueError, RecursionError):
-        return None
+        return json.loads(data.removeprefix("\ufeff") if isinstance(data, str) else data)  # huge integers, too
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
-def _look_up(tree: Any, name: str) -> Any:
+def look_up(tree: Any, name: str) -> Any:
+    """Return what lies under a name, or under a path with dots where no such name is there; None if nothing does.
+
+    >>> look_up({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), look_up({"a": {"b": 2, "c": 3}}, "a.c")
+    (1, 3)
+    """
     if not isinstance(tree, dict):
         return None
     if name in tree:
         return tree[name]
     first, dot, rest = name.partition(".")
-    return _look_up(tree.get(first), rest) if dot else None
+    return look_up(tree.get(first), rest) if dot else None
 
 
 def _encodes(text: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from .photos import LARGE, SMALL, damaged, photographs, with_comment
 
 SETS = {"small": (8, 5000), "large": (8, 500), "damaged": (1, 480), "damaged-run": (1, 480)}  # shards, samples a shard
+FIELDS = 3  # members of a sample
 # Size, and how many different ones; the rest have other bytes, but show the same.
 _PICTURES = {"small": (SMALL, 40), "large": (LARGE, 4), "damaged": (SMALL, 40), "damaged-run": (SMALL, 40)}
 _WORDS = [

@@ -5,10 +5,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from wdsflow.repair.contents import Contents
+from wdsflow.repair.regroup import Sample
+from wdsflow.repair.soundness import CAPTION, trouble
 from wdsflow.shards.captions import LARGEST, CaptionField, caption_of
-from wdsflow.shards.contents import Contents
-from wdsflow.shards.regroup import Sample
-from wdsflow.shards.soundness import CAPTION, trouble
 from wdsflow.shards.tar import Member
 
 _LONGEST = 16 << 20  # bytes of a caption that is looked at

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from wdsflow.repair.contents import Contents
+from wdsflow.repair.halves import first_members
+from wdsflow.repair.mend import Edits, Mender
+from wdsflow.repair.regroup import plan
+from wdsflow.repair.report import ShardRepair
 from wdsflow.shards.atomic import create, discard
-from wdsflow.shards.contents import Contents
-from wdsflow.shards.halves import first_members
-from wdsflow.shards.mend import Edits, Mender
-from wdsflow.shards.regroup import plan
-from wdsflow.shards.repair_report import ShardRepair
 from wdsflow.shards.source import Source, SourceError, open_source
 from wdsflow.shards.tar import Member, Walk
 from wdsflow.shards.write import ShardWriter, ShortSourceError

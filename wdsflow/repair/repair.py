@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from wdsflow.repair.counts import write_counts
+from wdsflow.repair.halves import second_halves
+from wdsflow.repair.mend import Edits
+from wdsflow.repair.report import RepairReport, ShardRepair
+from wdsflow.repair.shard import Job, repair_shard
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.captions import parse_caption_field
-from wdsflow.shards.counts import write_counts
-from wdsflow.shards.halves import second_halves
-from wdsflow.shards.mend import Edits
-from wdsflow.shards.repair_report import RepairReport, ShardRepair
-from wdsflow.shards.repair_shard import Job, repair_shard
 from wdsflow.shards.urls import expand
 
 _ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)$", re.IGNORECASE)

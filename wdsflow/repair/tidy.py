@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wdsflow.shards.dots import Dots, cut
-from wdsflow.shards.folders import join_folders
+from wdsflow.repair.dots import Dots, cut
+from wdsflow.repair.folders import join_folders
 from wdsflow.shards.names import is_meta
 
 _SYSTEM = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})

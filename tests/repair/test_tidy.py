@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wdsflow.repair.tidy import tidy_names
 from wdsflow.shards.names import split_name
-from wdsflow.shards.tidy import tidy_names
 
 
 @pytest.mark.parametrize(

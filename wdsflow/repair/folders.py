@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from wdsflow.shards.dots import cut
+from wdsflow.repair.dots import cut
 
 Path = tuple[str, str]  # folder, base name
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from wdsflow.shards.dots import cut
+from wdsflow.repair.dots import cut
 from wdsflow.shards.source import Source, open_source
 from wdsflow.shards.tar import Member, Walk
 

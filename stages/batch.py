@@ -1,0 +1,155 @@
+"""Gather samples into bounded batches."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from wdsflow.memory.sizes import parse_size
+from wdsflow.memory.weigh import weigh
+
+from .base import OnError, Sample, Stage, StageError
+from .fields import listed
+from .measure import height_width, length
+
+
+@dataclass
+class _Load:
+    """What a batch amounts to: samples, their bytes, and the sides of the rectangle that all would be padded to."""
+
+    count: int = 0
+    size: int = 0
+    height: int = 0
+    width: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: "_Load") -> "_Load":
+        return _Load(
+            self.count + other.count,
+            self.size + other.size,
+            max(self.height, other.height),
+            max(self.width, other.width),
+            max(self.tokens, other.tokens),
+        )
+
+
+@dataclass
+class _Open:
+    """The batch that is being filled."""
+
+    samples: list[Sample] = field(default_factory=list)
+    load: _Load = field(default_factory=_Load)
+
+
+@dataclass(frozen=True)
+class Batch(Stage):
+    """Gather samples into batches: ``{"__key__": [...], "image": [...], ...}``, one list a field.
+
+    A batch is closed before the sample that would break one of the bounds
+
+    * ``size``: samples;
+    * ``max_bytes``: bytes of all values ("256MiB");
+    * ``max_pixels``: pixels after padding all images to the largest height and the largest width in the batch, from
+      the field ``image``;
+    * ``max_tokens``: tokens after padding all texts to the longest, from the field ``text``.
+
+    A sample that breaks a bound alone is an error ("larger-than-batch"), as is one whose fields are not those of the
+    others in its batch ("other-fields"), or whose image or text cannot be measured ("not-measured"). ``on_error`` says
+    whether these end the run or are counted. With ``partial=False`` the samples of a last batch that is not full are
+    dropped ("partial-batch").
+
+    >>> [batch["__key__"] for batch in Batch(2)([{"__key__": "a"}, {"__key__": "b"}, {"__key__": "c"}])]
+    [['a', 'b'], ['c']]
+    """
+
+    name: ClassVar[str] = "batch"
+
+    size: int | None = None
+    max_bytes: int | str | None = None
+    max_pixels: int | None = None
+    max_tokens: int | None = None
+    image: str = "image"
+    text: str = "text"
+    partial: bool = True
+    on_error: OnError = "raise"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_bytes is not None:
+            object.__setattr__(self, "max_bytes", parse_size(self.max_bytes))
+        bounds = [self.size, self.max_bytes, self.max_pixels, self.max_tokens]
+        if all(bound is None for bound in bounds):
+            raise ValueError("Batch needs a bound: size, max_bytes, max_pixels or max_tokens")
+        if any(isinstance(bound, int) and bound < 1 for bound in bounds):
+            raise ValueError("the bounds of Batch must be at least 1")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the bounds are measured by."""
+        measured = [(self.max_pixels, self.image), (self.max_tokens, self.text)]
+        return frozenset(name for bound, name in measured if bound is not None)
+
+    def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Yield batches."""
+        counts, batch = self.counts, _Open()
+        for sample in samples:
+            counts.seen += 1
+            try:
+                load = self._load(sample)
+                if self._breaks(load):
+                    raise StageError("larger-than-batch", f"alone it is more than a batch may hold: {load}")
+                if batch.samples and self._breaks(batch.load + load):
+                    yield self._close(batch)
+                    batch = _Open()
+                _check_fields(sample, batch)
+            except StageError as error:
+                self._fail(sample, error)
+                continue
+            batch.samples.append(sample)
+            batch.load += load
+            if batch.load.count == self.size:
+                yield self._close(batch)
+                batch = _Open()
+        if batch.samples and self.partial:
+            yield self._close(batch)
+        elif batch.samples:
+            counts.dropped["partial-batch"] += len(batch.samples)
+
+    def _load(self, sample: Sample) -> _Load:
+        load = _Load(1)
+        try:
+            if self.max_bytes is not None:
+                load.size = weigh(sample)
+            if self.max_pixels is not None:
+                load.height, load.width = height_width(sample[self.image])
+            if self.max_tokens is not None:
+                load.tokens = length(sample[self.text])
+        except KeyError as error:
+            raise StageError("not-measured", f"it has no field {error}; its fields: {listed(sample)}") from None
+        except TypeError as error:
+            raise StageError("not-measured", f"it cannot be measured: {error}") from None
+        return load
+
+    def _breaks(self, load: _Load) -> bool:
+        return (
+            (self.size is not None and load.count > self.size)
+            or (isinstance(self.max_bytes, int) and load.size > self.max_bytes)
+            or (self.max_pixels is not None and load.count * load.height * load.width > self.max_pixels)
+            or (self.max_tokens is not None and load.count * load.tokens > self.max_tokens)
+        )
+
+    def _close(self, batch: _Open) -> Sample:
+        self.counts.kept += len(batch.samples)
+        return {name: [sample[name] for sample in batch.samples] for name in batch.samples[0]}
+
+    def _fail(self, sample: Sample, error: StageError) -> None:
+        self.counts.failed[error.slug] += 1
+        if self.on_error == "raise":
+            place = f"{self.name}: sample {sample.get('__key__')!r} of {sample.get('__url__')!r}"
+            raise StageError(error.slug, f"{place}: {error}") from error
+
+
+def _check_fields(sample: Sample, batch: _Open) -> None:
+    if batch.samples and sample.keys() != batch.samples[0].keys():
+        first = batch.samples[0]
+        text = f"its fields are {listed(sample)}; those of {first.get('__key__')!r} in its batch are {listed(first)}"
+        raise StageError("other-fields", f"{text}; Rename(..., keep=False) or HasFields before makes them the same")

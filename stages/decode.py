@@ -1,0 +1,199 @@
+"""Decode images, as large as they are needed."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from wdsflow.images.header import MAX_HEADER, ImageHeader
+from wdsflow.images.image_header import UNREADABLE, read_header
+from wdsflow.images.jpeg_frame import coefficient_bytes
+from wdsflow.images.libjpeg import keeps_busy
+from wdsflow.images.pillow import BOMB_PIXELS
+
+from .base import Dropped, OnError, Sample, SampleStage, StageError
+from .fields import IMAGES, alternatives, listed, present
+from .imaging.convert import Alpha, HighDepth
+from .imaging.peak import Mode, Target, peak_bytes, scale_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from .imaging.pixels import Box
+
+_HEAD = 4096  # bytes that nearly all headers fit into
+_CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length that their header tells
+_MODES = ("fast", "exact", "reference")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decode(SampleStage):
+    """Decode images to RGB, as a PIL image or an array (height, width, 3) of uint8.
+
+    Each entry of ``fields`` may name alternatives; the first that a sample has is decoded. The format is told by the
+    first bytes, never by the field's name. What is too large or too small is dropped by its header, before a pixel is
+    decoded ("too-many-pixels", "too-small", "over-budget"). What cannot be decoded fails: "no-image" (no such field),
+    "not-bytes", "not-an-image", "truncated", "undecodable"; unlike in other stages it is dropped and counted unless
+    ``on_error="raise"``.
+
+    Modes
+
+    * "fast": as "exact", but images that are more than ``k`` times as large as ``target`` on both sides come smaller:
+      JPEGs are decoded at 1/2, 1/4 or 1/8 scale, others are averaged down. With k = 2 the difference after resizing
+      is below that between two resampling filters; larger is closer, and slower. ``Resize`` knows of the scale.
+    * "exact": full size, by libjpeg-turbo alone where it can; damaged JPEGs are those that Pillow calls damaged.
+    * "reference": the pixels of ``wds.decode("pilrgb")``, to the bit: alpha is dropped and high depth clipped.
+
+    ``target`` is what later stages need: the shortest side in pixels, or (height, width); None keeps the full size.
+    ``alpha`` lays transparent pixels over a colour, or drops transparency as OpenCLIP does, whatever then shows.
+    ``high_depth`` scales images of more than 8 bits to 0..255; "clip" makes white of nearly all, as OpenCLIP does.
+    ``budget`` bounds the memory of decoding one image in bytes, beside the encoded bytes: see ``peak_bytes``. Of
+    animations the first frame is taken.
+
+    >>> stage = Decode(target=224, max_pixels=25_000_000)
+    >>> list(stage([{"__key__": "a", "jpg": b"<html>"}])), stage.counts.failed
+    ([], Counter({'not-an-image': 1}))
+    """
+
+    name: ClassVar[str] = "decode"
+
+    fields: str | tuple[str, ...] = IMAGES
+    mode: Mode = "fast"
+    target: Target = None
+    k: float = 2.0
+    max_pixels: int | None = BOMB_PIXELS
+    min_side: int = 0
+    orientation: Literal["ignore", "apply"] = "ignore"
+    alpha: Alpha = "drop"
+    high_depth: HighDepth = "scale"
+    budget: int | None = 1 << 30
+    output: Literal["pil", "numpy"] = "pil"
+    on_error: OnError = field(default="drop")
+
+    def __post_init__(self) -> None:
+        given = (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
+        if not given:
+            raise ValueError("Decode needs at least one field, for instance Decode(fields='jpg;png')")
+        object.__setattr__(self, "fields", tuple(";".join(alternatives(entry)) for entry in given))
+        if self.mode not in _MODES:
+            raise ValueError(f"mode {self.mode!r} is none of {', '.join(_MODES)}")
+        if self.k < 1:
+            raise ValueError(f"k is {self.k}; below 1 images would come smaller than the target")
+        sides = (self.target,) if isinstance(self.target, int) else self.target or ()
+        if any(side < 1 for side in sides):
+            raise ValueError(f"target is {self.target!r}; sides are at least 1 pixel")
+        if self.mode == "reference" and (self.alpha != "drop" or self.orientation != "ignore"):
+            raise ValueError("mode 'reference' drops alpha and ignores orientation, as OpenCLIP does; use mode 'exact'")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The fields to decode."""
+        return frozenset(self.fields)
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The same fields, decoded."""
+        return self.reads
+
+    def apply(self, sample: Sample) -> Sample:
+        """Decode the images of one sample."""
+        for entry in self.fields:
+            names = present(sample, entry.split(";"))
+            if not names:
+                raise StageError("no-image", f"it has none of {entry!r}; its fields: {listed(sample)}")
+            try:
+                sample[names[0]] = self.decode(sample[names[0]])
+            except StageError as error:
+                raise StageError(error.slug, f"field {names[0]!r}: {error}") from error
+        return sample
+
+    def decode(self, data: Any) -> Any:
+        """Decode one image. Raises ``Dropped`` and ``StageError`` for the reasons of this class."""
+        if not isinstance(data, bytes):
+            if not isinstance(data, (bytearray, memoryview)):
+                raise StageError(
+                    "not-bytes", f"expected encoded bytes, got {type(data).__name__}: is it decoded already?"
+                )
+            data = bytes(data)
+        header = _header(data)
+        if header is None:
+            raise StageError("not-an-image", f"{len(data):,} bytes that begin with {data[:16]!r}")
+        if header.format in UNREADABLE:
+            raise StageError("undecodable", f"{header.format} cannot be decoded here")
+        if header.length > len(data) and (header.needs or header.format in _CUT_IS_BAD):
+            raise StageError("truncated", f"{header.format}: the file ends within its header")
+        if header.width:
+            self._check(header, data)
+        if header.format == "jpeg" and self.mode != "reference":
+            return self._decode_jpeg(data, header)
+        return self._decode_with_pillow(data, header)
+
+    def _check(self, header: ImageHeader, data: bytes) -> None:
+        """Raise where the header alone rules the image out."""
+        width, height = header.width, header.height
+        if self.max_pixels is not None and width * height > self.max_pixels:
+            raise Dropped("too-many-pixels")
+        if min(width, height) < self.min_side:
+            raise Dropped("too-small")
+        coefficients = None
+        if header.format == "jpeg":
+            coefficients = coefficient_bytes(data)
+            if (coefficients is None or coefficients) and keeps_busy(data, width * height):
+                raise StageError("undecodable", "it has so many scans that decoding would take minutes")
+        if self.budget is not None:
+            peak = peak_bytes(header, self.mode, self.target, k=self.k, coefficients=coefficients)
+            if peak > self.budget:
+                raise Dropped("over-budget")
+
+    def _decode_jpeg(self, data: bytes, header: ImageHeader) -> Any:
+        from .imaging.orient import upright
+        from .imaging.with_libjpeg import decode_jpeg
+
+        scale = scale_of(header.width, header.height, self.target, self.k) if self.mode == "fast" else 1
+        decoded = decode_jpeg(data, header, scale)
+        if decoded is None:
+            return self._decode_with_pillow(data, header)
+        if self.orientation == "apply":
+            decoded = upright(*decoded, header.orientation)
+        return self._give(*decoded)
+
+    def _decode_with_pillow(self, data: bytes, header: ImageHeader) -> Any:
+        from .imaging.orient import upright
+        from .imaging.pixels import note_box
+        from .imaging.with_pillow import decode
+
+        def gate(image: "Image") -> None:
+            if image.size != (header.width, header.height):
+                known = header._replace(width=image.width, height=image.height, mode=image.mode)
+                self._check(known, data)
+
+        image, box = decode(data, self.mode, self.target, self.k, self.alpha, self.high_depth, gate)
+        turned = self.orientation == "apply" and 2 <= header.orientation <= 8
+        if self.output == "pil" and not turned:
+            note_box(image, box)
+            return image
+        import numpy as np
+
+        pixels = np.array(image)
+        if turned:
+            pixels, box = upright(pixels, box, header.orientation)
+        return self._give(pixels, box)
+
+    def _give(self, pixels: Any, box: "Box") -> Any:
+        from .imaging.pixels import note_box, with_box
+
+        if self.output == "numpy":
+            return with_box(pixels, box)
+        from PIL import Image
+
+        image = Image.fromarray(pixels)
+        note_box(image, box)
+        return image
+
+
+def _header(data: bytes) -> ImageHeader | None:
+    """Read as many of the first bytes as the header takes."""
+    reached = _HEAD
+    header = read_header(data[:reached])
+    while header is not None and reached < header.needs <= MAX_HEADER and reached < len(data):
+        reached = header.needs
+        header = read_header(data[:reached])
+    return header

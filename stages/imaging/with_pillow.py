@@ -1,0 +1,72 @@
+"""Decoding with Pillow: every format that it reads, every size."""
+
+from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING, Literal
+
+from ..base import Dropped, StageError
+from .convert import Alpha, HighDepth, plain_rgb, to_rgb
+from .peak import Mode, Target, scale_of
+from .pixels import Box
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PIL.Image import Image
+
+    Gate = Callable[[Image], None]
+
+# Opened by running a program (Ghostscript), or by opening what they contain.
+_NEVER_OPENED = frozenset(("EPS", "IPTC"))
+_MOST_REDUCED = 1 << 16
+_JPEG = ("JPEG", "MPO")
+_LEAN = ("JPEG", "PNG")  # formats of which Pillow keeps nothing but the pixels
+Slug = Literal["not-an-image", "truncated", "undecodable"]
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Return Pillow's formats, the usual ones first."""
+    from PIL import Image
+
+    Image.init()
+    usual = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+    return usual + tuple(name for name in Image.ID if name not in usual and name not in _NEVER_OPENED)
+
+
+def decode(
+    data: bytes, mode: Mode, target: Target, k: float, alpha: Alpha, high_depth: HighDepth, gate: "Gate"
+) -> tuple["Image", Box]:
+    """Return the first frame as an RGB image, and which part of it is the picture.
+
+    In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after decoding. ``gate`` is
+    called with the image before any pixel is decoded, and may raise. Raises StageError, and Dropped where Pillow
+    refuses the number of pixels.
+    """
+    from PIL import Image
+
+    try:
+        image: Image.Image = Image.open(BytesIO(data), formats=_formats())
+        gate(image)
+        width, height = image.size
+        jpeg = image.format in _JPEG
+        scale = scale_of(width, height, target, k, 8 if jpeg else _MOST_REDUCED) if mode == "fast" else 1
+        if jpeg and scale > 1 and image.draft(None, (width // scale, height // scale)) is None:
+            scale = 1
+        image.load()
+        result = plain_rgb(image) if mode == "reference" else to_rgb(image, alpha, high_depth)
+        if scale > 1 and not jpeg:
+            result = result.reduce(scale)
+        elif result is image and image.format not in _LEAN:
+            result = image.copy()  # it would keep its decoder, and that the file
+        return result, (0, 0, width / scale, height / scale)
+    except (Dropped, StageError):
+        raise
+    except Image.DecompressionBombError as error:
+        raise Dropped("too-many-pixels") from error
+    except Exception as error:
+        raise StageError(_slug(error), str(error)[:500] or type(error).__name__) from error
+
+
+def _slug(error: Exception) -> Slug:
+    return "truncated" if "truncated" in str(error).lower() else "undecodable"

@@ -1,0 +1,153 @@
+"""Take the caption out of a json member."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from wdsflow.shards.captions import LARGEST, caption_in, look_up, parse_json
+
+from .base import Dropped, Sample, SampleStage, StageError
+from .chance import uniform
+from .fields import alternatives, listed
+
+
+@dataclass(frozen=True)
+class JsonText(SampleStage):
+    """Take the caption out of a json member and write it as a ``str``.
+
+    ``json_text_key`` and ``json_text_key_probs`` mean what they mean in OpenCLIP 4. The names in ``json_text_key``
+    ("description;alt") are tried in order; the first that holds a caption wins. With weights the order is drawn anew
+    for each sample: names of a positive weight first, drawn without replacement in proportion to their weights, then
+    the others in the order given; names beyond the last weight have weight 0. Unlike OpenCLIP's, the draw depends only
+    on the sample's key, ``seed`` and ``epoch``. The name may be a path with dots ("meta.caption"); a name that is
+    there as it is, dots included, comes first.
+
+    The json may be raw (bytes or ``str``, at most 16 MiB) or decoded. What counts as a caption
+
+    * a string with more in it than white space, stripped;
+    * a list: its first such string; lists within lists are not searched;
+    * null, "", an empty list, a missing name: no caption; the next name is tried;
+    * a number, true, false, an object: no caption either. An object is never turned into text, which would caption
+      every image with the object's names.
+
+    ``on_missing`` says what happens to a sample without caption: "drop" counts it as "no-json" (no such member),
+    "not-text" (only numbers or objects) or "no-caption"; "raise" makes it an error. Json that cannot be parsed is an
+    error ("bad-json", "large-json"). ``on_target`` says what happens where ``target`` is there already: "replace" it
+    (noted), "keep" it (noted; the json is not read), "drop" the sample or "raise".
+
+    >>> stage = JsonText("caption;alt")
+    >>> list(stage([{"__key__": "a", "json": b'{"caption": null, "alt": "a cat"}'}]))[0]["txt"]
+    'a cat'
+    """
+
+    name: ClassVar[str] = "json_text"
+
+    json_text_key: str | tuple[str, ...]
+    json_text_key_probs: tuple[float, ...] | None = None
+    source: str = "json"
+    target: str = "txt"
+    seed: int = 0
+    epoch: int = 0
+    on_missing: Literal["raise", "drop"] = "drop"
+    on_target: Literal["raise", "drop", "replace", "keep"] = "replace"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = _names(self.json_text_key)
+        object.__setattr__(self, "json_text_key", names)
+        alternatives((self.source, self.target))
+        if self.json_text_key_probs is not None:
+            object.__setattr__(self, "json_text_key_probs", _weights(self.json_text_key_probs, len(names)))
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The json member."""
+        return frozenset({self.source})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The caption."""
+        return frozenset({self.target})
+
+    def apply(self, sample: Sample) -> Sample:
+        """Write the caption of one sample."""
+        replaces = self.target in sample and self.target != self.source
+        if replaces:
+            slug = f"has-{self.target}"
+            if self.on_target == "raise":
+                raise StageError(slug, f"it has a field {self.target!r} already (set on_target to 'replace' or 'keep')")
+            if self.on_target == "drop":
+                raise Dropped(slug)
+            if self.on_target == "keep":
+                self.counts.noted[slug] += 1
+                return sample
+        sample[self.target] = self._caption(sample)
+        if replaces:
+            self.counts.noted[slug] += 1
+        return sample
+
+    def _caption(self, sample: Sample) -> str:
+        if self.source not in sample:
+            raise self._missing("no-json", f"it has no field {self.source!r}; its fields: {listed(sample)}")
+        tree = _decoded(sample[self.source])
+        others = []
+        for name in self._order(str(sample.get("__key__", ""))):
+            value = look_up(tree, name)
+            caption = caption_in(value)
+            if caption is not None:
+                return caption
+            others.append(value)
+        kinds = {type(value).__name__ for value in others if isinstance(value, (bool, int, float, dict))}
+        if kinds:
+            text = f"what it holds under {self._shown} is no text but {', '.join(sorted(kinds))}"
+            raise self._missing("not-text", text)
+        keys = ", ".join(sorted(repr(str(key)[:60]) for key in list(tree)[:12])) if isinstance(tree, dict) else "none"
+        raise self._missing("no-caption", f"its json holds no text under {self._shown}; names there: {keys}")
+
+    def _order(self, key: str) -> Iterable[str]:
+        names, weights = self.json_text_key, self.json_text_key_probs
+        if weights is None:
+            return names
+        # Sorting by log(u)/w draws without replacement in proportion to w: Efraimidis and Spirakis, 2006.
+        drawn = {
+            name: -math.log(1 - uniform(self.seed, key, f"{self.epoch} {name}")) / weight
+            for name, weight in zip(names, weights, strict=True)
+            if weight > 0
+        }
+        return sorted(names, key=lambda name: drawn.get(name, math.inf))  # stable: the others keep their order
+
+    @property
+    def _shown(self) -> str:
+        return repr(";".join(self.json_text_key))
+
+    def _missing(self, slug: str, text: str) -> Exception:
+        return Dropped(slug) if self.on_missing == "drop" else StageError(slug, text)
+
+
+def _names(key: str | Iterable[str]) -> tuple[str, ...]:
+    parts = key.split(";") if isinstance(key, str) else key
+    names = tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
+    if not names:
+        raise ValueError("json_text_key names nothing; give the json's name for captions, such as 'caption;alt'")
+    return names
+
+
+def _weights(given: Iterable[float], length: int) -> tuple[float, ...]:
+    weights = [float(weight) for weight in given]
+    if len(weights) > length:
+        raise ValueError(f"json_text_key_probs has {len(weights)} weights for {length} names in json_text_key")
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+        raise ValueError(f"json_text_key_probs must be finite and not negative: {weights}")
+    return tuple(weights + [0.0] * (length - len(weights)))
+
+
+def _decoded(value: Any) -> Any:
+    if not isinstance(value, (bytes, bytearray, memoryview, str)):
+        return value
+    if len(value) > LARGEST:
+        raise StageError("large-json", f"its json has {len(value)} bytes; at most {LARGEST} are read")
+    try:
+        return parse_json(value)
+    except ValueError as error:
+        raise StageError("bad-json", f"its json cannot be parsed: {error}") from None
