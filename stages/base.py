@@ -32,6 +32,10 @@ class StageError(ValueError):
         super().__init__(message)
         self.slug = slug
 
+    def __reduce__(self) -> tuple[type["StageError"], tuple[str, str]]:
+        # An exception is rebuilt from its args, which lack the slug: the pool it came from would break.
+        return type(self), (self.slug, str(self))
+
 
 @dataclass
 class Counts:

@@ -22,6 +22,9 @@ class _Load:
     width: int = 0
     tokens: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.height} x {self.width} pixels, {self.tokens} tokens, {self.size} bytes"
+
     def __add__(self, other: "_Load") -> "_Load":
         return _Load(
             self.count + other.count,
@@ -96,7 +99,10 @@ class Batch(Stage):
             try:
                 load = self._load(sample)
                 if self._breaks(load):
-                    raise StageError("larger-than-batch", f"alone it is more than a batch may hold: {load}")
+                    raise StageError(
+                        "larger-than-batch",
+                        f"alone it is more than a batch may hold: {load} (0 where there is no bound)",
+                    )
                 if batch.samples and self._breaks(batch.load + load):
                     yield self._close(batch)
                     batch = _Open()

@@ -55,7 +55,9 @@ class CleanText(SampleStage):
         object.__setattr__(self, "field", ";".join(alternatives(self.field)))
         if self.fallback is not None:
             try:
-                b"".decode(self.fallback)
+                b"x".decode(self.fallback)
+            except UnicodeDecodeError:
+                pass
             except LookupError:
                 raise ValueError(f"fallback={self.fallback!r} is no encoding; 'cp1252' is the usual one") from None
 
@@ -77,9 +79,9 @@ class CleanText(SampleStage):
             text = f"it has no field {self.field!r}; its fields: {listed(sample)}"
             notes.append(_settle(f"no-{self.field}", self.on_missing, text))
         for name in names:
-            text, encoding = self._decoded(name, sample[name])
+            text, guessed = self._decoded(name, sample[name])
             clean = clean_text(text)
-            if encoding == self.fallback:
+            if guessed:
                 notes.append("not-utf8")
             if clean != text:
                 notes.append("changed")
@@ -89,23 +91,23 @@ class CleanText(SampleStage):
         self.counts.noted.update(notes)
         return sample
 
-    def _decoded(self, name: str, value: Any) -> tuple[str, str]:
+    def _decoded(self, name: str, value: Any) -> tuple[str, bool]:
         if not isinstance(value, (str, bytes, bytearray, memoryview)):
             hint = "; JsonText takes captions out of json" if isinstance(value, (dict, list)) else ""
             raise StageError("not-text", f"{name!r} is no text but {type(value).__name__}{hint}")
         if len(value) > self.max_bytes:
             raise StageError("large-text", f"{name!r} has {len(value)} bytes, more than max_bytes={self.max_bytes}")
         if isinstance(value, str):
-            return value, ""
+            return value, False
         data = bytes(value)
         encoding = next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
         try:
-            return data.decode(encoding), encoding
+            return data.decode(encoding), False
         except UnicodeDecodeError as error:
             if self.fallback is None:
                 hint = "; fallback='cp1252' reads it as Western European" if encoding == "utf-8" else ""
                 raise StageError("not-utf8", f"{name!r} cannot be decoded: {error}{hint}") from None
-            return data.decode(self.fallback, errors="replace"), self.fallback
+            return data.decode(self.fallback, errors="replace"), True
 
 
 def clean_text(text: str) -> str:

@@ -165,8 +165,8 @@ class Decode(SampleStage):
                 known = header._replace(width=image.width, height=image.height, mode=image.mode)
                 self._check(known, data)
 
-        image, box = decode(data, self.mode, self.target, self.k, self.alpha, self.high_depth, gate)
-        turned = self.orientation == "apply" and 2 <= header.orientation <= 8
+        image, box, orientation = decode(data, self.mode, self.target, self.k, self.alpha, self.high_depth, gate)
+        turned = self.orientation == "apply" and 2 <= orientation <= 8
         if self.output == "pil" and not turned:
             note_box(image, box)
             return image
@@ -174,7 +174,7 @@ class Decode(SampleStage):
 
         pixels = np.array(image)
         if turned:
-            pixels, box = upright(pixels, box, header.orientation)
+            pixels, box = upright(pixels, box, orientation)
         return self._give(pixels, box)
 
     def _give(self, pixels: Any, box: "Box") -> Any:

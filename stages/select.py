@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, ClassVar
 
+from wdsflow.shards.escape import escape
+
 from .base import Dropped, Sample, SampleStage, StageError
 
 
@@ -25,11 +27,11 @@ class Select(SampleStage):
 
     predicate: Callable[[Sample], Any]
     reason: str = "not-selected"
-    fields: tuple[str, ...] = ()  # that the predicate reads, for the check of a Pipeline
+    fields: str | tuple[str, ...] = ()  # that the predicate reads, for the check of a Pipeline
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not callable(self.predicate):  # type: ignore[redundant-expr]
+        if not callable(self.predicate):
             raise TypeError(f"Select needs a predicate to call, not {type(self.predicate).__name__}")
         object.__setattr__(self, "fields", (self.fields,) if isinstance(self.fields, str) else tuple(self.fields))
         if isinstance(self.predicate, FunctionType):
@@ -50,7 +52,7 @@ class Select(SampleStage):
             wanted = bool(self.predicate(sample))
         except Exception as error:  # whatever a user's function raises gets a place and a name
             called = getattr(self.predicate, "__qualname__", None) or type(self.predicate).__name__
-            text = f"the predicate {called} raised {type(error).__name__}: {error}"
+            text = f"the predicate {called} raised {type(error).__name__}: {escape(str(error))}"
             raise StageError(type(error).__name__, text) from error
         if not wanted:
             raise Dropped(self.reason)

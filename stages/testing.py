@@ -3,7 +3,7 @@
 import copy
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from .base import Sample, Stage
@@ -53,6 +53,22 @@ def assert_stage_laws(
     return outputs
 
 
+@dataclass(frozen=True)
+class Given:
+    """Samples as the source of a pipeline, which can go to a worker."""
+
+    samples: tuple[Sample, ...]
+
+    def __call__(self) -> Iterator[Sample]:
+        """Yield copies of the samples."""
+        return (dict(sample) for sample in self.samples)
+
+
+def has_jpg(sample: Sample) -> bool:
+    """Whether a sample has a field ``jpg``: a predicate that workers can import."""
+    return "jpg" in sample
+
+
 def through_loader(
     stage: Callable[[Iterable[Sample]], Iterable[Sample]], samples: Sequence[Sample], method: str | None = None
 ) -> list[Sample]:
@@ -62,7 +78,7 @@ def through_loader(
     """
     import webdataset
 
-    pipeline = webdataset.DataPipeline(list(samples), stage)
+    pipeline = webdataset.DataPipeline(Given(tuple(samples)), stage)
     if method is None:
         return list(pipeline)
     from torch.utils.data import DataLoader

@@ -66,6 +66,14 @@ def test_every_room_has_a_floor():
     assert len(MODULES) > 20
 
 
+def test_contributors_are_told_every_floor():
+    folders = {package: folder for folder, package in FOLDERS.items()}
+    rooms = {room for module in MODULES if (room := room_of(module))}
+    rows = {f"| {FLOORS[room]} | `{folders.get(room, room.replace('.', '/'))}/` |" for room in rooms}
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert {row for row in rows if row not in text} == set()
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_imports_from_its_own_room_or_from_lower_floors(module):
     mine = room_of(module)

@@ -20,7 +20,7 @@ class Scaled(np.ndarray):
 
     def __reduce__(self) -> Any:
         """Keep the box when pickled."""
-        rebuild, arguments, state = super().__reduce__()[:3]  # type: ignore[misc]
+        rebuild, arguments, state = tuple(super().__reduce__())[:3]
         return rebuild, arguments, (self.box, state)
 
     def __setstate__(self, state: Any) -> None:

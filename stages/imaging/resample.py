@@ -79,15 +79,16 @@ def _resize_with_torch(pixels: Pixels, box: Box, size: tuple[int, int], crop: tu
 
     height, width = pixels.shape[:2]
     # The kernel starts at the first pixel: a box that ends at the last one instead is turned round, and back.
-    turns = [axis for axis, start in ((0, box[1]), (1, box[0])) if start > 0]
+    turns = tuple(axis for axis, start in ((0, box[1]), (1, box[0])) if start > 0)
     pixels = np.flip(pixels, turns) if turns else pixels
     if not pixels.flags.writeable or not pixels.flags.c_contiguous:
         pixels = np.array(pixels, order="C")  # torch warns of arrays that it must not write to
-    tensor = torch.from_numpy(np.asarray(pixels).view(np.ndarray)).permute(2, 0, 1)[None]
+    # In this order of the axes the strides are those of channels-last, and the result comes in the same layout.
+    tensor = torch.from_numpy(pixels.view(np.ndarray))[None].permute(0, 3, 1, 2)
     scales: Any = (None, None)
     if box != (0, 0, width, height):
         scales = (size[0] / (box[3] - box[1]), size[1] / (box[2] - box[0]))
-    result = torch.ops.aten._upsample_bicubic2d_aa(tensor, list(size), False, *scales)  # noqa: FBT003
+    result = torch.ops.aten._upsample_bicubic2d_aa(tensor, list(size), False, *scales)  # noqa: FBT003, SLF001
     resized: Pixels = result[0].permute(1, 2, 0).numpy()
     resized = np.flip(resized, turns) if turns else resized
     if crop is not None:

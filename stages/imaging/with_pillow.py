@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Opened by running a program (Ghostscript), or by opening what they contain.
 _NEVER_OPENED = frozenset(("EPS", "IPTC"))
 _MOST_REDUCED = 1 << 16
+_ORIENTATION = 0x0112
 _JPEG = ("JPEG", "MPO")
 _LEAN = ("JPEG", "PNG")  # formats of which Pillow keeps nothing but the pixels
 Slug = Literal["not-an-image", "truncated", "undecodable"]
@@ -36,8 +37,8 @@ def _formats() -> tuple[str, ...]:
 
 def decode(
     data: bytes, mode: Mode, target: Target, k: float, alpha: Alpha, high_depth: HighDepth, gate: "Gate"
-) -> tuple["Image", Box]:
-    """Return the first frame as an RGB image, and which part of it is the picture.
+) -> tuple["Image", Box, int]:
+    """Return the first frame as an RGB image, which part of it is the picture, and its EXIF orientation.
 
     In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after decoding. ``gate`` is
     called with the image before any pixel is decoded, and may raise. Raises StageError, and Dropped where Pillow
@@ -59,13 +60,21 @@ def decode(
             result = result.reduce(scale)
         elif result is image and image.format not in _LEAN:
             result = image.copy()  # it would keep its decoder, and that the file
-        return result, (0, 0, width / scale, height / scale)
+        return result, (0, 0, width / scale, height / scale), _orientation(image)
     except (Dropped, StageError):
         raise
     except Image.DecompressionBombError as error:
         raise Dropped("too-many-pixels") from error
     except Exception as error:
         raise StageError(_slug(error), str(error)[:500] or type(error).__name__) from error
+
+
+def _orientation(image: "Image") -> int:
+    """Return the EXIF orientation, 1 where there is none; asked after decoding, as some formats have it at their end."""
+    try:
+        return int(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # noqa: BLE001 - a picture need not go because of its damaged EXIF
+        return 1
 
 
 def _slug(error: Exception) -> Slug:

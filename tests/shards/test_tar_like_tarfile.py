@@ -1,11 +1,6 @@
 """The walk delivers what Python's tarfile delivers in stream mode, and ends where it ends."""
 
-import bz2
-import gzip
-import io
-import lzma
 import subprocess
-import tarfile
 from random import Random
 
 import pytest
@@ -14,10 +9,8 @@ from hypothesis import strategies as st
 
 from tests.shards.tars import MemorySource, by_tarfile, by_walk, hurt, random_tar
 from wdsflow.shards import windows
-from wdsflow.shards.source import open_source
 
 SEEDS = st.integers(0, 2**40)
-PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 
 
 def assert_the_same(data: bytes, seed: int) -> None:
@@ -62,40 +55,12 @@ def test_the_size_of_the_windows_does_not_matter(seed):
         assert by_walk(MemorySource(data), contents=True)[0] == expected
 
 
-@settings(deadline=None, max_examples=200)
-@given(seed=SEEDS, kind=st.sampled_from(sorted(PACKERS)))
-def test_compressed_tars_are_read_alike_also_when_damaged(tmp_path_factory, seed, kind):
-    r = Random(seed)
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        for number in range(r.randint(1, 20)):
-            info = tarfile.TarInfo(f"{number:03d}.jpg")
-            info.size = r.choice([0, 10, 3000, 40000])
-            tar.addfile(info, io.BytesIO(r.randbytes(info.size)))
-    data = stream.getvalue()
-    pack = PACKERS[kind]
-    at = r.randint(0, len(data))
-    packed = bytearray(
-        r.choice([pack(data), pack(data) * 2, pack(data[:at]) + pack(data[at:]), pack(data) + b"junk" * 5000])
-    )
-    if r.random() < 0.4:
-        packed[r.randint(0, len(packed) - 1)] ^= 1 << r.randint(0, 7)
-    if r.random() < 0.3:
-        del packed[r.randint(0, len(packed)) :]
-    path = tmp_path_factory.mktemp("packed") / "a.tar"
-    path.write_bytes(packed)
-    expected = by_tarfile(bytes(packed))
-    for contents in (False, True):
-        with open_source(str(path)) as source:
-            assert by_walk(source, contents=contents)[0] == expected
-
-
 def test_a_sparse_file_of_gnu_tar_is_read_alike_in_all_formats(tmp_path):
     with open(tmp_path / "holes.bin", "wb") as file:
-        for at in range(0, 40 << 20, 1 << 20):
+        for at in range(0, 4 << 20, 100 << 10):
             file.seek(at)
             file.write(b"x" * 5000)
-        file.truncate(50 << 20)
+        file.truncate(5 << 20)
     (tmp_path / "after.txt").write_text("after")
     forms = {"gnu": [], "posix": ["0.0", "0.1", "1.0"]}
     for form, versions in forms.items():
@@ -108,23 +73,19 @@ def test_a_sparse_file_of_gnu_tar_is_read_alike_in_all_formats(tmp_path):
             data = archive.read_bytes()
             assert_the_same(data, 0)
             assert by_walk(MemorySource(data))[0].members == [
-                ("holes.bin", 50 << 20, "sparse"),
+                ("holes.bin", 5 << 20, "sparse"),
                 ("after.txt", 5, "file"),
             ]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_names_of_healthy_tars_are_those_of_gnu_tar(tmp_path, seed):
-    data = random_tar(Random(seed))
-    (tmp_path / "a.tar").write_bytes(data)
-    command = ["tar", "--quoting-style=literal", "--show-transformed-names", "-tf", tmp_path / "a.tar"]
-    try:
-        listed = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("no tar here")
-    if b"Unknown" in listed.stderr or b"unrecognized" in listed.stderr:
-        pytest.skip("another tar")
-    names = [line.decode("utf-8", "surrogateescape").rstrip("/") for line in listed.stdout.split(b"\n")[:-1]]
-    members = [name for name, _, kind in by_walk(MemorySource(data))[0].members if kind != "special"]
-    ours = set(names)
-    assert [name for name in members if name not in ours] == []
+def test_names_of_healthy_tars_are_those_of_gnu_tar(tmp_path):
+    for seed in range(40):
+        data = random_tar(Random(seed), odd=False)
+        (tmp_path / "a.tar").write_bytes(data)
+        command = ["tar", "--quoting-style=literal", "-tPf", tmp_path / "a.tar"]
+        try:
+            listed = subprocess.run(command, capture_output=True, check=True, env={"LC_ALL": "C"})
+        except (FileNotFoundError, subprocess.CalledProcessError):
+            pytest.skip("no GNU tar here")
+        names = [line.decode("utf-8", "surrogateescape").rstrip("/") for line in listed.stdout.split(b"\n")[:-1]]
+        assert [name for name, _, _ in by_walk(MemorySource(data))[0].members] == names

@@ -128,11 +128,16 @@ class Comparison:
         lines = [f"seed {self.made.seed}: {'; '.join(self.differences)}", f"  {self.options}"]
         for shard in self.made.shards:
             lines += [f"  {shard.path}: {', '.join(shard.hurts) or 'sound'}", f"    {' '.join(shard.members)}"]
-        lines.append(f"  predicted: {self.prediction.verdict.outcome}, {self.prediction.keys}")
-        lines += [f"    {reason}" for reason in self.prediction.verdict.reasons]
-        return "\n".join(
-            [*lines, f"  real: error {self.real['error']}, stall {self.real['stall']}, {self.real['keys']}"]
-        )
+        verdict, real = self.prediction.verdict, self.real
+        lines.append(f"  predicted: {verdict.outcome}, {verdict.usable} usable")
+        lines += [f"    {reason.slug}: {reason.message} ({reason.shard}, {reason.key})" for reason in verdict.reasons]
+        lines.append(f"  real: {real['error'] or ('stall' if real['stall'] else 'no error')}")
+        for index, worker in enumerate(real["keys"]):
+            predicted = self.prediction.keys[index] if index < len(self.prediction.keys) else []
+            came, due = Counter(key for key, _ in worker), Counter(predicted)
+            differ = f"unforeseen {dict(came - due)}, missing {dict(due - came)}"
+            lines.append(f"    worker {index}: {sum(came.values())} samples; {differ}")
+        return "\n".join(lines)
 
 
 def options_for(consumer: str, seed: int, shards: int) -> Options:

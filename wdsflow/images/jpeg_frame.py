@@ -31,7 +31,7 @@ def coefficient_bytes(data: bytes) -> int | None:
             elif marker == _SCAN:
                 return size if components and (progressive or data[position + 4] < components) else 0
             position += 2 + length
-    except (error, IndexError, ZeroDivisionError):
+    except (error, IndexError, ValueError, ZeroDivisionError):
         pass
     return None
 

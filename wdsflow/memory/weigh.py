@@ -15,22 +15,21 @@ def weigh(value: Any) -> int:
     total, heap, seen = 0, [value], set[int]()
     while heap:
         item = heap.pop()
-        total += sys.getsizeof(item, 64)
-        if isinstance(item, (bytes, bytearray, str, int, float, type(None))):
+        itself = sys.getsizeof(item, 64)
+        # An array that owns its data has it in its size already; a view and a tensor have not.
+        total += max(itself, 64 + _content(item))
+        if not isinstance(item, (dict, list, tuple, set, frozenset)):
             continue
         if id(item) in seen:  # a container that holds itself
             continue
         seen.add(id(item))
-        if isinstance(item, dict):
-            heap.extend(item.values())
-        elif isinstance(item, (list, tuple, set, frozenset)):
-            heap.extend(item)
-        else:
-            total += _content(item)
+        heap.extend(item.values() if isinstance(item, dict) else item)
     return total
 
 
 def _content(item: Any) -> int:
+    if isinstance(item, (bytes, bytearray, str, int, float, dict, list, tuple, set, frozenset, type(None))):
+        return 0
     size = getattr(item, "nbytes", None)  # numpy, torch, memoryview
     if isinstance(size, int):
         return size

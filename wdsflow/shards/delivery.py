@@ -5,6 +5,9 @@ from collections.abc import Callable
 from .entry import Entry
 from .sparse import Pieces
 
+CUT = "unexpected end of data"
+BACK_TO_START = "a negative size leads back to the start, which tarfile takes for the end"
+
 Reaches = Callable[[int], bool]  # whether the archive has that many bytes
 
 
@@ -63,11 +66,11 @@ def _layout(entry: Entry, pieces: Pieces) -> list[tuple[bool, int, int, int]]:
 
 
 def following(entry: Entry, stands: int, reaches: Reaches) -> str:
-    """Say why tarfile cannot go on to the next header; empty where it can; "silent" where it ends without an error."""
+    """Say why tarfile cannot go on to the next header; empty where it can."""
     if entry.next == stands:
         return ""
     if entry.next == 0:
-        return "silent"
+        return BACK_TO_START
     if not reaches(entry.next):
-        return "unexpected end of data"
+        return CUT
     return "a size sends the reader backwards" if entry.next <= stands else ""

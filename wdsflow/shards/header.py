@@ -8,6 +8,7 @@ import re
 import tarfile
 from functools import lru_cache
 from typing import NamedTuple
+from zlib import adler32
 
 BLOCK = 512
 ZEROS = bytes(BLOCK)
@@ -44,6 +45,7 @@ def text(field: bytes) -> str:
     return (field if end < 0 else field[:end]).decode("utf-8", "surrogateescape")
 
 
+@lru_cache(maxsize=1024)
 def number(field: bytes) -> int:
     """Decode an octal or base-256 field. Raises ``BadHeader``."""
     if field[0] in (0o200, 0o377):
@@ -58,9 +60,11 @@ def number(field: bytes) -> int:
 
 def checksum_holds(block: bytes, declared: int) -> bool:
     """Compare with the sum of unsigned and, as some old tars wrote, of signed bytes."""
-    rest = block[:148] + block[156:]
-    total = 256 + sum(rest)
-    return total == declared or total - 256 * sum(byte > 127 for byte in rest) == declared
+    # The low half of Adler-32 is 1 plus the sum modulo 65521, which 256 bytes cannot reach.
+    total = (adler32(block[:256]) & 65535) + (adler32(block[256:]) & 65535) - 2 + 256 - sum(block[148:156])
+    if total == declared:
+        return True
+    return total - 256 * sum(byte > 127 for byte in block[:148] + block[156:]) == declared
 
 
 @lru_cache(maxsize=1)
@@ -104,7 +108,7 @@ def is_header(block: bytes, *, old: bool = False) -> bool:
     return True
 
 
-_LOOKS = (
+_TEXTS = (
     (b"version https://git-lfs", "Git LFS pointer"),
     (b"<!doctype html", "HTML page"),
     (b"<html", "HTML page"),
@@ -113,37 +117,41 @@ _LOOKS = (
     (b"<", "XML or HTML text"),
     (b"{", "JSON text"),
     (b"[", "JSON text"),
-    (b"pk\x03\x04", "zip archive"),
-    (b"pk\x05\x06", "empty zip archive"),
-    (b"\x89png", "PNG image"),
-    (b"\xff\xd8\xff", "JPEG image"),
-    (b"gif8", "GIF image"),
-    (b"riff", "RIFF file (WebP, WAV, AVI)"),
-    (b"par1", "Parquet file"),
-    (b"arrow1", "Arrow file"),
-    (b"7z\xbc\xaf", "7z archive"),
-    (b"rar!", "RAR archive"),
     (b"%pdf", "PDF document"),
-    (b"\x7felf", "program"),
-    (b"\x1f\x8b", "gzip data"),
-    (b"bzh", "bzip2 data"),
-    (b"\xfd7zxz", "xz data"),
-    (b"\x28\xb5\x2f\xfd", "zstd data"),
-    (b"\x89hdf", "HDF5 file"),
-    (b"\x93numpy", "NumPy array"),
     (b"-----begin", "PEM text"),
+)
+_MAGIC = (
+    (b"PK\x03\x04", "zip archive"),
+    (b"PK\x05\x06", "empty zip archive"),
+    (b"\x89PNG", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"GIF8", "GIF image"),
+    (b"RIFF", "RIFF file (WebP, WAV, AVI)"),
+    (b"PAR1", "Parquet file"),
+    (b"ARROW1", "Arrow file"),
+    (b"7z\xbc\xaf", "7z archive"),
+    (b"Rar!", "RAR archive"),
+    (b"%PDF", "PDF document"),
+    (b"\x7fELF", "program"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
+    (b"\x04\x22\x4d\x18", "lz4 data"),
+    (b"\x89HDF", "HDF5 file"),
+    (b"\x93NUMPY", "NumPy array"),
+    (b"SQLite format 3", "SQLite database"),
 )
 
 
 def looks_like(start: bytes) -> str:
-    """Say what the first bytes of something that is no tar look like; empty where nobody knows."""
-    head = start.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:64].lower()
-    for magic, what in _LOOKS:
-        if head.startswith(magic):
+    """Say what the first block of something that is no tar looks like; empty where nobody knows."""
+    for magic, what in _MAGIC:
+        if start.startswith(magic):
             return what
     if start[4:8] == b"ftyp":
         return "MP4 or HEIF file"
-    sample = start[:512]
-    if sample and all(byte > 31 or byte in b"\t\r\n\f" for byte in sample):
-        return "text"
-    return ""
+    if not start or any(byte < 32 and byte not in b"\t\n\f\r" for byte in start):
+        return ""
+    head = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:64].lower()
+    return next((what for magic, what in _TEXTS if head.startswith(magic)), "text")

@@ -38,7 +38,8 @@ class ForwardSource(Source):
         start = offset - self._from
         if start < 0:
             raise SourceError("io", "a compressed or streamed shard cannot be read backwards")
-        data = bytes(self._held[start : start + size])
+        with memoryview(self._held) as held:
+            data = bytes(held[start : start + size])
         self._drop(offset)
         return data
 

@@ -6,7 +6,7 @@ how tarfile ends there. Then it goes on: it looks for further headers, so that w
 
 from collections.abc import Iterator
 
-from .delivery import deliver, following
+from .delivery import BACK_TO_START, CUT, deliver, following
 from .entry import Ending, Entry, read_entry
 from .fast import HUGE, SPAN, Row, Skimmer
 from .header import BLOCK, looks_like
@@ -37,16 +37,21 @@ class Walk:
         self._rows: list[Row] = []
         self._shared: dict[str, str] = {}  # global PAX records
         self._beyond = self._magic = self._some = self._end_mark = False
+        self._first = b""  # block
 
     def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
-        """Return contents of a member of the latest batch; all from ``start`` on where no size is given."""
+        """Return contents of a member of the latest batch; all from ``start`` on where no size is given.
+
+        Of members over 32 MiB in compressed shards only the first MiB can be had. Raises ``OSError``.
+        """
         rest = member[1] - start
-        return self._windows.view(member[2] + start, max(0, rest if size is None else min(rest, size)))
+        return self._windows.contents_at(member[2] + start, max(0, rest if size is None else min(rest, size)))
 
     def __iter__(self) -> Iterator[Batch]:
         skim, windows = self._skim, self._windows
         try:
             windows.load(0)
+            self._first = skim.window[:BLOCK]
             while True:
                 if not self._quick():
                     yield from self._batch()
@@ -83,13 +88,13 @@ class Walk:
         skim.fetched = 0
         if not careful and windows.refill is None:
             careful = windows.cut_back(rows)
-        if skim.alone:
+        if skim.alone and not self._beyond:
             first = next(row for row in rows[before:] if row[2] - row[3] == SPAN)
             self._see("tar.pax-overhead", first[3], first[0], "", skim.alone)
-            skim.alone = 0
-        while skim.huge:
-            row = skim.huge.pop()
+        for row in () if self._beyond else skim.huge:
             self._see("tar.huge-member", row[3], row[0], f"{row[1]:,} bytes")
+        skim.alone = 0
+        skim.huge.clear()
         return careful
 
     def _batch(self) -> Iterator[Batch]:
@@ -104,50 +109,48 @@ class Walk:
     def _take(self, entry: Entry) -> int | None:
         """Deliver an entry; return where to search on if tarfile cannot go on behind it."""
         reaches = self._windows.reaches
+        self._learn(entry)
         delivered, stands = deliver(entry, reaches, self._windows.end)
         if delivered:
             self._accept(entry)
         problem = following(entry, stands, reaches)
         if not problem:
             return None
-        end = entry.data + max(0, entry.size)
-        if problem == "silent":
-            self._see("tar.bad-header", entry.header, entry.name, "a negative size leads back to the start")
-            self._halt("silent", entry.header, "a negative size leads back to the start")
-        elif reaches(entry.next):
-            self._see("tar.bad-header", entry.header, entry.name, problem)
-            self._halt("error", entry.header, problem)
-        else:
-            what = (
-                f"the padding of its {entry.size:,} bytes is cut"
-                if delivered
-                else f"only a part of its {entry.size:,} bytes"
-            )
-            self._see("tar.truncated-data", entry.header, entry.name, self._source.damage or what)
-            self._halt("error", entry.header, self._source.damage or f"unexpected end of data: {what}")
-        return max(entry.tell, min(end, stands))
+        if problem == CUT:
+            what = f"the padding of its {entry.size:,} bytes" if delivered else f"its {entry.size:,} bytes"
+            detail = self._source.damage or f"the file ends inside {what}"
+            self._see("tar.truncated-data", entry.header, entry.name, detail)
+            self._halt("error", entry.header, detail)
+            return entry.tell if self._source.random else max(entry.tell, self._windows.end())
+        self._see("tar.bad-header", entry.header, entry.name, problem)
+        self._halt("silent" if problem == BACK_TO_START else "error", entry.header, problem)
+        return max(entry.tell, stands)
+
+    def _learn(self, entry: Entry) -> None:
+        """Let the quick way know the headers of a plain entry."""
+        view, skim = self._windows.view, self._skim
+        last = view(entry.data - BLOCK, BLOCK)
+        self._magic = self._magic or last[257:262] == b"ustar"
+        if not TIMES.issuperset(self._shared.keys() - {OTHER}):
+            skim.forget()  # a global record changes all names or sizes
+        elif entry.kind == "file" and entry.size >= 0 and not entry.depth:
+            skim.learn(last)
+        elif entry.kind == "file" and entry.depth == 1 and entry.only_times and entry.data - entry.header == SPAN:
+            skim.learn(last)
+            skim.learn_time(view(entry.header, BLOCK), view(entry.header + BLOCK, BLOCK))
 
     def _accept(self, entry: Entry) -> None:
-        """Add an entry to the rows and learn from its headers."""
+        """Add an entry to the rows."""
         size = max(0, entry.size)
         self._rows.append((entry.name, size, entry.data, entry.header, entry.kind))
+        if self._beyond:
+            return
         if entry.kind != "file":
             self._see(f"tar.{entry.kind}", entry.header, entry.name, "")
         if size > HUGE:
             self._see("tar.huge-member", entry.header, entry.name, f"{size:,} bytes")
-        view, skim = self._windows.view, self._skim
-        last = view(entry.data - BLOCK, BLOCK)
-        self._magic = self._magic or last[257:262] == b"ustar"
         if entry.only_times:
             self._see("tar.pax-overhead", entry.header, entry.name, "")
-        if not TIMES.issuperset(self._shared.keys() - {OTHER}):
-            skim.forget()
-        elif entry.kind == "file" and entry.size >= 0:
-            if entry.depth == 0:
-                skim.learn(last)
-            elif entry.depth == 1 and entry.only_times and entry.data - entry.header == SPAN:
-                skim.learn(last)
-                skim.learn_time(view(entry.header, BLOCK), view(entry.header + BLOCK, BLOCK))
 
     def _ended(self, ending: Ending) -> int | None:
         """Note how the archive ends here; return where to search on, None where that would be in vain."""
@@ -173,23 +176,22 @@ class Walk:
         return ending.resume
 
     def _unreadable(self, ending: Ending) -> int | None:
-        start = self._windows.view(0, BLOCK)
-        looks = looks_like(start)
-        if not start:
+        looks = looks_like(self._first)
+        if not self._first:
             detail = self._source.damage or "empty file"
         elif looks:
             detail = f"not a tar: looks like {looks}"
         else:
             detail = self._source.damage or ending.detail
         self._halt("unreadable", 0, detail)
-        return None if looks or not start else ending.resume
+        return None if looks or not self._first else ending.resume
 
     def _resume(self, start: int | None) -> bool:
         """Go to the next sound header from ``start`` on; False if there is none."""
         if start is None or self.stop is None:
             return False
         self._source.lift()
-        until = _SEARCH if self.stop.kind == "unreadable" else None
+        until = _SEARCH if self.stop.kind == "unreadable" and not self._beyond else None
         found = search(self._windows.view, start, old=not self._magic, until=until)
         ended = self._end_mark
         self._end_mark = False

@@ -31,7 +31,7 @@ class Windows:
         self.inside = INSIDE if source.random else INSIDE_STREAM
         self.length = source.length or 0
         self.step = _WINDOW if source.fd >= 0 else _STREAM
-        self.full = 64  # rows of a batch, names only
+        self.full = 16  # rows of a batch, names only
         self.refill: Callable[[int], bytes] | None = None
         self.asked = self.least = 0
         self._since, self._mean, self._advised, self._hopping = 0, 0.0, 0, False
@@ -52,7 +52,9 @@ class Windows:
         """Return how many bytes from its header on the window must have to hold an entry; 0 where all is well."""
         if not self.contents or entry.kind != "file" or entry.size <= 0:
             return 0
-        wanted = min(entry.size, self.inside) if not self.source.random or entry.size <= self.inside else 0
+        wanted = entry.size
+        if entry.size > self.inside:
+            wanted = 0 if self.source.random else _STREAM  # what passes cannot be read later
         short = entry.data + wanted > self.skim.base + len(self.skim.window)
         return entry.data + wanted - entry.header if short else 0
 
@@ -94,6 +96,13 @@ class Windows:
             return self.skim.window[start : start + size]
         return self.source.read_at(offset, size)
 
+    def contents_at(self, offset: int, size: int) -> bytes:
+        """Return contents; of what a stream has let pass only as much as is in the window."""
+        start = offset - self.skim.base
+        if self.source.random or (start >= 0 and start + size <= len(self.skim.window)):
+            return self.view(offset, size)
+        return self.skim.window[max(0, start) : max(0, start + size)] if start >= 0 else b""
+
     def reaches(self, end: int) -> bool:
         """Tell whether the tar has that many bytes."""
         return end <= self.skim.base + len(self.skim.window) or self.source.reaches(end)
@@ -124,7 +133,7 @@ class Windows:
         else:
             self.step = _HOP if far else _CLUSTER if mean >= _SMALL else _MANY
         if not self.contents:
-            self.full = max(16, min(1024, int(_BATCH / (mean or 1024))))
+            self.full = max(16, min(1024, int(_BATCH / mean))) if mean else 16
             read = partial(pread, source.fd, self.step)
             self.refill = read if source.fd >= 0 else self._stream
         if far != self._hopping and source.hop(far):

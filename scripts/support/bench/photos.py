@@ -5,6 +5,7 @@ import random
 import struct
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 SMALL, LARGE = (352, 264), (4000, 3000)  # about 20 KB and 1.5 MB as JPEG
@@ -53,7 +54,7 @@ def _photograph(size: tuple[int, int], rng: np.random.Generator) -> bytes:
     return buffer.getvalue()
 
 
-def _noise(size: tuple[int, int], cells: int, rng: np.random.Generator) -> np.ndarray:
+def _noise(size: tuple[int, int], cells: int, rng: np.random.Generator) -> NDArray[np.float32]:
     rows = max(2, cells * size[1] // size[0])
     field = Image.fromarray(rng.normal(0, 1, (rows, cells)).astype(np.float32))
     return np.asarray(field.resize(size, Image.Resampling.BICUBIC))
