@@ -79,7 +79,7 @@ class Stage(ABC):
 
     @property
     def writes(self) -> frozenset[str]:
-        """Fields that are there afterwards."""
+        """Fields that are there afterwards; alternatives joined by a semicolon: written where one of them was."""
         return frozenset()
 
     @property

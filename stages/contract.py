@@ -61,6 +61,8 @@ def _pass_through(stage: Stage, place: str, there: set[str], gone: dict[str, str
         there.discard(name)
         gone[name] = place
     for name in stage.writes:
+        if ";" in name:  # written where it was, whichever it was
+            continue
         there.add(name)
         gone.pop(name, None)
         if name == "*":

@@ -165,8 +165,17 @@ class Decode(SampleStage):
                 known = header._replace(width=image.width, height=image.height, mode=image.mode)
                 self._check(known, data)
 
-        image, box, orientation = decode(data, self.mode, self.target, self.k, self.alpha, self.high_depth, gate)
-        turned = self.orientation == "apply" and 2 <= orientation <= 8
+        image, box, orientation = decode(
+            data,
+            self.mode,
+            self.target,
+            self.k,
+            self.alpha,
+            self.high_depth,
+            gate,
+            upright=self.orientation == "apply",
+        )
+        turned = 2 <= orientation <= 8
         if self.output == "pil" and not turned:
             note_box(image, box)
             return image

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from .base import Counts, Sample, Stage
@@ -67,13 +67,11 @@ class Pipeline:
         return result
 
     def describe(self) -> str:
-        """Return a table of the stages: what each reads, writes and removes."""
+        """Return a table of the stages: settings other than the defaults, and what each reads, writes and removes."""
         rows = [["", "stage", "reads", "writes", "removes"]]
         for number, stage in enumerate(self.stages, 1):
-            ours = isinstance(stage, Stage)
             cells = [stage.reads, stage.writes, stage.removes] if isinstance(stage, Stage) else [{"?"}] * 3
-            shown = repr(stage) if ours else name_of(stage)
-            rows.append([str(number), shown, *(", ".join(sorted(cell)) or "-" for cell in cells)])
+            rows.append([str(number), _shown(stage), *(", ".join(sorted(cell)) or "-" for cell in cells)])
         return table(rows)
 
     def report(self) -> str:
@@ -107,6 +105,15 @@ def table(rows: list[list[str]], right: Iterable[int] = ()) -> str:
         for row in rows
     ]
     return "\n".join(lines)
+
+
+def _shown(stage: AnyStage) -> str:
+    if not isinstance(stage, Stage):
+        return name_of(stage)
+    values = {item.name: getattr(stage, item.name) for item in fields(stage) if item.repr}
+    defaults = {item.name: item.default for item in fields(stage)}
+    changed = ", ".join(f"{name}={value!r}" for name, value in values.items() if value != defaults[name])
+    return f"{type(stage).__name__}({changed})"
 
 
 def _listed(counter: Counter[str], label: str = "") -> str:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from functools import cache
 from io import BytesIO
+from typing import Any
 
 from PIL import Image, PngImagePlugin
 
@@ -34,7 +35,7 @@ def exif(orientation=None, filler=20):
     return block.tobytes()
 
 
-JPEG_OPTIONS = {
+JPEG_OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "progressive": {"progressive": True},
     "444": {"quality": 95, "subsampling": 0},

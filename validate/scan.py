@@ -102,7 +102,7 @@ class _Scan:
                 def read(offset: int, count: int, member: Member = member) -> bytes:  # type: ignore[misc]
                     return walk.read(member, offset, count)
 
-            self.member(member.name, header, kind, size, read)
+            self.member(member.name, header, kind, size, None if walk.has_holes(member) else read)
 
     def member(self, name: str, offset: int, kind: str, size: int, read: object) -> None:
         """Take one member the careful way."""
@@ -170,7 +170,7 @@ class _Scan:
             part = Part(suffix, UNKNOWN)
             if suffix and "/" not in suffix and len(self.parts) < 4096:
                 self.parts[suffix] = part
-        if self.looker is None:
+        if self.looker is None or read is None:
             return part
         status = self.looker.look(key, suffix, offset, size, read)  # type: ignore[arg-type]
         return part if status == UNKNOWN else Part(suffix, status)

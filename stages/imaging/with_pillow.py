@@ -36,9 +36,17 @@ def _formats() -> tuple[str, ...]:
 
 
 def decode(
-    data: bytes, mode: Mode, target: Target, k: float, alpha: Alpha, high_depth: HighDepth, gate: "Gate"
+    data: bytes,
+    mode: Mode,
+    target: Target,
+    k: float,
+    alpha: Alpha,
+    high_depth: HighDepth,
+    gate: "Gate",
+    *,
+    upright: bool = False,
 ) -> tuple["Image", Box, int]:
-    """Return the first frame as an RGB image, which part of it is the picture, and its EXIF orientation.
+    """Return the first frame as an RGB image, which part of it is the picture, and its EXIF orientation if asked.
 
     In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after decoding. ``gate`` is
     called with the image before any pixel is decoded, and may raise. Raises StageError, and Dropped where Pillow
@@ -60,7 +68,7 @@ def decode(
             result = result.reduce(scale)
         elif result is image and image.format not in _LEAN:
             result = image.copy()  # it would keep its decoder, and that the file
-        return result, (0, 0, width / scale, height / scale), _orientation(image)
+        return result, (0, 0, width / scale, height / scale), _orientation(image) if upright else 1
     except (Dropped, StageError):
         raise
     except Image.DecompressionBombError as error:

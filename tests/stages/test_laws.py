@@ -1,6 +1,9 @@
 """The laws that hold for every stage, wherever it runs."""
 
 import pickle
+from importlib import import_module
+from inspect import isabstract
+from pkgutil import iter_modules
 
 import pytest
 
@@ -53,6 +56,12 @@ def test_every_stage_without_pixels_and_tokens_has_an_example_here():
 def test_the_catalogue_goes_by_name_and_all_in_it_is_exported():
     assert all(stage.name == name for name, stage in STAGES.items())
     assert {stage.__name__ for stage in STAGES.values()} <= set(stages.__all__)
+
+
+def test_every_stage_in_the_folder_is_in_the_catalogue():
+    modules = [import_module(f"wdsflow.stages.{found.name}") for found in iter_modules(stages.__path__)]
+    kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+    assert {kind for kind in kinds if issubclass(kind, Stage) and not isabstract(kind)} == set(STAGES.values())
 
 
 def test_all_exports_are_there():

@@ -8,13 +8,16 @@ from wdsflow.stages import (
     Batch,
     CleanText,
     ContractError,
+    Decode,
     Drop,
     HasFields,
     JsonText,
     Pipeline,
     Rename,
+    Resize,
     Select,
     Shuffle,
+    Tokenize,
     Unbatch,
 )
 
@@ -58,6 +61,8 @@ def test_samples_pass_through_all_stages_lazily():
         ([Drop("json"), JsonText("a")], "*", r"stage 1 \(drop\) removed it"),
         ([HasFields("jpg"), Unbatch()], ["jpg"], "gets samples: put Batch before it"),
         ([Batch(2), CleanText()], ["txt"], "gets batches: put it before Batch or after an Unbatch"),
+        ([Decode(fields="jpg;png"), HasFields("png")], ["jpg"], "reads 'png'"),
+        ([Tokenize("ViT-B-32", "text"), NAMES], ["jpg", "txt"], r"stage 2 \(rename\) writes it"),
         ([Batch(2), Batch(3)], ["txt"], "gets batches"),
         ([Select(itemgetter("width"), fields="width")], ["jpg"], "reads 'width'"),
     ],
@@ -84,6 +89,10 @@ def test_a_stage_is_refused_a_second_time():
         ([Batch(2), Unbatch(), CleanText()], ["txt"]),
         ([Unbatch(), CleanText()], ["txt"]),
         ([Shuffle(3), NAMES, Batch(2)], ["jpg", "txt"]),
+        (
+            [Decode(fields="jpg;png"), Resize(224, fields="jpg;png"), NAMES, Tokenize("ViT-B-32", "text")],
+            ["jpg", "txt"],
+        ),
         ([], ["jpg"]),
     ],
 )
@@ -112,10 +121,12 @@ def test_it_describes_itself():
     assert str(Pipeline(CleanText(), NAMES, iter)) == text
     lines = text.splitlines()
     assert lines[0].split() == ["stage", "reads", "writes", "removes"]
-    assert lines[1].startswith("1  CleanText(")
+    assert lines[1].split() == ["1", "CleanText()", "txt", "-", "-"]
     assert lines[2].split("  ")[-3:] == ["jpg;png, txt", "image, text", "jpg, png, txt"]
     assert lines[3].split() == ["3", "iter", "?", "?", "?"]
-    assert repr(Pipeline(HasFields("txt"), iter)).startswith("Pipeline(HasFields(")
+    assert repr(Pipeline(HasFields("txt"), iter)).startswith(
+        "Pipeline(HasFields(on_error='raise', fields=('txt',)), iter)"
+    )
 
 
 def test_it_reports_what_became_of_samples():

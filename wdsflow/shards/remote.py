@@ -64,11 +64,11 @@ def open_remote(url: str) -> Source:
 def _told(error: Exception, url: str) -> SourceError:
     """Translate what a file system raised."""
     text = str(error) or type(error).__name__
-    status = getattr(error, "status", None) or getattr(error, "code", None)
+    status = next((found for cause in (error, error.__cause__) if (found := getattr(cause, "status", None))), None)
+    if isinstance(error, PermissionError) or status in (401, 403):
+        return SourceError("denied", f"status {status}: {text}" if status else text)
     if isinstance(error, FileNotFoundError) or status == 404:
         return SourceError("missing", f"no such file: {text}")
-    if isinstance(error, PermissionError) or status in (401, 403):
-        return SourceError("denied", text)
     if isinstance(error, ImportError):
         scheme = url.partition(":")[0]
         return SourceError("needs-library", f"{text} (pip install 'wdsflow[remote]' has what most {scheme}: urls need)")

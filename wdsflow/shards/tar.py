@@ -38,11 +38,17 @@ class Walk:
         self._shared: dict[str, str] = {}  # global PAX records
         self._beyond = self._magic = self._some = self._end_mark = False
         self._first = b""  # block
+        self._holed: set[int] = set()  # headers of members of the latest batch that have holes
+
+    def has_holes(self, member: Row) -> bool:
+        """Tell whether a sparse member of the latest batch is stored without bytes that readers get as zeros."""
+        return member[3] in self._holed
 
     def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
         """Return contents of a member of the latest batch; all from ``start`` on where no size is given.
 
-        Of members over 32 MiB in compressed shards only the first MiB can be had. Raises ``OSError``.
+        Of members over 32 MiB in compressed shards only the first MiB can be had; holes are left out.
+        Raises ``OSError``.
         """
         rest = member[1] - start
         return self._windows.contents_at(member[2] + start, max(0, rest if size is None else min(rest, size)))
@@ -84,7 +90,8 @@ class Walk:
         skim, windows, rows = self._skim, self._windows, self._rows
         before = len(rows)
         careful = skim.run(rows, windows.refill, windows.full, windows.length)
-        self._source.bytes_read += skim.fetched
+        if self._source.fd >= 0:  # others count for themselves
+            self._source.bytes_read += skim.fetched
         skim.fetched = 0
         if not careful and windows.refill is None:
             careful = windows.cut_back(rows)
@@ -105,6 +112,7 @@ class Walk:
             self._rows = []
             self._some = True
             yield Batch(rows, skim.window, skim.base, self._beyond)
+            self._holed.clear()
 
     def _take(self, entry: Entry) -> int | None:
         """Deliver an entry; return where to search on if tarfile cannot go on behind it."""
@@ -143,6 +151,8 @@ class Walk:
         """Add an entry to the rows."""
         size = max(0, entry.size)
         self._rows.append((entry.name, size, entry.data, entry.header, entry.kind))
+        if entry.kind == "sparse" and [piece for piece in entry.pieces or () if piece[1]] != [(0, size)]:
+            self._holed.add(entry.header)
         if self._beyond:
             return
         if entry.kind != "file":

@@ -1,31 +1,28 @@
-"""From what a user writes to shards: braces, globs, folders, lists, urls."""
+"""From what people write to a list of shards: braces, globs, folders, lists, urls."""
 
 import difflib
 import glob
 import os
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
-import braceexpand
+from .braces import LIMIT, BadPattern, expand_braces
+from .numbering import SHOWN, missing_numbers, natural
+from .source import local_path
 
-MOST = 10_000_000  # names that one pattern may stand for
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
-_REMOTE = re.compile(r"^(?!file:)[a-zA-Z][a-zA-Z0-9+.-]+:")  # one letter is a Windows drive
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
-_RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?\}")
-_NUMBER = re.compile(r"(\d+)(?=\D*$)")
 _GLOB = re.compile(r"[*?\[]")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_MANY = 64  # names in one folder from which on it is listed instead of asked for each
 
 
 class NoShards(ValueError):
-    """A pattern that matches nothing. ``hint`` says what may have been meant, "" if nothing comes to mind."""
+    """A pattern that matches nothing or makes no sense. ``hint`` says what may have been meant."""
 
     def __init__(self, pattern: str, hint: str = "") -> None:
         super().__init__(f"no shards match {pattern!r}")
-        self.pattern = pattern
-        self.hint = hint
+        self.pattern, self.hint = pattern, hint
 
 
 class Expansion(NamedTuple):
@@ -36,128 +33,148 @@ class Expansion(NamedTuple):
 
 
 def expand(urls: Iterable[str]) -> Expansion:
-    """Expand what the user wrote into shards.
+    """Expand what the user wrote into shards, in that order; nothing is removed that is named twice.
 
-    Takes bash's braces, globs (sorted as people count), folders (every tar in them), ``@list.txt`` (one url a line,
+    Takes bash's braces, globs (sorted as people count), folders (every tar in them), ``@list.txt`` (a pattern a line,
     ``#`` begins a comment), ``::`` between sources, ``~``, and ``${NAME}`` for the environment variable WDS_NAME as
-    webdataset does. Remote and ``pipe:`` urls are not globbed. A plain path stays, whether or not it exists.
+    webdataset does. Remote and ``pipe:`` urls are not globbed. A plain path stays, whether or not it exists, and so
+    does a name that a range stands for.
 
     Raises:
         NoShards: a pattern matches nothing, or stands for more than 10 million names.
     """
-    found: list[str] = []
-    gaps: list[tuple[str, list[str], int]] = []
-    for written in urls:
-        for part in [written] if written.startswith("pipe:") else written.split("::"):
-            for pattern in _lines(part):
-                names, missing = _expand(_substituted(pattern))
-                found += names
-                if missing:
-                    gaps.append((pattern, missing[:20], len(missing)))
-    return Expansion(found, gaps)
+    found = Expansion([], [])
+    for pattern in [urls] if isinstance(urls, str) else urls:
+        _expand_one(pattern, found, lists=True)
+    return found
 
 
-def _lines(part: str) -> Iterator[str]:
-    if not part.startswith("@"):
-        yield part
+def _expand_one(pattern: str, found: Expansion, *, lists: bool) -> None:
+    if pattern.startswith("pipe:"):
+        found.urls.append(pattern)
+        return
+    parts = [part.strip() for part in pattern.split("::") if part.strip()]
+    if not parts:
+        raise NoShards(pattern, "the pattern is empty")
+    for part in parts:
+        if part.startswith("@"):
+            if not lists:
+                raise NoShards(part, "a list cannot name further lists")
+            _expand_list(part, found)
+        else:
+            _expand_part(_substitute(part), found)
+        if len(found.urls) > LIMIT:
+            raise NoShards(pattern, f"these are more than {LIMIT:,} shards")
+
+
+def _substitute(pattern: str) -> str:
+    """Put in webdataset's environment variables, which may name further ones."""
+    result = pattern
+    for _ in range(10):  # as often as webdataset
+        before, result = result, _VARIABLE.sub(lambda match: os.environ.get(f"WDS_{match[1]}", match[0]), result)
+        if before == result:
+            break
+    if match := _VARIABLE.search(result):
+        raise NoShards(pattern, f"set the environment variable WDS_{match[1]}")
+    return result
+
+
+def _expand_list(part: str, found: Expansion) -> None:
+    before = len(found.urls)
+    try:
+        with open(os.path.expanduser(part[1:]), encoding="utf-8", errors="surrogateescape") as lines:
+            for line in lines:
+                text = line.strip()
+                if text and not text.startswith("#"):
+                    _expand_one(text, found, lists=False)
+    except OSError as error:
+        raise NoShards(part, f"the list cannot be read: {error.strerror}") from None
+    if len(found.urls) == before:
+        raise NoShards(part, "the list is empty")
+
+
+def _expand_part(part: str, found: Expansion) -> None:
+    path = local_path(part)
+    if path is not None and os.path.exists(path) and not os.path.isdir(path):  # also names that look like patterns
+        found.urls.append(path)
         return
     try:
-        lines = Path(part[1:]).expanduser().read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise NoShards(part, f"the list cannot be read: {error}") from error
-    kept = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    if not kept:
-        raise NoShards(part, "the list is empty")
-    yield from kept
+        names = expand_braces(part if path is None else path)
+    except BadPattern as error:
+        raise NoShards(part, str(error)) from None
+    if path is None:
+        found.urls.extend(names)
+    elif any(_GLOB.search(name) or name.endswith("/") or os.path.isdir(name) for name in names[:1000]):
+        _take_matches(part, names, found)
+    elif names == [path]:
+        found.urls.append(path)
+    else:
+        _take_range(part, names, found)
 
 
-def _substituted(pattern: str) -> str:
-    for _ in range(10):
-        changed = _VARIABLE.sub(lambda match: os.environ.get(f"WDS_{match[1]}", match[0]), pattern)
-        if changed == pattern:
-            break
-        pattern = changed
-    if match := _VARIABLE.search(pattern):
-        raise NoShards(pattern, f"set the environment variable WDS_{match[1]}")
-    return pattern
+def _take_matches(part: str, names: list[str], found: Expansion) -> None:
+    """Take what globs and folders hold, and note which numbers are left out."""
+    matches = [match for name in names for match in _matches(name)]
+    if not matches:
+        raise NoShards(part, _hint(names[0]))
+    found.urls.extend(matches)
+    found.gaps.extend((part, gap.names, gap.total) for gap in missing_numbers(matches))
 
 
-def _expand(pattern: str) -> tuple[list[str], list[str]]:
-    if pattern.startswith("pipe:"):
-        return [pattern], []
-    if _REMOTE.match(pattern):
-        return _braced(pattern), []
-    pattern = os.path.expanduser(pattern.removeprefix("file://").removeprefix("file:"))
-    if os.path.exists(pattern) and not os.path.isdir(pattern):
-        return [pattern], []
-    names = _braced(pattern) if "{" in pattern else [pattern]
-    if os.path.isdir(pattern):
-        return _listed(pattern, [os.path.join(pattern, name) for name in os.listdir(pattern)])
-    if any(_GLOB.search(name) for name in names):
-        return _listed(pattern, [match for name in names for match in glob.glob(name)])
-    if len(names) == 1:
-        return names, []
-    missing = [name for name in names if not os.path.exists(name)]
-    if len(missing) == len(names):
-        raise NoShards(pattern, _hint(names[0]))
-    return names, missing
+def _matches(name: str) -> list[str]:
+    if os.path.isdir(name):
+        return _tars_in(name)
+    matches = sorted(glob.glob(name, recursive=True), key=natural)
+    files = [match for match in matches if not os.path.isdir(match)]
+    if files:  # `shards/*` means the shards, not what was written beside them
+        return [match for match in files if match.lower().endswith(SUFFIXES)] or files
+    return [tar for match in matches for tar in _tars_in(match)]
 
 
-def _braced(pattern: str) -> list[str]:
-    if _size(pattern) > MOST:
-        raise NoShards(pattern, f"it stands for more than {MOST:,} names")
+def _tars_in(folder: str) -> list[str]:
     try:
-        return list(braceexpand.braceexpand(pattern))
-    except ValueError as error:
-        raise NoShards(pattern, f"its braces do not match: {error}") from error
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    tars = (name for name in names if name.lower().endswith(SUFFIXES) and not name.startswith("."))
+    return [os.path.join(folder, name) for name in sorted(tars, key=natural)]
 
 
-def _size(pattern: str) -> int:
-    """Return at least as many names as the pattern stands for, without making them."""
-    total: int = 1
-    for match in _RANGE.finditer(pattern):
-        first, last, step = int(match[1]), int(match[2]), abs(int(match[3] or 1)) or 1
-        total *= abs(last - first) // step + 1
-    return total * int((pattern.count(",") + 1) ** min(pattern.count("{"), 40))
+def _take_range(part: str, names: list[str], found: Expansion) -> None:
+    """Take all names of a range, whether they exist or not, and note those that do not."""
+    missing = list(_absent(names))
+    if len(missing) == len(names):
+        raise NoShards(part, _hint(names[0]))
+    found.urls.extend(names)
+    if missing:
+        found.gaps.append((part, missing[:SHOWN], len(missing)))
 
 
-def _listed(pattern: str, paths: list[str]) -> tuple[list[str], list[str]]:
-    """Keep tars of a folder or glob, in natural order, and name the numbers that are left out."""
-    files = [path for path in paths if not os.path.isdir(path)]
-    tars = [path for path in files if path.lower().endswith(SUFFIXES)]
-    kept = sorted(set(tars if os.path.isdir(pattern) else files), key=_natural)
-    if not kept:
-        raise NoShards(pattern, "there is no .tar in this folder" if paths else _hint(pattern))
-    return kept, _left_out(kept)
+def _absent(names: list[str]) -> Iterator[str]:
+    listed: dict[str, set[str]] = {}
+    for name in names:
+        folder, base = os.path.split(name)
+        if len(names) >= _MANY and folder not in listed:
+            try:
+                listed[folder] = set(os.listdir(folder or "."))
+            except OSError:
+                listed[folder] = set()
+        if base not in listed[folder] if folder in listed else not os.path.exists(name):
+            yield name
 
 
-def _natural(path: str) -> list[tuple[int, int, str]]:
-    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", path) if part]
-
-
-def _left_out(paths: list[str]) -> list[str]:
-    """Return names between the first and the last number of a series that nobody has."""
-    series: dict[tuple[str, str], dict[int, int]] = {}
-    for path in paths:
-        if match := _NUMBER.search(path):
-            series.setdefault((path[: match.start()], path[match.end() :]), {})[int(match[1])] = len(match[1])
-    missing = []
-    for (before, after), numbers in series.items():
-        span = max(numbers) - min(numbers) + 1
-        # A few numbers far apart are dates or hashes, not a series with holes.
-        if 2 < len(numbers) < span <= 2 * len(numbers):
-            width = min(numbers.values())
-            missing += [f"{before}{n:0{width}d}{after}" for n in range(min(numbers), max(numbers)) if n not in numbers]
-    return missing
-
-
-def _hint(path: str) -> str:
-    folder = os.path.dirname(path) or "."
+def _hint(name: str) -> str:
+    """Say what there is instead."""
+    folder = os.path.dirname(name.rstrip("/")) or "."
+    while _GLOB.search(folder):
+        folder = os.path.dirname(folder) or "."
+    if os.path.isdir(name):
+        folder = name
     if not os.path.isdir(folder):
         return f"there is no folder {folder}"
-    names = sorted(os.listdir(folder))
-    tars = [name for name in names if name.lower().endswith(SUFFIXES)]
-    near = difflib.get_close_matches(os.path.basename(path), tars, n=1)
-    if near:
-        return f"{folder} has {len(tars):,} tars, such as {near[0]}"
-    return f"{folder} has {len(tars):,} tars" + (f", the first is {tars[0]}" if tars else "")
+    tars = [os.path.basename(tar) for tar in _tars_in(folder)]
+    if not tars:
+        return f"there is no .tar in the folder {folder}"
+    near = difflib.get_close_matches(os.path.basename(name), tars, n=1)
+    some = f"such as {near[0]}" if near else f"{tars[0]} to {tars[-1]}"
+    return f"{folder} has {len(tars):,} tar{'s' * (len(tars) > 1)}, {some}"

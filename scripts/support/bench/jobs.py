@@ -4,6 +4,7 @@ The clock runs from the call to its end; the interpreter's start and the imports
 number of samples is checked by the caller, so that nothing is fast by doing less.
 """
 
+import functools
 import io
 import json
 import resource
@@ -12,6 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
+
+from support.bench import decoding
 
 Result = dict[str, Any]
 
@@ -97,6 +100,7 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "webdataset": webdataset_keys,
     "webdataset+pillow": webdataset_pillow,
     "read": plain_read,
+    **{name: functools.partial(decoding.run, name, clock=Clock) for name in decoding.WORKS},
 }
 
 if __name__ == "__main__":

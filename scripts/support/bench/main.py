@@ -77,8 +77,8 @@ def measure(entry: Entry, webdataset1: Path) -> Row:
     ours, peer = [], []
     for _ in range(entry.runs):
         ours.append(run(entry, entry.ours, paths * entry.times, samples * entry.times, webdataset1))
-        peer.append(entry.bound if entry.peer == "bound" else run(entry, entry.peer, paths, samples, webdataset1))
-    ours_median, peer_median = statistics.median(ours), statistics.median(peer)
+        peer.append(run(entry, entry.peer, paths, samples, webdataset1))
+    ours_median, peer_median = (median(entry.measure, runs) for runs in (ours, peer))
     ours_over_peer = entry.at_most or entry.unit == "%"  # else by how many times ours is faster
     dividend, divisor = (ours_median, peer_median) if ours_over_peer else (peer_median, ours_median)
     ratio = dividend / divisor if divisor else float("inf")
@@ -94,22 +94,32 @@ def measure(entry: Entry, webdataset1: Path) -> Row:
         "goal_is": "at most" if entry.at_most else "at least",
         "judged": entry.judged,
         "met": judged <= entry.goal if entry.at_most else judged >= entry.goal,
-        "ours_runs": ours,
-        "peer_runs": peer,
+        "ours_seconds": median("seconds", ours),
+        "peer_seconds": median("seconds", peer),
+        "ours_runs": [each[entry.measure] for each in ours],
+        "peer_runs": [each[entry.measure] for each in peer],
         "samples": samples,
     }
 
 
-def run(entry: Entry, job: str, paths: list[str], samples: int, webdataset1: Path) -> float:
-    """Run one job once, and return the figure that the entry compares."""
+def median(measure: str, runs: list[dict[str, Any]]) -> float:
+    """Return the median of one figure over some runs."""
+    return float(statistics.median(each.get(measure, 0.0) for each in runs))
+
+
+def run(entry: Entry, job: str, paths: list[str], samples: int, webdataset1: Path) -> dict[str, Any]:
+    """Run one job once, and return all its figures, shares in percent."""
+    if job == "bound":
+        return {entry.measure: entry.bound}
     if entry.cold:
         forget(paths)
     result = run_tar(paths) if job == "tar" else run_job(job, paths, webdataset1)
     if result.get("samples", samples) != samples:
         message = f"{entry.name}: {job} saw {result['samples']} samples, and there are {samples}"
         raise SystemExit(message)
-    value = float(result[entry.measure])
-    return 100 * value / samples if entry.unit == "%" else value
+    if entry.unit == "%":
+        result[entry.measure] *= 100 / samples
+    return result
 
 
 def run_job(job: str, paths: list[str], webdataset1: Path) -> dict[str, Any]:

@@ -7,9 +7,10 @@ INTRODUCTION = """\
 # Benchmarks
 
 Written by `scripts/bench --write-docs`; not by hand. Each comparison runs ours and the peer in turn on the same shards,
-every run in a fresh process; the figures are medians. Where the page cache is warm and one process does the work, its CPU time
-counts, which other programs on the machine do not move; from a cold cache it is the time on the clock. The shards are made by the script with webdataset's own TarWriter:
-8 x 5,000 samples of a jpg of 20 KB with txt and json, and 8 x 500 of a jpg of 1.5 MB.
+every run in a fresh process; the figures are medians. Where the page cache is warm and one process does the work, its CPU
+time counts, which other programs on the machine do not move; from a cold cache it is the time on the clock. The shards
+are made by the script with webdataset's own TarWriter: 8 x 5,000 samples of a jpg of 20 KB with txt and json, and 8 x 500
+of a jpg of 1.5 MB.
 """
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-SMALL, LARGE = (352, 264), (4000, 3000)  # about 20 KB and 1.5 MB as JPEG
-QUALITY = {SMALL: 85, LARGE: 86}
+SMALL, MEDIUM, LARGE = (352, 264), (1632, 1224), (4000, 3000)  # about 20 KB, 0.3 MB and 1.5 MB as JPEG
+QUALITY = {SMALL: 85, MEDIUM: 86, LARGE: 86}
 
 
 def photographs(size: tuple[int, int], count: int, seed: int) -> list[bytes]:

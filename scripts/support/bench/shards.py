@@ -8,12 +8,26 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from .photos import LARGE, SMALL, damaged, photographs, with_comment
+from .photos import LARGE, MEDIUM, SMALL, damaged, photographs, with_comment
 
-SETS = {"small": (8, 5000), "large": (8, 500), "damaged": (1, 480), "damaged-run": (1, 480)}  # shards, samples a shard
+SETS = {  # shards, samples a shard
+    "small": (8, 5000),
+    "large": (8, 500),
+    "damaged": (1, 480),
+    "damaged-run": (1, 480),
+    "2mp": (1, 60),
+    "12mp": (1, 24),
+}
 FIELDS = 3  # members of a sample
 # Size, and how many different ones; the rest have other bytes, but show the same.
-_PICTURES = {"small": (SMALL, 40), "large": (LARGE, 4), "damaged": (SMALL, 40), "damaged-run": (SMALL, 40)}
+_PICTURES = {
+    "small": (SMALL, 40),
+    "large": (LARGE, 4),
+    "damaged": (SMALL, 40),
+    "damaged-run": (SMALL, 40),
+    "2mp": (MEDIUM, 12),
+    "12mp": (LARGE, 8),
+}
 _WORDS = [
     "a",
     "an",

@@ -9,7 +9,7 @@ import pytest
 from wdsflow.validate.conformance.compare import Environment, RealReader, compare, environments
 from wdsflow.validate.consumers import CONSUMERS
 
-SETS = {"open-clip-3.3": 60, "open-clip-4": 25, "webdataset-1": 40, "datasets": 40, "ray-data": 8}
+SETS = {"open-clip-3.3": 50, "open-clip-4": 20, "webdataset-1": 40, "datasets": 40, "ray-data": 6}
 
 
 @pytest.mark.parametrize("environment", environments(os.environ), ids=lambda environment: environment.consumer)
