@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 _HEAD = 4096  # bytes that nearly all headers fit into
 _CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length that their header tells
-_MODES = ("fast", "exact", "reference")
+_CHOICES = {
+    "mode": ("fast", "exact", "reference"),
+    "orientation": ("ignore", "apply"),
+    "high_depth": ("scale", "clip"),
+    "output": ("pil", "numpy"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +78,15 @@ class Decode(SampleStage):
         if not given:
             raise ValueError("Decode needs at least one field, for instance Decode(fields='jpg;png')")
         object.__setattr__(self, "fields", tuple(";".join(alternatives(entry)) for entry in given))
-        if self.mode not in _MODES:
-            raise ValueError(f"mode {self.mode!r} is none of {', '.join(_MODES)}")
+        for option, choices in _CHOICES.items():
+            if getattr(self, option) not in choices:
+                raise ValueError(f"{option} {getattr(self, option)!r} is none of {', '.join(choices)}")
+        if self.alpha != "drop":
+            object.__setattr__(self, "alpha", tuple(self.alpha))
+            if len(self.alpha) != 3 or not all(isinstance(each, int) and 0 <= each <= 255 for each in self.alpha):
+                raise ValueError(f"alpha is {self.alpha!r}; give 'drop' or a colour such as (255, 255, 255)")
+        if self.target is not None and not isinstance(self.target, int):
+            object.__setattr__(self, "target", tuple(self.target))
         if self.k < 1:
             raise ValueError(f"k is {self.k}; below 1 images would come smaller than the target")
         sides = (self.target,) if isinstance(self.target, int) else self.target or ()

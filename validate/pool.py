@@ -87,7 +87,7 @@ def _serve(
     try:
         for index, shard in _work(urls, options, todo, stop):
             done.put((index, shard))
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
         done.put(error)
 
 

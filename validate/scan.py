@@ -21,6 +21,27 @@ __all__ = ["ScanOptions", "runs_of", "scan_shard"]
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
 
 
+def _is_unusual(key: str) -> bool:
+    return not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable()
+
+
+class _Contents:
+    """Reads from the contents of one member at a time, out of the window where they lie in it."""
+
+    __slots__ = ("base", "member", "walk", "window")
+
+    def __init__(self, batch: Batch, walk: Walk) -> None:
+        self.window, self.base, self.walk = batch.window, batch.base, walk
+        self.member: Member
+
+    def read(self, offset: int, count: int) -> bytes:
+        _, size, data, _, kind = self.member
+        start = data - self.base
+        if start < 0 or kind != "file" or start + size > len(self.window):
+            return self.walk.read(self.member, offset, count)
+        return self.window[start + offset : start + offset + count]
+
+
 class _Scan:
     def __init__(self, shard: ShardEvidence, options: ScanOptions, main: RunCollector) -> None:
         self.shard = shard
@@ -28,6 +49,7 @@ class _Scan:
         self.visible: RunCollector | None = None  # made at the first hidden member
         self.all: RunCollector | None = None  # made at the first metadata member
         self.parts: dict[str, Part] = {}  # field names met before, at level names
+        self.judged: dict[tuple[str, str], Part] = {}  # field names with the status of their contents
         self.keys: set[str] = set()
         self.junk: set[str] = set()  # keys of twins, dot-files and metadata
         self.prefixed = 0  # members whose names start with ./
@@ -65,7 +87,7 @@ class _Scan:
                 run_key, run = None, main.parts
             elif key == run_key and len(run) < 64:
                 run.append(part)
-            elif not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable():
+            elif _is_unusual(key):
                 self.member(name, header, kind, size, None)
                 run_key, run = None, main.parts
             elif key == main.key:
@@ -86,23 +108,33 @@ class _Scan:
         self.shard.member_bytes += total
 
     def contents(self, batch: Batch, walk: Walk, looker: Looker) -> None:
-        window, base = batch.window, batch.base
-        end = base + len(window)
+        """The loop of the other levels; as in ``names``, what is plain takes the short way."""
+        main, parts, judged = self.main, self.parts, self.judged
+        contents = _Contents(batch, walk)
+        look, read = looker.look, contents.read
+        run_key: str | None = None
+        self.shard.members += len(batch.members)
         for member in batch.members:
-            _, size, data, header, kind = member
-            self.shard.members += 1
+            name, size, _, header, kind = contents.member = member
             self.shard.member_bytes += size
-            if data >= base and data + size <= end and kind == "file":
-                start = data - base
+            key, _, suffix = name.partition(".")
+            part = parts.get(suffix)
+            if part is None or kind != "file" or self.visible is not None or (key != run_key and _is_unusual(key)):
+                self.member(name, header, kind, size, None if walk.has_holes(member) else read)
+                run_key = None
+                continue
+            if key != run_key:
+                run_key = key
+                if key != main.key:
+                    self.new_run(key, header)
+            status = look(key, suffix, header, size, read)
+            main.add(key, judged.get((suffix, status)) or self.judge(suffix, status), header)
 
-                def read(offset: int, count: int, start: int = start) -> bytes:
-                    return window[start + offset : start + offset + count]
-            else:
-
-                def read(offset: int, count: int, member: Member = member) -> bytes:  # type: ignore[misc]
-                    return walk.read(member, offset, count)
-
-            self.member(member.name, header, kind, size, None if walk.has_holes(member) else read)
+    def judge(self, suffix: str, status: str) -> Part:
+        part = Part(suffix, status)
+        if len(self.judged) < 4096:
+            self.judged[suffix, status] = part
+        return part
 
     def member(self, name: str, offset: int, kind: str, size: int, read: object) -> None:
         """Take one member the careful way."""
@@ -173,7 +205,7 @@ class _Scan:
         if self.looker is None or read is None:
             return part
         status = self.looker.look(key, suffix, offset, size, read)  # type: ignore[arg-type]
-        return part if status == UNKNOWN else Part(suffix, status)
+        return self.judged.get((suffix, status)) or self.judge(suffix, status)
 
     def beyond(self, batch: Batch) -> None:
         self.shard.beyond += len(batch.members)

@@ -56,15 +56,15 @@ class Read(NamedTuple):
 class _Noting(tarfile.TarInfo):
     """Remembers which header error came last."""
 
-    last: Any = None
+    last = ""
 
     @classmethod
     def fromtarfile(cls, tar: tarfile.TarFile) -> Any:
-        cls.last = None
+        cls.last = ""
         try:
             return super().fromtarfile(tar)
         except tarfile.HeaderError as error:
-            cls.last = type(error)
+            cls.last = type(error).__name__
             raise
 
 
@@ -77,7 +77,7 @@ def by_tarfile(data: bytes) -> Read:
     members = []
     try:
         for info in stream:
-            stream.members = []
+            stream.members = []  # type: ignore[attr-defined]
             kind = _KINDS.get(info.type, "special")
             if info.isreg():
                 kind = "file" if info.sparse is None else "sparse"
@@ -90,7 +90,7 @@ def by_tarfile(data: bytes) -> Read:
             members.append((info.name, max(0, info.size), kind))
     except Exception:
         return Read(members, "error")
-    ends = {tarfile.EOFHeaderError: "end", tarfile.EmptyHeaderError: "eof"}
+    ends = {"EOFHeaderError": "end", "EmptyHeaderError": "eof"}
     return Read(members, ends.get(_Noting.last, "silent"))
 
 

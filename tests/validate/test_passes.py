@@ -1,7 +1,7 @@
 """A pass computed from counted shapes against one walked sample by sample."""
 
 from collections import Counter
-from itertools import groupby
+from itertools import chain, groupby
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ def walked(consumer: Consumer, streams: list[Members]) -> tuple[int, Counter[str
 def test_openclip_joins_samples_across_shards(shards: list[Members]) -> None:
     consumer = CONSUMERS["open-clip-3.3"]()
     result = run_pass(consumer, [shard(number, members) for number, members in enumerate(shards)])
-    usable, lost, _ = walked(consumer, [sum(shards, [])])
+    usable, lost, _ = walked(consumer, [list(chain.from_iterable(shards))])
 
     assert result.usable == usable
     assert Counter({loss.reason: count for loss, count in result.lost.items()}).total() == lost.total()

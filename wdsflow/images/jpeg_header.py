@@ -48,24 +48,10 @@ def read_jpeg(data: bytes) -> ImageHeader:
                 mode = _MODES.get(components, "") if bits == 8 and width and height else ""
                 if orientation is None:
                     orientation = xmp_orientation(packet) if packet else 1
+                orientation = 1 if orientation is None else orientation
                 progressive = marker in _PROGRESSIVE
-                header: ImageHeader = _new(
-                    ImageHeader,
-                    (
-                        "jpeg",
-                        width,
-                        height,
-                        mode,
-                        bits,
-                        1 if orientation is None else orientation,
-                        False,
-                        progressive,
-                        False,
-                        icc,
-                        0,
-                        0,
-                    ),
-                )
+                facts = ("jpeg", width, height, mode, bits, orientation, False, progressive, False, icc, 0, 0)
+                header: ImageHeader = _new(ImageHeader, facts)
                 return header
             elif marker == _APP1:
                 end = position + 2 + max(length, 2)
