@@ -82,9 +82,10 @@ class Decode(SampleStage):
             if getattr(self, option) not in choices:
                 raise ValueError(f"{option} {getattr(self, option)!r} is none of {', '.join(choices)}")
         if self.alpha != "drop":
-            object.__setattr__(self, "alpha", tuple(self.alpha))
-            if len(self.alpha) != 3 or not all(isinstance(each, int) and 0 <= each <= 255 for each in self.alpha):
+            colour: tuple[Any, ...] = tuple(self.alpha)
+            if len(colour) != 3 or not all(isinstance(each, int) and 0 <= each <= 255 for each in colour):
                 raise ValueError(f"alpha is {self.alpha!r}; give 'drop' or a colour such as (255, 255, 255)")
+            object.__setattr__(self, "alpha", colour)
         if self.target is not None and not isinstance(self.target, int):
             object.__setattr__(self, "target", tuple(self.target))
         if self.k < 1:

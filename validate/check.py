@@ -44,12 +44,11 @@ def check(
     """Say whether shards will train, and what is wrong where they will not.
 
     Args:
-        urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` separates several in one string.
-        consumers: readers to judge for: ``open-clip`` (the installed version), ``open-clip-3.3``, ``open-clip-4``,
-            ``webdataset-1``, ``datasets``, ``ray-data``.
-        level: ``names`` reads headers of the tar only; ``headers`` also captions, json and the first bytes of
-            images; ``full`` decodes every field as the consumer would.
-        arguments: command line of open_clip_train; turns on the forecast.
+        urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` parts several in one string.
+        consumers: readers to judge for: ``open-clip`` (the installed version) or names from ``CONSUMERS``.
+        level: ``names`` reads tar headers; ``headers`` also captions, json and the first bytes of images;
+            ``full`` decodes every field as the consumer would.
+        arguments: command line of open_clip_train; turns on the forecast for ``world_size`` ranks.
         world_size: ranks that train.
         max_loss: share of samples, 0 to 1, that may vanish before the outcome is "loses".
         jobs: processes; None takes one a core where there is enough to read.
@@ -60,8 +59,7 @@ def check(
         allow_pipe: run ``pipe:`` urls in a shell.
 
     Raises:
-        NoShards: a pattern matches nothing.
-        UnknownConsumer, UnknownCode, ArgumentsError: a name or flag that does not exist, with the nearest one.
+        NoShards, UnknownConsumer, UnknownCode, ArgumentsError: nothing by that name; the message has the nearest.
     """
     start = time.perf_counter()
     written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
