@@ -140,7 +140,9 @@ class ShardEvidence:
     error_detail: str = ""
     members: int = 0  # regular files that tarfile would deliver
     member_bytes: int = 0  # their contents
-    samples: int = 0  # distinct keys, junk such as AppleDouble twins not counted; those behind a stop included
+    # Distinct keys, and samples that dots in base names have merged into one; no junk such as AppleDouble twins, but
+    # those behind a stop.
+    samples: int = 0
     beyond: int = 0  # sound members behind the place where readers stop
     unreached: int = 0  # of the samples, those that lie wholly behind that place
     stop: Stop = field(default_factory=Stop)

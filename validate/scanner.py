@@ -72,11 +72,11 @@ class Scanner:
     def _names(self, batch: Batch) -> None:
         """The hot loop of level names: everything that is the same for most members is done once a run."""
         main, parts = self.main, self.parts
-        self.shard.members += len(batch.members)
+        self.shard.members += len(batch.rows)
         run_key: str | None = None  # of the open run, if nothing about its name is unusual
         run = main.parts
         total = 0
-        for name, size, _, header, kind in batch.members:
+        for name, size, _, header, kind in batch.rows:
             key, _, suffix = name.partition(".")
             part = parts.get(suffix)
             total += size

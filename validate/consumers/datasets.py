@@ -3,8 +3,6 @@
 import sys
 from collections.abc import Sequence
 
-from wdsflow.shards.names import split_name
-
 from ..evidence import Runs, Shape, ShapeCount, ShardEvidence, Stop
 from ..naming import is_hidden
 from .base import USABLE, Consumer, Fate, Options
@@ -80,10 +78,10 @@ class Datasets(Consumer):
         """Tell whether the cut member has another key than the open sample: it looks at the name first."""
         runs = self.runs(shard)
         last = runs.tail or runs.head
-        name = shard.tally("tar.truncated-data").key
-        if shard.stop.kind != "error" or last is None or name is None or is_hidden(name):
+        cut = shard.tally("tar.truncated-data").key
+        if shard.stop.kind != "error" or last is None or cut is None:
             return False
-        return split_name(name)[0] not in (None, last.key)
+        return cut != last.key and not cut.endswith("/") and not is_hidden(cut)  # "folder/" is the key of a dot-file
 
     def bound_to(self, shards: Sequence[ShardEvidence]) -> "Datasets":
         """Return the consumer with the columns that the first sample of the first shard gives."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from zlib import adler32
 
 from .header import BLOCK, BadHeader, number
+from .named import read_named
 from .pax import is_strict
 
 Row = tuple[str, int, int, int, str]  # name, size, data, header, kind
@@ -59,7 +60,9 @@ class Skimmer:
         self.window, self.base, self.at = b"", 0, 0  # bytes, their offset, and the position within them
         self.alone = 0  # extended headers that carried nothing but a time
         self.fetched = 0  # bytes that ``refill`` returned
+        self.trusting = True  # False: every entry is left to the careful way
         self.huge: list[Row] = []
+        self.timed: list[Row] = []  # rows whose extended header tells other times, too
         self.times: dict[bytes, tuple[bytes, int]] = {}  # extended header -> the same and its keyword, its end
         self.tails: dict[bytes, Sums] = {}  # all behind the checksum: type, link, magic, owner, prefix
         self.owners: set[bytes] = set()  # last byte of the name, mode, uid, gid
@@ -91,8 +94,29 @@ class Skimmer:
 
     def forget(self) -> None:
         """Take nothing as known: every entry is left to the careful way."""
+        self.trusting = False
         self.times, self.tails, self.owners = {}, {}, set()
         self.latest = b"\xff", 0, b"\xff", _NEVER, b""
+
+    def unread(self, rows: list[Row], alone: bool) -> bool:
+        """Take the last row back; tell whether it is among those that ``alone`` counts."""
+        row = rows.pop()
+        if self.timed and self.timed[-1] is row:
+            self.timed.pop()
+        return alone
+
+    def _named(self, window: bytes, base: int, at: int) -> Row | None:
+        """Read an entry with an extended header that is not known yet."""
+        found = read_named(window, at) if self.trusting else None
+        if found is None:
+            return None
+        row = (found.name, found.size, base + found.data, base + at, "file")
+        if found.only_times:
+            self.timed.append(row)
+            if found.data - at == SPAN:
+                self.learn(window[found.data - BLOCK : found.data])
+                self.learn_time(window[at : at + BLOCK], window[at + BLOCK : at + 2 * BLOCK])
+        return row
 
     # One loop without calls of our own, on purpose: a call a member, or even a window, would cost a tenth.
     def run(  # noqa: C901, PLR0912, PLR0915
@@ -116,11 +140,15 @@ class Skimmer:
                         break
                     header = at + 1024
                     alone += 1
-                elif window[at + 156] == 120:
+                elif window[at + 156] in b"xL":
                     known = times.get(window[at : at + BLOCK])
-                    if known is None or not startswith(known[0], at):
+                    if known and startswith(known[0], at):
+                        time, end = known
+                    elif row := self._named(window, base, at):
+                        append(row)
+                        at = row[2] - base + (row[1] + 511 & -512)
+                    else:
                         break
-                    time, end = known
                     continue
                 if not startswith(tail, header + 156):
                     tail = window[header + 156 : header + BLOCK]
@@ -145,7 +173,7 @@ class Skimmer:
                     careful = at <= 0
                 elif base + at > length and at > len(window):
                     at = header = rows[-1][3] - base
-                    alone -= rows.pop()[2] - base - at == SPAN
+                    alone -= self.unread(rows, startswith(time, at))
                 else:
                     if at > HUGE and rows[-1][1] > HUGE:
                         self.huge.append(rows[-1])

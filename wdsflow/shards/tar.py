@@ -95,12 +95,16 @@ class Walk:
         skim.fetched = 0
         if not careful and windows.refill is None:
             careful = windows.cut_back(rows)
-        if skim.alone and not self._beyond:
-            first = next(row for row in rows[before:] if row[2] - row[3] == SPAN)
-            self._see("tar.pax-overhead", first[3], first[0], "", skim.alone)
-        for row in () if self._beyond else skim.huge:
-            self._see("tar.huge-member", row[3], row[0], f"{row[1]:,} bytes")
+        if not self._beyond:
+            if skim.alone:
+                first = next(row for row in rows[before:] if row[2] - row[3] == SPAN)
+                self._see("tar.pax-overhead", first[3], first[0], "", skim.alone)
+            for row in skim.timed:
+                self._see("tar.pax-overhead", row[3], row[0], "")
+            for row in skim.huge:
+                self._see("tar.huge-member", row[3], row[0], f"{row[1]:,} bytes")
         skim.alone = 0
+        skim.timed.clear()
         skim.huge.clear()
         return careful
 

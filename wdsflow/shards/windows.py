@@ -5,7 +5,7 @@ from functools import partial
 from os import pread
 
 from .entry import Entry
-from .fast import SPAN, Row, Skimmer
+from .fast import Row, Skimmer
 from .source import Source
 
 INSIDE = 512 << 10  # with contents: members up to this size lie wholly in the window
@@ -70,10 +70,9 @@ class Windows:
         outside = last[2] + last[1] > skim.base + len(skim.window)
         if not (outside and last[1] <= self.inside) and skim.base + skim.at <= self.length:
             return False
-        rows.pop()
-        skim.alone -= last[2] - last[3] == SPAN
         least = skim.base + skim.at - last[3]
         skim.at = last[3] - skim.base
+        skim.alone -= skim.unread(rows, skim.window.startswith(skim.latest[0], skim.at))
         if not outside or last[1] > self.inside or (skim.at == 0 and self.asked >= least):
             return True
         self.least = least
@@ -118,7 +117,7 @@ class Windows:
             self._mean = local if not self._mean else self._mean + (local - self._mean) * len(rows) / (len(rows) + 12)
             self._choose()
         self._since = position
-        if self.refill and not self._hopping and position + 2 * _BATCH > self._advised:
+        if self.source.fd >= 0 and not self._hopping and position + 2 * _BATCH > self._advised:
             self._advised = max(position, self._advised)
             self.source.ahead(self._advised, 2 * _BATCH)
             self._advised += 2 * _BATCH

@@ -172,3 +172,11 @@ def test_only_openclip_waits_for_ever() -> None:
     assert verdict(Datasets(), shard(["jpg json"])) == ("loses", 0, ["no-caption"])
     assert verdict(RayData(), shard(["jpg json"])) == ("loses", 0, ["no-caption"])
     assert shape("jpg") != shape("png")
+
+
+def test_datasets_gives_the_open_sample_where_the_cut_member_begins_another() -> None:
+    cut = shard(["jpg txt"] * 9, CUT)
+    for key, usable in (("008", 8), ("009", 9), ("d/", 8), ("__x", 8), (None, 8)):
+        cut.tallies["tar.truncated-data"] = Tally(1, key, 9216)
+
+        assert verdict(Datasets(), cut) == ("crashes", usable, ["truncated-shard"])

@@ -135,7 +135,11 @@ def test_a_gzipped_field_is_judged_by_what_it_holds():
     assert decode_other("gz", "gz", gzip.compress(b"7")) == ("-", ())
 
 
-@pytest.mark.parametrize("data", [b"no gzip", gzip.compress(b"a dog" * 99)[:-9], gzip.compress(b"a dog") + b"more"])
+@pytest.mark.parametrize(
+    "data",
+    [b"no gzip", gzip.compress(b"a dog" * 99)[:-9], gzip.compress(b"a dog") + b"more"],
+    ids=["no gzip", "cut", "more behind it"],
+)
 def test_gzip_that_does_not_unzip_is_bad(data):
     assert decode_other("gz", "txt.gz", data) == BAD
 
