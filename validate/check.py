@@ -10,7 +10,7 @@ from wdsflow.shards.urls import NoShards, expand
 from .advice import advise
 from .arguments import Arguments, parse_arguments
 from .consumers import CONSUMERS, resolve
-from .consumers.base import Options
+from .consumers.base import Consumer, Options
 from .environment import versions
 from .evidence import Evidence, Gap, Level
 from .forecast import Forecast, forecast
@@ -65,9 +65,7 @@ def check(
     written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
     check_codes(select, ignore or {})
     environment = versions()
-    names = list(dict.fromkeys(name for asked in consumers for name in resolve(asked, environment)))
-    parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, consumers=names)
-    readers = [CONSUMERS[name](parsed.options(name) if parsed else Options()) for name in names]
+    parsed, readers = _readers(consumers, arguments, world_size, environment)
     options = scan_options(level, readers, allow_pipe=allow_pipe)
     evidence = _gather(written, options, jobs, progress)
     context = Context(
@@ -83,9 +81,19 @@ def check(
     forecasts = _forecasts(context, parsed, options)
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, baseline) if baseline is not None else (findings, 0)
-    report = Report(written, evidence, context.verdicts, findings, ignored, known, forecasts, advise(context), level)
+    report = Report(written, evidence, context.verdicts, findings, ignored, known)
+    report.forecasts, report.advice, report.level = forecasts, advise(context), level
+    report.against_baseline = baseline is not None
     report.seconds = evidence.seconds = time.perf_counter() - start
     return report
+
+
+def _readers(
+    asked: Sequence[str], arguments: Sequence[str] | None, world_size: int, environment: dict[str, str]
+) -> tuple[Arguments | None, list[Consumer]]:
+    names = list(dict.fromkeys(name for each in asked for name in resolve(each, environment)))
+    parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, consumers=names)
+    return parsed, [CONSUMERS[name](parsed.options(name) if parsed else Options()) for name in names]
 
 
 def _gather(written: Sequence[str], options: ScanOptions, jobs: int | None, progress: Found | None) -> Evidence:

@@ -64,8 +64,10 @@ def scan_shards(
 def _jobs(urls: Sequence[str]) -> int:
     total = 0
     for url in urls[:1000]:
-        with contextlib.suppress(OSError):
+        try:
             total += Path(url).stat().st_size
+        except OSError:
+            total += _SMALL if "://" in url else 0  # remote shards are read side by side, whatever their size
         if total > _SMALL:
             return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return 1
@@ -157,7 +159,10 @@ def _receive(pipe: IO[bytes]) -> Any:
     length = pipe.read(_LENGTH.size)
     if len(length) < _LENGTH.size:
         raise EOFError
-    return pickle.loads(pipe.read(_LENGTH.unpack(length)[0]))  # noqa: S301 - written by our own process
+    data = pipe.read(_LENGTH.unpack(length)[0])
+    if len(data) < _LENGTH.unpack(length)[0]:
+        raise EOFError  # killed while it wrote
+    return pickle.loads(data)  # noqa: S301 - written by our own process
 
 
 def worker() -> None:

@@ -28,8 +28,11 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
         else:
             shard.fields.setdefault("*." + suffix.rpartition(".")[2][:16], FieldCount()).count += count
     # A field such as input.jpg stands in most samples; the rest of a dotted base name in one or a few.
+    # A dict, not a set: the first of them is shown, and reports must not differ from run to run.
     wild = {
-        suffix for suffix, count in counts.items() if is_dotted(suffix) and (count < 2 or count < shard.samples / 2)
+        suffix: None
+        for suffix, count in counts.items()
+        if is_dotted(suffix) and (count < 2 or count < shard.samples / 2)
     }
     for suffix in wild:
         note("name.dotted").add(*places[suffix], suffix, counts[suffix])

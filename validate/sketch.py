@@ -14,10 +14,10 @@ class Frequent(Generic[T]):
     Misra and Gries, "Finding repeated elements", Science of Computer Programming 2 (1982).
 
     >>> frequent = Frequent(2)
-    >>> for value in "abacada":
+    >>> for value in "aabacaa":
     ...     frequent.add(value)
     >>> frequent.counts()
-    {'a': 2}
+    {'a': 4}
     """
 
     def __init__(self, size: int) -> None:

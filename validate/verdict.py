@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .consumers.base import Consumer
-from .evidence import UNKNOWN, Evidence, Part, ShardEvidence
+from .evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part, Shape, ShardEvidence
 from .passes import PassResult, run_pass
 from .wording import crash_text, fields_of, loss_text
 
@@ -68,7 +68,8 @@ def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Ver
         if result.crash is not None:
             break
     samples = evidence.samples
-    exact = evidence.level == "full" and not _guessed(evidence)
+    pickled = _pickled(evidence, consumer)
+    exact = evidence.level == "full" and not _guessed(evidence) and not pickled
     return Verdict(
         consumer=consumer.name,
         title=consumer.title,
@@ -84,7 +85,7 @@ def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Ver
             usable=result.usable,
         ),
         exact=exact,
-        note=_note(evidence),
+        note=_note(evidence, pickled),
         lost=_by_reason(result),
     )
 
@@ -105,21 +106,34 @@ def _by_reason(result: PassResult) -> dict[str, int]:
 
 
 def _guessed(evidence: Evidence) -> bool:
-    return any(part.status == UNKNOWN for shard in evidence.shards for part in _parts(shard))
+    return any(part.status == UNKNOWN for shard in evidence.shards for shape in _shapes(shard) for part in shape)
 
 
-def _parts(shard: ShardEvidence) -> list[Part]:
+def _pickled(evidence: Evidence, consumer: Consumer) -> bool:
+    """Tell whether the consumer unpickles a field, on whose contents, never opened here, its samples depend."""
+    shapes = {shape for shard in evidence.shards for shape in _shapes(shard) if any(map(_is_unsafe, shape))}
+    return any(consumer.fates(shape) != consumer.fates(tuple(map(_spoiled, shape))) for shape in shapes)
+
+
+def _is_unsafe(part: Part) -> bool:
+    return part.status == UNSAFE
+
+
+def _spoiled(part: Part) -> Part:
+    return Part(part.suffix, BAD) if _is_unsafe(part) else part
+
+
+def _shapes(shard: ShardEvidence) -> list[Shape]:
     shapes = [item.shape for item in shard.runs.inner]
-    shapes += [run.shape for run in (shard.runs.head, shard.runs.tail) if run is not None]
-    return [part for shape in shapes for part in shape]
+    return shapes + [run.shape for run in (shard.runs.head, shard.runs.tail) if run is not None]
 
 
-def _note(evidence: Evidence) -> str:
+def _note(evidence: Evidence, pickled: bool) -> str:
     if evidence.level == "names":
         return "names only: contents were not read; a caption or image that does not decode is counted as usable"
     if evidence.level == "headers":
         return "images were judged by their first bytes, not decoded; --level full is exact"
-    return ""
+    return "pickled fields are never opened here: they are taken as sound" if pickled else ""
 
 
 def _reasons(result: PassResult, evidence: Evidence, samples: int) -> list[Reason]:

@@ -129,6 +129,17 @@ def test_a_baseline_holds_back_what_is_known_and_nothing_else(tmp_path, capsys):
     assert pattern
 
 
+def test_a_baseline_holds_back_a_stall_that_is_known(tmp_path, capsys):
+    pattern = shards.with_json(tmp_path)
+    file = tmp_path / "baseline.json"
+    assert run(pattern) == 1
+    assert run(pattern, "--write-baseline", file) == 0
+    assert run(pattern, "--baseline", file) == 0
+    assert "STALLS" in capsys.readouterr().out
+    file.write_text("[]")
+    assert run(pattern, "--baseline", file) == 1
+
+
 def test_an_ignored_finding_does_not_fail_and_shows_its_reason(tmp_path, capsys):
     shards.with_txt(tmp_path)
     (tmp_path / "0002.tar").write_bytes(b"<html>404</html>" * 64)

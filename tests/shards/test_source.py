@@ -175,6 +175,14 @@ def test_a_member_larger_than_memory_should_be_passes_through_a_stream(tmp_path)
         assert sizes == [100, 40 << 20, 100]
 
 
+def test_zstd_without_its_library_says_what_to_install(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.tar", zstandard.compress(tar([10])))
+    monkeypatch.setattr("wdsflow.shards.streams.find_spec", lambda name: None)
+    with pytest.raises(SourceError, match="pip install zstandard") as caught:
+        open_source(path)
+    assert caught.value.kind == "needs-library"
+
+
 @pytest.mark.parametrize(
     ("make", "kind"),
     [

@@ -195,6 +195,31 @@ def test_large_members_are_hopped_over(tmp_path, size, samples, share):
 
 
 @pytest.mark.parametrize("contents", [False, True])
+def test_members_of_gigabytes_are_counted_and_hopped_over(tmp_path, contents):
+    path = tmp_path / "huge.tar"
+    size = 3 << 30
+    with open(path, "wb") as file:
+        for number, at in enumerate((0, 1024, 1536 + size, 2048 + 2 * size)):
+            file.seek(at)
+            file.write(header(b"0", size if number in (1, 2) else 300, f"{number}.mp4"))
+        file.truncate(3072 + 2 * size + 1024)
+    with open_source(str(path)) as source:
+        read, walk = by_walk(source, contents=contents)
+        assert [row[:2] for row in read.members] == [("0.mp4", 300), ("1.mp4", size), ("2.mp4", size), ("3.mp4", 300)]
+        assert counts(walk) == {"tar.huge-member": 2}
+        assert source.bytes_read < 2 << 20
+
+
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize(
+    "name", ["x" * 120 + "{:03d}.jpg", "d" * 90 + "/" + "x" * 90 + "{:03d}.jpg", "\xe9{:03d}.jpg", "\udcff{:03d}.jpg"]
+)
+def test_long_and_foreign_names_come_out_whole(form, name):
+    _, members, _ = walked(tar([10, 600] * 20, form=form, name=name, mtime=1.5 if form == tarfile.PAX_FORMAT else 0))
+    assert names(members) == [name.format(number) for number in range(40)]
+
+
+@pytest.mark.parametrize("contents", [False, True])
 @pytest.mark.parametrize("claimed", [2**31, 2**62, 2**88 - 1])
 def test_a_size_beyond_all_bounds_is_a_cut(claimed, contents):
     data = tar([600, 600, 600])

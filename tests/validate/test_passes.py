@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from wdsflow.validate.consumers import CONSUMERS
 from wdsflow.validate.consumers.base import Consumer
-from wdsflow.validate.evidence import BAD, OK, Part, ShardEvidence, Stop
+from wdsflow.validate.evidence import BAD, OK, UNSAFE, Evidence, Part, ShardEvidence, Stop
 from wdsflow.validate.passes import run_pass
 from wdsflow.validate.runs import RunCollector
+from wdsflow.validate.verdict import judge
 
 Members = list[tuple[str, Part]]
 PARTS = st.builds(Part, st.sampled_from(["jpg", "txt", "json"]), st.sampled_from([OK, OK, OK, BAD]))
@@ -84,3 +85,12 @@ def test_the_caption_of_the_next_shard_is_paired_with_the_image_of_a_cut_one() -
 
     assert result.usable == 1
     assert result.formed == 3
+
+
+@pytest.mark.parametrize(("name", "exact"), [("open-clip-3.3", False), ("webdataset-1", False), ("open-clip-4", True)])
+def test_a_verdict_that_rests_on_an_unopened_pickle_is_not_exact(name: str, exact: bool) -> None:
+    fields = [Part("jpg", OK), Part("txt", OK), Part("pyd", UNSAFE)]
+    verdict = judge(Evidence("full", [shard(0, [(key, part) for key in "ab" for part in fields])]), CONSUMERS[name]())
+
+    assert verdict.exact is exact
+    assert ("pickled" in verdict.note) is not exact

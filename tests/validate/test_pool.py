@@ -9,6 +9,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from wdsflow.validate import pool
 from wdsflow.validate.scan import ScanOptions
 
@@ -65,3 +67,11 @@ def reading(path: Path, parent: int) -> set[int]:
                 if any(link.resolve() == path for link in Path(f"/proc/{child}/fd").iterdir()):
                     found.add(int(child))
     return found
+
+
+def test_an_answer_cut_off_by_the_death_of_its_worker_is_no_answer() -> None:
+    whole = io.BytesIO()
+    pool._send(whole, {"keys": ["a"] * 100})
+    for length in (0, 5, 20, len(whole.getvalue()) - 1):
+        with pytest.raises(EOFError):
+            pool._receive(io.BytesIO(whole.getvalue()[:length]))

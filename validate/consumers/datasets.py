@@ -26,9 +26,9 @@ class Datasets(Consumer):
     The reader also gives rows without image or caption (as None); here they count as dropped, because they would train
     as None.
 
-    Cannot be known here: whether the json of the first five samples agrees in names and types, and whether later json
-    fits; integers beyond 64 bits, which no column holds; audio and video columns, which need further libraries; bz2,
-    xz and zst fields, which it unpacks.
+    Cannot be known here: whether the json of the first five samples agrees in names and types and converts to Arrow, and
+    whether later json fits; integers beyond 64 bits, which no column holds; audio and video columns, which need further
+    libraries; bz2, xz and zst fields, which it unpacks.
 
     Source: datasets 5.2, packaged_modules/webdataset/webdataset.py, utils/file_utils.py, features/image.py.
     """

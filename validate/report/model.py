@@ -57,6 +57,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     ignored: list[tuple[Finding, str]] = field(default_factory=list)  # with the reason for which it is accepted
     known: int = 0  # findings that a baseline holds back
+    against_baseline: bool = False  # only what the baseline does not know fails
     forecasts: Sequence[ForecastLike] = ()
     advice: Sequence[AdviceLike] = ()
     level: Level = "headers"
@@ -65,8 +66,12 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every consumer trains and no finding is an error."""
-        return not self.errors and all(verdict.outcome == "trains" for verdict in self.verdicts)
+        """Whether every consumer trains and no finding is an error; with a baseline, whether no new one is.
+
+        A verdict other than "trains" always has an error among its findings, so that a baseline knows it by that.
+        """
+        trains = all(verdict.outcome == "trains" for verdict in self.verdicts)
+        return not self.errors and (trains or (self.against_baseline and self.known > 0))
 
     @property
     def errors(self) -> list[Finding]:

@@ -1,10 +1,12 @@
+from collections import Counter
+
 from ..content.kinds import kind_of
-from ..evidence import BAD, EMPTY, Part, ShardEvidence
+from ..evidence import BAD, EMPTY, Part, ShardEvidence, Tally
 from ..finding import Repair
 from .base import number
 from .commands import repair
 from .loss import LossRule
-from .shapes import mend_status
+from .shapes import counted, mend_status
 
 
 class BadJson(LossRule):
@@ -21,7 +23,7 @@ class BadJson(LossRule):
     was killed (img2dataset#344).
 
     Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out; to keep them, write the json again
-    with ``json.dumps``.
+    with ``json.dumps``, or, where most of them are bad, take them out of the way: ``--rename json=json_raw``.
     """
 
     code = "F107"
@@ -34,6 +36,17 @@ class BadJson(LossRule):
         words = {"json.bad": "not parsing", "json.deep": "nested too deep", "json.not-object": "not an object"}
         told = [f"{text}: {shard.tally(name).count:,}" for name, text in words.items() if shard.tally(name).count]
         return f"{number(count, 'json field')} of no use ({', '.join(told)})"
+
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair:
+        """Drop samples where few are at fault; where most are, keep them and put the field out of the way."""
+        bad: Counter[str] = Counter()
+        for item in counted(shard.runs):
+            bad.update({part.suffix.lower(): item.count for part in item.shape if _MEND(part) != part})
+        name, count = max(bad.items(), key=lambda pair: pair[1], default=("", 0))
+        if count * 2 <= shard.samples:
+            return self.repair(shard.url)
+        options = ("--rename", f"{name}={name.replace('.', '_')}_raw")
+        return repair([shard.url], *options, note="readers leave it as bytes then")
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, "--drop-bad", safe=False, note="leaves out samples that would not train")

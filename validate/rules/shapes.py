@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..consumers.base import Consumer, split_keys
+from ..consumers.grouping import BAD_MARK
 from ..evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Run, Runs, Shape, ShardEvidence
 from .base import Context
 from .wild import fold
@@ -99,7 +100,9 @@ def sound(shape: Shape) -> Shape:
 
 def well(part: Part) -> Part:
     """Return the part as it would be if its contents were well."""
-    return part if part.status in _KEPT else Part(part.suffix, OK)
+    # With nothing in it a mark is sound: with anything in it the sample is thrown away.
+    kept = part.status in _KEPT or part.suffix.lower() == BAD_MARK
+    return part if kept else Part(part.suffix, OK)
 
 
 def wanted(context: Context, consumer: Consumer, role: str) -> tuple[str, ...]:
@@ -125,6 +128,7 @@ def has_role(context: Context, consumer: Consumer, shape: Shape, role: str) -> b
 def _has_role(context: Context, consumer: Consumer, shape: Shape, role: str) -> bool:
     images, captions = _candidates(consumer)
     others = captions if role == "image" else images
+    shape = tuple(part for part in shape if part.suffix.lower() != BAD_MARK)  # another fault than a missing field
     names = {part.suffix.lower() for part in shape}
     added = () if names & set(others) else tuple(others)
     trials = [shape, *((*shape, Part(name, OK)) for name in added)]

@@ -29,7 +29,8 @@ class Truncated(TallyRule):
     counts_samples = False
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        place = f" ({detail})" if detail and "ends inside" not in detail else ""
+        where = detail.removeprefix("the file ends inside ")
+        place = f" ({where})" if where not in ("", "a header") else ""
         read = f"{number(shard.members, 'member')} of {number(shard.samples, 'sample')} can be read"
         if shard.tally("tar.truncated-data").count:
             return f"the file ends inside a member's contents{place}: what follows is gone; {read}"

@@ -1,7 +1,10 @@
+from ..consumers.base import Consumer
 from ..evidence import ShardEvidence
-from ..finding import Repair
-from .base import TallyRule, first_seen
+from ..finding import Repair, Severity
+from ..naming import is_junk
+from .base import Context, TallyRule, first_seen
 from .commands import repair
+from .shapes import counted, crashes
 
 
 class AppleDouble(TallyRule):
@@ -12,7 +15,8 @@ class AppleDouble(TallyRule):
 
     Why it hurts: a foreign key between ``a.jpg`` and ``a.txt`` closes the sample. Every sample whose members have
     twins falls into halves, and OpenCLIP drops them all without a word: training waits for ever at epoch 0. At the
-    top level (``._a.jpg``, ``./._a.jpg``) they are skipped and harmless (W023).
+    top level (``._a.jpg``, ``./._a.jpg``) they are skipped and harmless (W023). Where they lie between whole samples,
+    and for Hugging Face datasets, which skip them, no sample is lost: a warning then.
 
     In the wild: tar on macOS writes ``._`` twins for files with extended attributes, and Finder leaves .DS_Store.
 
@@ -27,7 +31,28 @@ class AppleDouble(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         noun = "dot-file lies" if count == 1 else "dot-files lie"
-        return f"{count:,} {noun} between the members{first_seen(detail)}: each parts the samples around it"
+        effect = "each parts the samples around it" if _parts(shard) else "they part no sample here"
+        return f"{count:,} {noun} between the members{first_seen(detail)}: {effect}"
+
+    def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+        """Return the consumers that lose samples by them or end with an exception."""
+        return tuple(item.name for item in context.consumers if _hurt(context, item, shard))
+
+    def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
+        """Return a warning where every consumer asked for gets its samples whole."""
+        return self.severity if self.hurts(context, shard) else "warning"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="leaves out macOS twins and dot-files")
+
+
+def _parts(shard: ShardEvidence) -> bool:
+    return shard.tally("key.again").count > 0
+
+
+def _hurt(context: Context, consumer: Consumer, shard: ShardEvidence) -> bool:
+    if consumer.visible_only:
+        return False
+    reader = context.bound(consumer)
+    junk = (item.shape for item in counted(consumer.runs(shard)) if is_junk(item.key))
+    return _parts(shard) or any(crashes(context, reader, shape) for shape in junk)

@@ -154,6 +154,7 @@ def _accept(report: "Report", path: Path) -> None:
     write_output(path, dump_baseline(report.findings))
     accepted = [fingerprint(finding) for finding in report.findings]
     report.findings, report.known = apply_baseline(report.findings, accepted)
+    report.against_baseline = True
     print(f"wrote {len(set(accepted)):,} findings to {path}; --baseline {path} holds them back", file=sys.stderr)
 
 

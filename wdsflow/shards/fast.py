@@ -1,8 +1,8 @@
 """The quick way through the plain entries of a tar; everything else is left to ``entry.py``.
 
 Shards are written by one program from end to end, so that nearly all header bytes repeat from member to member.
-What repeats was checked in full when it first came (``Patterns``) and is compared afterwards; what changes (name, size,
-time, checksum) is checked each time. So nothing is taken on trust, at a few comparisons a member.
+What repeats was checked in full when it first came and is compared afterwards; what changes (name, size, time,
+checksum) is checked each time. So nothing is taken on trust, at a few comparisons a member.
 """
 
 import re

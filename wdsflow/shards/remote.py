@@ -1,5 +1,7 @@
 """Shards on other machines, through fsspec, and shards from shell commands."""
 
+import os
+import signal
 import subprocess
 from typing import Any
 
@@ -96,7 +98,7 @@ def open_pipe(url: str) -> Source:
         try:
             status = process.wait(timeout=10)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             status = process.wait()
         return f"the command ended with status {status}" if status else ""
 

@@ -1,6 +1,7 @@
 """Sources that can only be read forward: compressed shards, pipes, and servers that do not seek."""
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from itertools import chain
 
 from .decompress import CODECS, Damaged, Raw, compression_of
@@ -28,6 +29,9 @@ class ForwardSource(Source):
         self.url, self.size, self.compression = url, size, compression_of(start)
         self.bytes_read = len(start)
         self._raw, self._close = raw, close
+        if self.compression == "zst" and find_spec("zstandard") is None:
+            self.close()
+            raise SourceError("needs-library", "zstd shards need zstandard: pip install zstandard")
         self._held, self._from = bytearray(), 0  # bytes, and the offset of the first
         self._more = self._stream(start)
         self._next = b""  # start of another stream

@@ -155,7 +155,7 @@ class Walk:
         """Add an entry to the rows."""
         size = max(0, entry.size)
         self._rows.append((entry.name, size, entry.data, entry.header, entry.kind))
-        if entry.kind == "sparse" and [piece for piece in entry.pieces or () if piece[1]] != [(0, size)]:
+        if size and entry.kind == "sparse" and [piece for piece in entry.pieces or () if piece[1]] != [(0, size)]:
             self._holed.add(entry.header)
         if self._beyond:
             return
@@ -214,6 +214,7 @@ class Walk:
                 self._see("tar.trailing-data", found.junk, None, looks_like(self._windows.view(found.junk, BLOCK)))
             return False
         if ended:
+            self._shared.clear()
             self._see("tar.second-archive", found.header, None, "")
         elif self.stop.kind == "unreadable" and not self._beyond:
             self._see("tar.bad-header", 0, None, self.stop.detail)

@@ -5,7 +5,7 @@ from functools import partial
 from os import pread
 
 from .entry import Entry
-from .fast import Row, Skimmer
+from .fast import HUGE, Row, Skimmer
 from .source import Source
 
 INSIDE = 512 << 10  # with contents: members up to this size lie wholly in the window
@@ -69,6 +69,8 @@ class Windows:
         last = rows[-1]
         outside = last[2] + last[1] > skim.base + len(skim.window)
         if not (outside and last[1] <= self.inside) and skim.base + skim.at <= self.length:
+            if last[1] > HUGE:
+                skim.huge.append(last)
             return False
         least = skim.base + skim.at - last[3]
         skim.at = last[3] - skim.base

@@ -125,3 +125,10 @@ def test_json_names_are_counted_over_all_shards():
 
     assert found is not None
     assert (found[1].strings, found[1].example) == (7, "a dog")
+
+
+@pytest.mark.parametrize("mark", [b"", b"x"], ids=["empty", "full"])
+def test_a_mark_for_bad_samples_is_not_taken_for_a_missing_field(mark: bytes, tmp_path: Path):
+    case = Case({"0.tar": tar(samples(10, jpg=jpeg(), txt=b"a dog", __bad__=mark))})
+
+    assert case.findings(tmp_path, "F101", "F102") == []

@@ -1,0 +1,44 @@
+"""Findings are no errors where nothing is lost, and cures do not cost what they should save."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.validate.rules.build import Case, jpeg, pairs, samples, tar
+
+
+def _twins(consumer: str, *, between: bool) -> Case:
+    members = []
+    for name, data in pairs(4):
+        members += [("d/" + name, data)]
+        members += [("d/._" + name, b"\0")] if between or name.endswith("txt") else []
+    return Case({"0.tar": tar(members)}, consumers=(consumer,))
+
+
+@pytest.mark.parametrize(
+    ("consumer", "between", "severity"),
+    [
+        ("open-clip-3.3", True, "error"),
+        ("open-clip-3.3", False, "warning"),
+        ("datasets", True, "warning"),
+        ("webdataset-1", False, "error"),
+    ],
+)
+def test_twins_are_an_error_only_where_they_part_samples_or_end_the_reader(
+    consumer: str, between: bool, severity: str, tmp_path: Path
+):
+    (finding,) = _twins(consumer, between=between).findings(tmp_path, "W012")
+
+    assert finding.severity == severity
+    assert finding.consumers == ((consumer,) if severity == "error" else ())
+    assert ("they part no sample here" in finding.message) is not between
+
+
+def test_json_that_is_bad_in_every_sample_is_put_out_of_the_way_and_costs_no_sample(tmp_path: Path):
+    case = Case({"0.tar": tar(samples(6, jpg=jpeg(), txt=b"a dog", json=b""))})
+    (finding,) = case.findings(tmp_path, "F107")
+
+    assert finding.severity == "error"
+    assert finding.repair is not None
+    assert finding.repair.safe
+    assert finding.repair.command.endswith("-o repaired --rename json=json_raw")
