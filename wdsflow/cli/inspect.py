@@ -29,7 +29,7 @@ def inspect(
     try:
         found = expand(urls).urls
     except NoShards as error:
-        fail(str(error), "quote the pattern, so that the shell leaves its braces alone; folders work too")
+        fail(str(error), error.hint or "quote the pattern, so that the shell leaves its braces alone; folders work too")
     with progress() as begin:
         shards = scan_shards(found, ScanOptions("headers", allow_pipe=allow_pipe), jobs, begin(len(found)))
     total = overview(shards)

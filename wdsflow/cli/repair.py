@@ -66,7 +66,7 @@ def repair(
         with progress() as begin:
             report = run(urls, out, begin=begin, **options, **switches)  # type: ignore[arg-type]
     except NoShards as error:
-        fail(str(error), "quote the pattern, so that the shell leaves its braces alone; folders work too")
+        fail(str(error), error.hint or "quote the pattern, so that the shell leaves its braces alone; folders work too")
     except ValueError as error:
         fail(str(error))
     except FileExistsError as error:

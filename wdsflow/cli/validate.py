@@ -129,7 +129,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
         with progress() as begin:
             return check(urls, progress=begin, **options)
     except NoShards as error:
-        fail(str(error), "quote the pattern, so that the shell leaves its braces alone; folders work too")
+        fail(str(error), error.hint or "quote the pattern, so that the shell leaves its braces alone; folders work too")
     except UnknownCode as error:
         fail(str(error), "wdsflow explain lists all codes")
     except ArgumentsError as error:
