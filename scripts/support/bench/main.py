@@ -40,21 +40,16 @@ def main(arguments: list[str]) -> int:
             print(f"{entry.name:16} {entry.title}")
         return 0
     webdataset1 = ensure_webdataset1()
-    rows = []
+    rows: list[Row] = []
+    known = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions(webdataset1)}
     for entry in chosen:
         prepare(entry.shards, webdataset1)
         rows.append(measure(entry, webdataset1))
         print(line(rows[-1]), flush=True)
-    result = {
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": machine(),
-        "versions": versions(webdataset1),
-        "entries": rows,
-    }
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+        if options.json:  # after each, so that nothing measured is lost with an interrupted run
+            options.json.write_text(json.dumps({**known, "entries": rows}, indent=2) + "\n")
     if options.write_docs:
-        write_page(result, ROOT / "docs" / "benchmarks.md")
+        write_page({**known, "entries": rows}, ROOT / "docs" / "benchmarks.md")
     return 0 if all(row["met"] for row in rows) else 1
 
 
