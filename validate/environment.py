@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Literal
 
+_VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
+
 # Distributions whose versions change what happens to shards, or that doctor speaks of.
 DISTRIBUTIONS = (
     "open_clip_torch",
@@ -46,9 +48,12 @@ def versions() -> dict[str, str]:
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in DISTRIBUTIONS:
         try:
-            found[name] = metadata.version(name)
+            installed = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
+        # metadata.version parses the whole record as an e-mail: a millisecond each.
+        match = _VERSION.search(installed.read_text("METADATA") or "")
+        found[name] = match[1] if match else installed.version
     return found
 
 
