@@ -1,5 +1,6 @@
 """Decode images, as large as they are needed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -10,7 +11,7 @@ from wdsflow.images.libjpeg import keeps_busy
 from wdsflow.images.pillow import BOMB_PIXELS
 
 from .base import Dropped, OnError, Sample, SampleStage, StageError
-from .fields import IMAGES, alternatives, listed, present
+from .fields import IMAGES, entries, images
 from .imaging.convert import Alpha, HighDepth
 from .imaging.peak import Mode, Target, peak_bytes, scale_of
 
@@ -19,14 +20,11 @@ if TYPE_CHECKING:
 
     from .imaging.pixels import Box
 
+Aim = Callable[[int, int], Target]
+Admit = Callable[[int], None]
+
 _HEAD = 4096  # bytes that nearly all headers fit into
 _CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length that their header tells
-_CHOICES = {
-    "mode": ("fast", "exact", "reference"),
-    "orientation": ("ignore", "apply"),
-    "high_depth": ("scale", "clip"),
-    "output": ("pil", "numpy"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +72,8 @@ class Decode(SampleStage):
     on_error: OnError = field(default="drop")
 
     def __post_init__(self) -> None:
-        given = (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
-        if not given:
-            raise ValueError("Decode needs at least one field, for instance Decode(fields='jpg;png')")
-        object.__setattr__(self, "fields", tuple(";".join(alternatives(entry)) for entry in given))
-        for option, choices in _CHOICES.items():
-            if getattr(self, option) not in choices:
-                raise ValueError(f"{option} {getattr(self, option)!r} is none of {', '.join(choices)}")
+        super().__post_init__()
+        object.__setattr__(self, "fields", entries(self.fields, "Decode(fields='jpg;png')"))
         if self.alpha != "drop":
             colour: tuple[Any, ...] = tuple(self.alpha)
             if len(colour) != 3 or not all(isinstance(each, int) and 0 <= each <= 255 for each in colour):
@@ -108,18 +101,21 @@ class Decode(SampleStage):
 
     def apply(self, sample: Sample) -> Sample:
         """Decode the images of one sample."""
-        for entry in self.fields:
-            names = present(sample, entry.split(";"))
-            if not names:
-                raise StageError("no-image", f"it has none of {entry!r}; its fields: {listed(sample)}")
+        for name in images(sample, self.fields):
             try:
-                sample[names[0]] = self.decode(sample[names[0]])
+                sample[name] = self.decode(sample[name])
             except StageError as error:
-                raise StageError(error.slug, f"field {names[0]!r}: {error}") from error
+                raise StageError(error.slug, f"field {name!r}: {error}") from error
         return sample
 
-    def decode(self, data: Any) -> Any:
-        """Decode one image. Raises ``Dropped`` and ``StageError`` for the reasons of this class."""
+    def decode(self, data: Any, *, aim: Aim | None = None, admit: Admit | None = None) -> Any:
+        """Decode one image. Raises ``Dropped`` and ``StageError`` for the reasons of this class.
+
+        Two hooks are called by the header, before a pixel is decoded, and once more should the header have been
+        mistaken. ``aim(width, height)`` returns the target of this image, in place of ``target``, in pixels of the
+        whole image: who wants 224 pixels of its left half aims at (224, 448). ``admit(peak_bytes)`` is told the bound
+        of the memory that decoding takes; it may wait until there is so much, or raise.
+        """
         if not isinstance(data, bytes):
             if not isinstance(data, (bytearray, memoryview)):
                 raise StageError(
@@ -133,14 +129,15 @@ class Decode(SampleStage):
             raise StageError("undecodable", f"{header.format} cannot be decoded here")
         if header.length > len(data) and (header.needs or header.format in _CUT_IS_BAD):
             raise StageError("truncated", f"{header.format}: the file ends within its header")
+        target = self.target
         if header.width:
-            self._check(header, data)
+            target = self._check(header, data, aim, admit)
         if header.format == "jpeg" and self.mode != "reference":
-            return self._decode_jpeg(data, header)
-        return self._decode_with_pillow(data, header)
+            return self._decode_jpeg(data, header, target, aim, admit)
+        return self._decode_with_pillow(data, header, target, aim, admit)
 
-    def _check(self, header: ImageHeader, data: bytes) -> None:
-        """Raise where the header alone rules the image out."""
+    def _check(self, header: ImageHeader, data: bytes, aim: Aim | None, admit: Admit | None) -> Target:
+        """Return the target; raise where the header alone rules the image out."""
         width, height = header.width, header.height
         if self.max_pixels is not None and width * height > self.max_pixels:
             raise Dropped("too-many-pixels")
@@ -151,37 +148,45 @@ class Decode(SampleStage):
             coefficients = coefficient_bytes(data)
             if (coefficients is None or coefficients) and keeps_busy(data, width * height):
                 raise StageError("undecodable", "it has so many scans that decoding would take minutes")
-        if self.budget is not None:
-            peak = peak_bytes(header, self.mode, self.target, k=self.k, coefficients=coefficients)
-            if peak > self.budget:
+        target = self.target if aim is None else aim(width, height)
+        if self.budget is not None or admit is not None:
+            peak = peak_bytes(header, self.mode, target, k=self.k, coefficients=coefficients)
+            if self.budget is not None and peak > self.budget:
                 raise Dropped("over-budget")
+            if admit is not None:
+                admit(peak)
+        return target
 
-    def _decode_jpeg(self, data: bytes, header: ImageHeader) -> Any:
+    def _decode_jpeg(
+        self, data: bytes, header: ImageHeader, target: Target, aim: Aim | None, admit: Admit | None
+    ) -> Any:
         from .imaging.orient import upright
         from .imaging.with_libjpeg import decode_jpeg
 
-        scale = scale_of(header.width, header.height, self.target, self.k) if self.mode == "fast" else 1
+        scale = scale_of(header.width, header.height, target, self.k) if self.mode == "fast" else 1
         decoded = decode_jpeg(data, header, scale)
         if decoded is None:
-            return self._decode_with_pillow(data, header)
+            return self._decode_with_pillow(data, header, target, aim, admit)
         if self.orientation == "apply":
             decoded = upright(*decoded, header.orientation)
         return self._give(*decoded)
 
-    def _decode_with_pillow(self, data: bytes, header: ImageHeader) -> Any:
+    def _decode_with_pillow(
+        self, data: bytes, header: ImageHeader, target: Target, aim: Aim | None = None, admit: Admit | None = None
+    ) -> Any:
         from .imaging.orient import upright
         from .imaging.pixels import note_box
         from .imaging.with_pillow import decode
 
-        def gate(image: "Image") -> None:
-            if image.size != (header.width, header.height):
-                known = header._replace(width=image.width, height=image.height, mode=image.mode)
-                self._check(known, data)
+        def gate(image: "Image") -> Target:
+            if image.size == (header.width, header.height):
+                return target
+            known = header._replace(width=image.width, height=image.height, mode=image.mode)
+            return self._check(known, data, aim, admit)
 
         image, box, orientation = decode(
             data,
             self.mode,
-            self.target,
             self.k,
             self.alpha,
             self.high_depth,

@@ -1,8 +1,8 @@
 """Names of fields, with alternatives: ``jpg;png``."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from .base import Sample
+from .base import Sample, StageError
 
 IMAGES = "jpg;png;jpeg;webp"  # what OpenCLIP takes for an image, in its order
 
@@ -37,3 +37,24 @@ def listed(sample: Sample) -> str:
     """Return the fields of a sample for a message, at most a dozen."""
     names = sorted(str(name) for name in sample if not is_meta(str(name)))
     return ", ".join(repr(name[:60]) for name in names[:12]) + (", ..." if len(names) > 12 else "") or "none"
+
+
+def entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
+    """Return names, each with its alternatives, in their plain form; ``example`` shows how to give one.
+
+    >>> entries(("jpg; png", "depth.png"), "Decode(fields='jpg;png')")
+    ('jpg;png', 'depth.png')
+    """
+    given = (fields,) if isinstance(fields, str) else tuple(fields)
+    if not given:
+        raise ValueError(f"give at least one field, for instance {example}")
+    return tuple(";".join(alternatives(entry)) for entry in given)
+
+
+def images(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
+    """Yield for each entry of ``fields`` the name under which the sample has it. Raises StageError "no-image"."""
+    for entry in fields:
+        names = present(sample, entry.split(";"))
+        if not names:
+            raise StageError("no-image", f"it has none of {entry!r}; its fields: {listed(sample)}")
+        yield names[0]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .base import Dropped, Sample, SampleStage, StageError
-from .fields import IMAGES, alternatives, listed, present
+from .fields import IMAGES, entries, images
 
 _MOST_PIXELS = 1 << 26  # of a result: a picture of 10,000 x 1 would become one of 2 million x 224
 
@@ -28,10 +28,8 @@ class Resize(SampleStage):
     fields: str | tuple[str, ...] = IMAGES
 
     def __post_init__(self) -> None:
-        given = (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
-        if not given:
-            raise ValueError("Resize needs at least one field, for instance Resize(224, fields='image')")
-        object.__setattr__(self, "fields", tuple(";".join(alternatives(entry)) for entry in given))
+        super().__post_init__()
+        object.__setattr__(self, "fields", entries(self.fields, "Resize(224, fields='image')"))
         sides = (self.size,) if isinstance(self.size, int) else tuple(self.size)
         if any(side < 1 for side in sides) or len(sides) > 2:
             raise ValueError(f"size is {self.size!r}; give one side, or (height, width), of at least 1 pixel")
@@ -50,11 +48,8 @@ class Resize(SampleStage):
 
     def apply(self, sample: Sample) -> Sample:
         """Resize the images of one sample."""
-        for entry in self.fields:
-            names = present(sample, entry.split(";"))
-            if not names:
-                raise StageError("no-image", f"it has none of {entry!r}; its fields: {listed(sample)}")
-            sample[names[0]] = self.resize(sample[names[0]])
+        for name in images(sample, self.fields):
+            sample[name] = self.resize(sample[name])
         return sample
 
     def resize(self, image: Any) -> Any:
@@ -79,7 +74,7 @@ class Resize(SampleStage):
         if crop is None and size[0] * size[1] > _MOST_PIXELS:
             raise Dropped("too-long")
         if is_array:
-            return resize(image, box, size, crop)
+            return np.ascontiguousarray(resize(image, box, size, crop))
         if has_torch():
-            return Image.fromarray(resize(np.array(image), box, size, crop))
+            return Image.fromarray(np.ascontiguousarray(resize(np.array(image), box, size, crop)))
         return resize_with_pillow(image, box, size, crop)

@@ -30,6 +30,7 @@ class Tokenize(SampleStage):
     field: str = "txt"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "field", ";".join(alternatives(self.field)))
 
     @property

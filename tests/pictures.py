@@ -6,6 +6,7 @@ from functools import cache
 from io import BytesIO
 from typing import Any
 
+import numpy as np
 from PIL import Image, PngImagePlugin
 
 
@@ -21,6 +22,22 @@ def photo(width=96, height=72, seed=0):
     small = Image.frombytes("RGB", (7, 5), rng.randbytes(105))
     grain = Image.frombytes("RGB", (width, height), rng.randbytes(3 * width * height))
     return Image.blend(small.resize((width, height), Image.Resampling.BICUBIC), grain, 0.08)
+
+
+@cache
+def smooth(width, height, seed=0):
+    """A picture like a photograph: soft shapes at several sizes, a little grain."""
+    rng = np.random.default_rng(seed)
+    light = np.zeros((height, width, 3), np.float32)
+    cells = 3
+    while cells < width / 2:
+        field = rng.normal(0, 60 / cells**0.6, (max(2, cells * height // width), cells, 3)).astype(np.float32)
+        channels = [
+            Image.fromarray(field[..., each]).resize((width, height), Image.Resampling.BICUBIC) for each in range(3)
+        ]
+        light += np.stack([np.asarray(channel) for channel in channels], axis=-1)
+        cells *= 2
+    return Image.fromarray(np.clip(light + 120 + rng.normal(0, 2, light.shape), 0, 255).astype(np.uint8))
 
 
 def noise(width, height, mode="RGB", seed=0):

@@ -1,7 +1,7 @@
 """Bicubic resizing with antialiasing, in torchvision's geometry. Imports numpy: import this module where it is needed."""
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Pixels = NDArray[np.uint8]
+Kernel = Literal["bicubic", "bilinear"]
 
 _LONG = 4  # a picture with more than so many crops side by side is not resized as a whole
 
@@ -44,20 +45,24 @@ def has_torch() -> bool:
     return hasattr(torch.ops.aten, "_upsample_bicubic2d_aa")
 
 
-def resize(pixels: Pixels, box: Box, size: tuple[int, int], crop: tuple[int, int] | None) -> Pixels:
+def resize(
+    pixels: Pixels, box: Box, size: tuple[int, int], crop: tuple[int, int] | None, kernel: Kernel = "bicubic"
+) -> Pixels:
     """Resize the part of an array (height, width, 3) within ``box`` to (height, width); crop that to its centre.
 
     torch's kernel for uint8 is used where torch can be imported: at most 2 levels from Pillow's, four times as
-    fast. Else Pillow's own.
+    fast. Else Pillow's own. The result need not be contiguous.
     """
     if (crop is not None and size[0] * size[1] > _LONG * crop[0] * crop[1]) or not has_torch():
         from PIL import Image
 
-        return np.array(resize_with_pillow(Image.fromarray(pixels), box, size, crop))
-    return _resize_with_torch(pixels, box, size, crop)
+        return np.array(resize_with_pillow(Image.fromarray(pixels), box, size, crop, kernel))
+    return _resize_with_torch(pixels, box, size, crop, kernel)
 
 
-def resize_with_pillow(image: "Image", box: Box, size: tuple[int, int], crop: tuple[int, int] | None) -> "Image":
+def resize_with_pillow(
+    image: "Image", box: Box, size: tuple[int, int], crop: tuple[int, int] | None, kernel: Kernel = "bicubic"
+) -> "Image":
     """Do the same for a PIL image, with Pillow's kernel; only what is left after the crop is computed."""
     from PIL import Image
 
@@ -71,27 +76,65 @@ def resize_with_pillow(image: "Image", box: Box, size: tuple[int, int], crop: tu
             min(box[1] + (top + crop[0]) * down, image.height),
         )
         size = crop
-    return image.resize((size[1], size[0]), Image.Resampling.BICUBIC, box=box)
+    return image.resize((size[1], size[0]), Image.Resampling[kernel.upper()], box=box)
 
 
-def _resize_with_torch(pixels: Pixels, box: Box, size: tuple[int, int], crop: tuple[int, int] | None) -> Pixels:
-    import torch
-
-    height, width = pixels.shape[:2]
+def _resize_with_torch(
+    pixels: Pixels, box: Box, size: tuple[int, int], crop: tuple[int, int] | None, kernel: Kernel
+) -> Pixels:
     # The kernel starts at the first pixel: a box that ends at the last one instead is turned round, and back.
     turns = tuple(axis for axis, start in ((0, box[1]), (1, box[0])) if start > 0)
-    pixels = np.flip(pixels, turns) if turns else pixels
+    scales = (size[0] / (box[3] - box[1]), size[1] / (box[2] - box[0]))
+    top, left = (0, 0) if crop is None else centre(*size, crop)
+    bottom, right = size if crop is None else (top + crop[0], left + crop[1])
+    if turns:
+        resized = np.flip(run_kernel(np.flip(pixels, turns), size, scales, kernel), turns)
+    else:  # what lies right of the crop or below it need not be computed
+        down_first = goes_down_first(pixels, size)
+        resized = run_kernel(pixels, (bottom, right), scales, kernel, down_first=down_first)
+    return resized[top:bottom, left:right]
+
+
+def run_kernel(
+    pixels: Pixels,
+    size: tuple[int, int],
+    scales: tuple[float, float],
+    kernel: Kernel = "bicubic",
+    *,
+    down_first: bool = False,
+) -> Pixels:
+    """Resize an array (height, width, 3) to (height, width) with torch's kernel.
+
+    It begins at the first pixel and takes 1 / scale pixels for each of the result. It rounds to levels after each of
+    its two passes: across, then down, unless ``down_first``.
+    """
+    import torch
+
     if not pixels.flags.writeable or not pixels.flags.c_contiguous:
         pixels = np.array(pixels, order="C")  # torch warns of arrays that it must not write to
+    height, width = pixels.shape[:2]
+    # The kernel leaves out a pass where the sizes are equal, whatever the scale: then one more is computed.
+    rows = size[0] + (size[0] == height and scales[0] != 1)
+    columns = size[1] + (size[1] == width and scales[1] != 1)
     # In this order of the axes the strides are those of channels-last, and the result comes in the same layout.
     tensor = torch.from_numpy(pixels.view(np.ndarray))[None].permute(0, 3, 1, 2)
-    scales: Any = (None, None)
-    if box != (0, 0, width, height):
-        scales = (size[0] / (box[3] - box[1]), size[1] / (box[2] - box[0]))
-    result = torch.ops.aten._upsample_bicubic2d_aa(tensor, list(size), False, *scales)  # noqa: FBT003, SLF001
-    resized: Pixels = result[0].permute(1, 2, 0).numpy()
-    resized = np.flip(resized, turns) if turns else resized
-    if crop is not None:
-        top, left = centre(*size, crop)
-        resized = resized[top : top + crop[0], left : left + crop[1]]
-    return np.ascontiguousarray(resized)
+    aten = torch.ops.aten
+    run = aten._upsample_bicubic2d_aa if kernel == "bicubic" else aten._upsample_bilinear2d_aa  # noqa: SLF001
+    if down_first:
+        tensor = run(tensor, [rows, width], False, scales[0], 1.0)  # noqa: FBT003
+    tensor = run(tensor, [rows, columns], False, 1.0 if down_first else scales[0], scales[1])  # noqa: FBT003
+    result: Pixels = tensor[0].permute(1, 2, 0).numpy()
+    return result[: size[0], : size[1]]
+
+
+def goes_down_first(pixels: Pixels, size: tuple[int, int]) -> bool:
+    """Tell whether Pillow would resize down, then across: from version 13 on, where that saves more."""
+    rows, columns = pixels.shape[0] - size[0], pixels.shape[1] - size[1]
+    return rows > 0 and rows > 2 * columns and _pillow_version() >= 13
+
+
+@cache
+def _pillow_version() -> int:
+    import PIL
+
+    return int(PIL.__version__.partition(".")[0])

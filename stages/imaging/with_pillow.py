@@ -1,5 +1,6 @@
 """Decoding with Pillow: every format that it reads, every size."""
 
+from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal
@@ -10,11 +11,11 @@ from .peak import Mode, Target, scale_of
 from .pixels import Box
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from PIL.Image import Image
 
-    Gate = Callable[[Image], None]
+    Gate = Callable[[Image], Target]
 
 # Opened by running a program (Ghostscript), or by opening what they contain.
 _NEVER_OPENED = frozenset(("EPS", "IPTC"))
@@ -38,7 +39,6 @@ def _formats() -> tuple[str, ...]:
 def decode(
     data: bytes,
     mode: Mode,
-    target: Target,
     k: float,
     alpha: Alpha,
     high_depth: HighDepth,
@@ -49,14 +49,15 @@ def decode(
     """Return the first frame as an RGB image, which part of it is the picture, and its EXIF orientation if asked.
 
     In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after decoding. ``gate`` is
-    called with the image before any pixel is decoded, and may raise. Raises StageError, and Dropped where Pillow
+    called with the image before any pixel is decoded: it returns the target, or raises. Raises StageError, and Dropped where Pillow
     refuses the number of pixels.
     """
     from PIL import Image
 
-    try:
+    with _errors_named():
         image: Image.Image = Image.open(BytesIO(data), formats=_formats())
-        gate(image)
+    target = gate(image)
+    with _errors_named():
         width, height = image.size
         jpeg = image.format in _JPEG
         scale = scale_of(width, height, target, k, 8 if jpeg else _MOST_REDUCED) if mode == "fast" else 1
@@ -69,8 +70,15 @@ def decode(
         elif result is image and image.format not in _LEAN:
             result = image.copy()  # it would keep its decoder, and that the file
         return result, (0, 0, width / scale, height / scale), _orientation(image) if upright else 1
-    except (Dropped, StageError):
-        raise
+
+
+@contextmanager
+def _errors_named() -> "Iterator[None]":
+    """Turn what Pillow raises into StageError, or Dropped where it refuses the number of pixels."""
+    from PIL import Image
+
+    try:
+        yield
     except Image.DecompressionBombError as error:
         raise Dropped("too-many-pixels") from error
     except Exception as error:

@@ -21,12 +21,12 @@ def test_the_version_is_told(capsys):
 def test_help_names_every_command_with_a_whole_sentence(capsys):
     assert run("--help") == 0
     shown = capsys.readouterr().out
-    for name in ("validate", "inspect", "explain", "doctor"):
+    for name in ("validate", "inspect", "explain", "doctor", "train"):
         assert f"  {name} " in shown
     assert "..." not in shown.partition("Commands:")[2]
 
 
-@pytest.mark.parametrize("name", ["validate", "inspect", "explain", "doctor"])
+@pytest.mark.parametrize("name", ["validate", "inspect", "explain", "doctor", "train"])
 def test_every_command_has_help_that_names_its_exit_status_or_its_argument(capsys, name):
     assert name in COMMANDS
     assert run(name, "--help") == 0
@@ -52,6 +52,11 @@ def test_the_command_runs_as_a_program_of_its_own():
     script = "from wdsflow.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("wdsflow ")
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "wdsflow", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"wdsflow {wdsflow.__version__}\n"
 
 
 def test_an_interrupt_ends_quietly_with_status_130(monkeypatch, capsys):

@@ -258,6 +258,60 @@ def test_coefficients_are_counted_where_libjpeg_keeps_them():
     assert coefficient_bytes(b"\xff\xd8\xff\xe0\0") is None
 
 
+def test_each_image_can_have_a_target_of_its_own():
+    asked = []
+
+    def aim(width, height):
+        asked.append((width, height))
+        return height // 4, width // 4
+
+    for data in (encoded(photo(1000, 600), "JPEG"), encoded(photo(1000, 600), "PNG")):
+        assert Decode(output="numpy").decode(data, aim=aim).shape == (300, 500, 3)
+        assert Decode(mode="exact", output="numpy").decode(data, aim=aim).shape == (600, 1000, 3)
+        assert Decode(target=1).decode(data, aim=lambda width, height: None).size == (1000, 600)
+    assert asked == [(1000, 600)] * 4
+
+
+def test_the_size_that_is_aimed_at_is_told_again_where_the_header_was_mistaken():
+    asked, admitted = [], []
+    turned = encoded(photo(64, 48), "TIFF", exif=exif(6))  # Pillow turns it
+    image = Decode().decode(turned, aim=lambda *size: asked.append(size), admit=admitted.append)
+    assert asked == [(64, 48), (48, 64)]
+    assert image.size == (48, 64)
+    assert len(admitted) == 2
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_the_memory_is_told_before_decoding_and_can_be_refused(kind):
+    data = encoded(photo(1000, 600), kind)
+    told = []
+    stage = Decode(output="numpy", budget=None)
+    stage.decode(data, aim=lambda width, height: 60, admit=told.append)
+    coefficients = coefficient_bytes(data) if kind == "JPEG" else None
+    assert told == [peak_bytes(read_header(data), "fast", 60, coefficients=coefficients)]
+
+    def refuse(peak):
+        raise KeyError(peak)
+
+    with pytest.raises(KeyError):
+        stage.decode(data, admit=refuse)
+
+    def second(peak):
+        told.append(peak)
+        if len(told) == 3:
+            raise KeyError(peak)
+
+    with pytest.raises(KeyError):  # also where Pillow has opened it already
+        stage.decode(encoded(photo(64, 48), "TIFF", exif=exif(6)), admit=second)
+
+
+def test_what_is_over_the_budget_is_not_admitted():
+    told = []
+    with pytest.raises(Dropped, match="over-budget"):
+        Decode(budget=1000).decode(encoded(photo(), "JPEG"), admit=told.append)
+    assert told == []
+
+
 MEASURE = """
 import resource, sys
 from pathlib import Path
@@ -344,6 +398,7 @@ def test_decode_runs_inside_webdatasets_pipeline(method):
         {"fields": "__key__"},
         {"k": 0.5},
         {"output": "np"},
+        {"on_error": "skip"},
         {"alpha": "white"},
         {"alpha": (0, 0, 256)},
         {"target": 0},

@@ -1,34 +1,17 @@
 import random
 import sys
-from functools import cache
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.pictures import encoded, exif, photo
+from tests.pictures import encoded, exif, photo, smooth
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode
 from wdsflow.stages.imaging import resample
 from wdsflow.stages.imaging.pixels import box_of
 from wdsflow.stages.resize import Resize
 from wdsflow.stages.testing import assert_stage_laws
-
-
-@cache
-def smooth(width, height, seed=0):
-    """A picture like a photograph: soft shapes at several sizes, a little grain."""
-    rng = np.random.default_rng(seed)
-    light = np.zeros((height, width, 3), np.float32)
-    cells = 3
-    while cells < width / 2:
-        field = rng.normal(0, 60 / cells**0.6, (max(2, cells * height // width), cells, 3)).astype(np.float32)
-        channels = [
-            Image.fromarray(field[..., each]).resize((width, height), Image.Resampling.BICUBIC) for each in range(3)
-        ]
-        light += np.stack([np.asarray(channel) for channel in channels], axis=-1)
-        cells *= 2
-    return Image.fromarray(np.clip(light + 120 + rng.normal(0, 2, light.shape), 0, 255).astype(np.uint8))
 
 
 def torchvisions(size, crop):
@@ -186,7 +169,9 @@ def test_torch_is_not_needed(monkeypatch):
         resample.has_torch.cache_clear()
 
 
-@pytest.mark.parametrize("arguments", [{"size": 0}, {"size": (1, 2, 3)}, {"size": 3, "fields": ()}])
+@pytest.mark.parametrize(
+    "arguments", [{"size": 0}, {"size": 3, "on_error": "skip"}, {"size": (1, 2, 3)}, {"size": 3, "fields": ()}]
+)
 def test_options_that_make_no_sense_are_refused(arguments):
     with pytest.raises((ValueError, StageError)):
         Resize(**arguments)

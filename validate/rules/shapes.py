@@ -130,8 +130,7 @@ def _has_role(context: Context, consumer: Consumer, shape: Shape, role: str) -> 
     others = captions if role == "image" else images
     shape = tuple(part for part in shape if part.suffix.lower() != BAD_MARK)  # another fault than a missing field
     names = {part.suffix.lower() for part in shape}
-    added = () if names & set(others) else tuple(others)
-    trials = [shape, *((*shape, Part(name, OK)) for name in added)]
+    trials = [shape, *((*shape, Part(name, OK)) for name in others if name not in names)]
     return any(context.usable(consumer, trial) for trial in trials)
 
 

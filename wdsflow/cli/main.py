@@ -11,7 +11,8 @@ import typer
 
 import wdsflow
 
-COMMANDS = ("validate", "inspect", "explain", "repair", "doctor")
+COMMANDS = ("validate", "inspect", "explain", "repair", "doctor", "train")
+_TAKE_TRAINING = ("validate", "train")  # take a command line of open_clip_train behind --
 _HELP = frozenset({"-h", "--help"})
 _INTERRUPTED = 130
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -42,7 +43,7 @@ def _help(app: typer.Typer, name: str) -> str:
 
 def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
     """Part wdsflow's words from those of open_clip_train, which follow ``--``."""
-    if words[:1] == ["validate"] and "--" in words:
+    if words and words[0] in _TAKE_TRAINING and "--" in words:
         border = words.index("--")
         return words[:border], words[border + 1 :]
     return words, None
@@ -87,7 +88,7 @@ def _wdsflow(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Prove that WebDataset shards will train, before a GPU is booked.
+    """Prove that WebDataset shards will train, before a GPU is booked, and train OpenCLIP on them.
 
     Start with: wdsflow validate "shards/{00000..00042}.tar"
     """

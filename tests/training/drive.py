@@ -1,0 +1,112 @@
+"""Runs `wdsflow train` on tiny models, some of which die on the way. A program: its processes share one import of torch.
+
+    python drive.py scenarios.json
+
+Each scenario: "words" behind `wdsflow train`, "name" of the files for a line a batch and for what is said, "signal" with
+which the process ends itself behind the batch "at", "ranks" how many processes train. They run one after the other; the
+exit statuses of each are printed.
+"""
+
+import hashlib
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+
+class Recorded:
+    """A loader that writes down what it gives."""
+
+    def __init__(self, loader, path, scenario):
+        self.loader, self.path = loader, path
+        self.signal, self.at, self.given = scenario.get("signal", 0), scenario.get("at", 0), 0
+
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
+
+    def __iter__(self):
+        for batch in self.loader:
+            self.given += 1
+            parts = batch.values() if isinstance(batch, dict) else batch  # of OpenCLIP 4, of 3
+            digest = hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()
+            with open(self.path, "a") as file:
+                file.write(f"{digest}\n")
+            yield batch
+            if self.given == self.at:
+                os.kill(os.getpid(), self.signal)
+
+
+def train(scenario):
+    from wdsflow.cli.main import main as wdsflow
+
+    feed = importlib.import_module("wdsflow.training.openclip")
+    path = f"{scenario['name']}.{os.environ.get('RANK', '0')}"
+    said = os.open(f"{path}.said", os.O_WRONLY | os.O_CREAT)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    get_data = feed.get_data
+
+    def recording(*words, **named):
+        data = get_data(*words, **named)
+        data["train"].dataloader = Recorded(data["train"].dataloader, path, scenario)
+        return data
+
+    vars(feed)["get_data"] = recording
+    try:
+        wdsflow(["train", *scenario["words"]])
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def join(rank, ranks, port):
+    """Be a rank among others, on processors; OpenCLIP names devices even there, which torch refuses."""
+    parallel = importlib.import_module("torch.nn.parallel")
+    real = parallel.DistributedDataParallel
+    vars(parallel)["DistributedDataParallel"] = lambda module, device_ids=None, **named: real(module, **named)
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
+def fork(scenario, rank, ranks, port):
+    child = os.fork()
+    if child:
+        return child
+    importlib.import_module("torch").set_num_threads(1)
+    if ranks > 1:
+        join(rank, ranks, port)
+    status = train(scenario)
+    if "signal" in scenario:
+        sys.exit(status)  # the interpreter ends as in a process of its own
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def wait(children):
+    statuses = {}
+    while len(statuses) < len(children):
+        child, status = os.waitpid(-1, 0)
+        statuses[child] = os.waitstatus_to_exitcode(status)
+        if statuses[child] > 0:  # as torchrun does
+            for other in set(children) - set(statuses):
+                os.kill(other, signal.SIGTERM)
+    return [statuses[child] for child in children]
+
+
+def main():
+    for name in ("open_clip_train.main", "wdsflow.training.openclip", "wdsflow.training.resume"):
+        importlib.import_module(name)
+    for scenario in json.loads(Path(sys.argv[1]).read_text()):
+        ranks = scenario.get("ranks", 1)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        children = [fork(scenario, rank, ranks, port) for rank in range(ranks)]
+        sys.stdout.write(f"{' '.join(map(str, wait(children)))}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

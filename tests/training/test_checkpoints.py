@@ -1,0 +1,112 @@
+"""A run that is killed and goes on ends where one that was not killed ends, bit by bit."""
+
+import importlib.util
+import signal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.training.trainings import BATCHES, command, drive, write_data
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+
+
+class Case(NamedTuple):
+    """A run that dies behind batch ``dies`` and goes on behind batch ``goes_on``."""
+
+    every: int  # steps between checkpoints
+    dies: int
+    goes_on: int
+    own: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    ranks: int = 1
+
+
+CASES = {
+    "in the first epoch, gradients accumulated": Case(3, 7, 6, more=("--accum-freq", "2")),
+    "in a later epoch": Case(4, BATCHES + 5, BATCHES + 4),
+    "at an epoch's beginning, evaluating": Case(
+        100, BATCHES + 1, BATCHES, more=("--val-data", "DATA", "--val-num-samples", "16")
+    ),
+    "balanced, one file": Case(3, BATCHES + 6, BATCHES + 4, ("--schedule", "balanced"), ("--save-most-recent",)),
+    "on two ranks": Case(3, BATCHES + 5, BATCHES + 4, more=("--batch-size", "4"), ranks=2),
+}
+
+
+def hashes(folder: Path, name: str, rank: int) -> list[str]:
+    return (folder / f"{name}.{rank}").read_text().split()
+
+
+def trained(folder: Path, name: str) -> dict[str, Any]:
+    import torch
+
+    checkpoint = torch.load(folder / "logs" / name / "checkpoints" / "epoch_2.pt", weights_only=True)
+    return {part: checkpoint[part] for part in ("epoch", "state_dict", "optimizer", "wdsflow")}
+
+
+def same(one: Any, other: Any) -> bool:
+    import torch
+
+    if isinstance(one, torch.Tensor):
+        return bool(torch.equal(one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def scenarios(folder: Path, case: Case, data: str, number: int) -> list[dict[str, Any]]:
+    """A whole run, one that is killed, and the one that goes on."""
+    more = [data if word == "DATA" else word for word in case.more]
+    own = ["--status-every", "0", "--no-preflight", "--checkpoint-every", str(case.every), *case.own, "--"]
+    dying = {"signal": signal.SIGKILL, "at": case.dies}
+    runs = [
+        ("whole", "whole", {}, []),
+        ("broken", "broken", dying, []),
+        ("again", "broken", {}, ["--resume", "latest"]),
+    ]
+    return [
+        {
+            "words": [*own, *command(folder, f"{name}{number}", *more, *last)],
+            "name": str(folder / f"{hashed}{number}"),
+            "ranks": case.ranks,
+            **end,
+        }
+        for hashed, name, end, last in runs
+    ]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("resume")
+    data = write_data(folder)
+    todo = [each for number, case in enumerate(CASES.values()) for each in scenarios(folder, case, data, number)]
+    expected = [" ".join([status] * case.ranks) for case in CASES.values() for status in ("0", "-9", "0")]
+    assert drive(folder, todo) == expected
+    return folder
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_that_was_killed_goes_on_with_the_very_next_batch(runs, name):
+    case, number = CASES[name], list(CASES).index(name)
+    for rank in range(case.ranks):
+        whole = hashes(runs, f"whole{number}", rank)
+        assert len(set(whole)) == 2 * BATCHES
+        assert hashes(runs, f"broken{number}", rank) == whole[: case.dies]
+        assert hashes(runs, f"again{number}", rank) == whole[case.goes_on :]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_its_weights_and_optimizer_end_equal_bit_by_bit(runs, name):
+    number = list(CASES).index(name)
+    whole, again = trained(runs, f"whole{number}"), trained(runs, f"broken{number}")
+    assert [part for part in whole if not same(whole[part], again[part])] == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_checkpoints_from_inside_of_an_epoch_go_when_newer_ones_are_there(runs, name):
+    folder = runs / "logs" / f"whole{list(CASES).index(name)}" / "checkpoints"
+    names = {path.name for path in folder.iterdir() if path.name != "results.jsonl"}
+    assert names - {"epoch_latest.pt"} == {"epoch_1.pt", "epoch_2.pt"}

@@ -1,0 +1,137 @@
+"""``wdsflow train`` from its first word to its exit status, with the real OpenCLIP."""
+
+import importlib.util
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli import shards
+from tests.training.trainings import BATCHES, command, drive, write_data
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+
+
+def write_csv(folder: Path) -> str:
+    (folder / "picture.jpg").write_bytes(shards.jpeg())
+    lines = [f"{folder}/picture.jpg\tpicture number {number}" for number in range(16)]
+    (folder / "pictures.csv").write_text("\n".join(["filepath\ttitle", *lines]))
+    return f"{folder}/pictures.csv"
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """Exit statuses and standard error, by what the command was."""
+    folder = tmp_path_factory.mktemp("launch")
+    write_data(folder)
+    in_json = folder / "json"
+    in_json.mkdir()
+    json_data = ["--train-data", shards.with_json(in_json, 4, 16)]
+    csv = ["--train-data", write_csv(folder)]
+    quiet = ["--status-every", "0"]
+    blind = [*quiet, "--no-preflight"]
+    one = ["--epochs", "1"]
+    words = {
+        "json": [*quiet, "--caption", "json:caption", "--", *command(folder, "json", *one, *json_data)],
+        "again": [*blind, "--", *command(folder, "json")],
+        "starving": [*blind, "--", *command(folder, "starving", *json_data)],
+        "refused": [*quiet, "--", *command(folder, "refused", *json_data)],
+        "interrupted": [*quiet, "--", *command(folder, "interrupted")],
+        "killed": [*quiet, "--checkpoint-every", "3", "--", *command(folder, "killed")],
+        "changed": [*blind, "--", *command(folder, "killed", "--resume", "latest", "--batch-size", "4")],
+        "no model": [*blind, "--", *command(folder, "no model", "--model", "nonsense")],
+        "many workers": [*blind, "--", *command(folder, "many workers", "--workers", "9")],
+        "csv": [*quiet, "--", *command(folder, "csv", *one, *csv)],
+        "csv inside": [*quiet, "--checkpoint-every", "1", "--", *command(folder, "csv inside", *one, *csv)],
+    }
+    ends = {"interrupted": (signal.SIGINT, 3), "killed": (signal.SIGKILL, 5)}
+    scenarios = []
+    for name, each in words.items():
+        end = dict(zip(("signal", "at"), ends[name], strict=True)) if name in ends else {}
+        scenarios.append({"words": each, "name": str(folder / name), **end})
+    scenarios.append({"words": words["refused"], "name": str(folder / "both refused"), "ranks": 2})
+    statuses = drive(folder, scenarios)
+    names = [Path(scenario["name"]).name for scenario in scenarios]
+    return {
+        name: (status, (folder / f"{name}.0.said").read_text(), folder)
+        for name, status in zip(names, statuses, strict=True)
+    }
+
+
+def test_captions_in_json_train(said):
+    status, text, folder = said["json"]
+    assert status == "0", text[-3000:]
+    assert "preflight: 4 shards, 64 samples, 64 usable" in text
+    assert len((folder / "json.0").read_text().split()) == BATCHES
+    assert (folder / "logs" / "json" / "checkpoints" / "epoch_1.pt").exists()
+
+
+def test_a_run_that_openclip_refuses_is_no_success(said):
+    status, text, _ = said["again"]
+    assert status == "1"
+    assert "Experiment already exists" in text
+
+
+def test_a_run_that_would_starve_is_refused_before_it_starts(said):
+    status, text, folder = said["refused"]
+    assert status == "1"
+    assert "no sample has a txt field" in text
+    assert "wdsflow train --caption json:caption --status-every 0 -- ..." in text
+    assert "--no-preflight" in text
+    assert not (folder / "logs" / "refused").exists()
+
+
+def test_of_two_ranks_the_first_refuses_for_both(said):
+    status, text, _ = said["both refused"]
+    assert status == "1 -15"  # the second one waits for the first, and is ended by its launcher
+    assert text.count("no sample has a txt field") == 1
+
+
+def test_a_run_that_starves_all_the_same_ends_with_the_reason_and_no_traceback(said):
+    status, text, _ = said["starving"]
+    assert status == "1"
+    assert "Traceback" not in text
+    assert "no-caption" in text
+
+
+def test_an_interrupt_ends_with_status_130_and_no_traceback(said):
+    status, text, folder = said["interrupted"]
+    assert status == "130"
+    assert "Traceback" not in text
+    assert len((folder / "interrupted.0").read_text().split()) == 3
+
+
+def test_a_run_inside_of_an_epoch_does_not_go_on_with_other_batches(said):
+    assert said["killed"][0] == "-9"
+    status, text, _ = said["changed"]
+    assert status == "1"
+    assert "Traceback" not in text
+    assert "cannot go on inside of epoch 0" in text
+    assert "batch size: 8 then, 4 now" in text
+
+
+def test_an_exception_of_openclip_keeps_its_traceback(said):
+    status, text, _ = said["no model"]
+    assert status == "1"
+    assert "Traceback" in text
+    assert "Model config for 'nonsense' not found" in text
+
+
+def test_a_feed_that_cannot_be_says_why_without_a_traceback(said):
+    status, text, _ = said["many workers"]
+    assert status == "1"
+    assert "Traceback" not in text
+    assert "there are 4 shards for 1 ranks x 9 workers" in text
+
+
+def test_other_kinds_of_data_are_openclips_own_affair(said):
+    status, text, folder = said["csv"]
+    assert status == "0", text[-3000:]
+    assert "preflight" not in text
+    assert (folder / "logs" / "csv" / "checkpoints" / "epoch_1.pt").exists()
+
+
+def test_other_kinds_of_data_cannot_be_saved_inside_of_an_epoch(said):
+    status, text, _ = said["csv inside"]
+    assert status == "1"
+    assert "--checkpoint-every works with shards only" in text

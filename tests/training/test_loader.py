@@ -1,0 +1,311 @@
+"""The loader: the same batches whatever happens in between, nothing lost in silence, nothing waited for in vain."""
+
+import gzip
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
+
+import open_clip
+import torch
+
+from tests.training.shards import arguments, as_text, jpeg, samples, texts, write_shards, write_tar
+from wdsflow.training.openclip import get_wds_dataset
+from wdsflow.training.options import FeedOptions
+from wdsflow.training.stall import StallError
+
+TRAIN, EVAL = open_clip.image_transform(32, is_train=True), open_clip.image_transform(32, is_train=False)
+QUIET = {"status_every": 0.0}
+
+
+def loader(
+    data, *, train=True, rank=0, world=1, workers=2, batch_size=4, preprocess=TRAIN, arguments_more=None, **options
+):
+    args = arguments(
+        train_data=data,
+        val_data=data,
+        train_num_samples=None if options.get("schedule") == "balanced" else 60,
+        workers=workers,
+        batch_size=batch_size,
+        world_size=world,
+        rank=rank,
+        **(arguments_more or {}),
+    )
+    torch.manual_seed(11 + rank)
+    return get_wds_dataset(
+        args, preprocess, train, tokenizer=as_text, options=FeedOptions(**{**QUIET, **options})
+    ).dataloader
+
+
+def digest(batch):
+    return hashlib.sha256(batch[0].numpy().tobytes() + repr(texts(batch)).encode()).hexdigest()
+
+
+def all_texts(loading):
+    return [text for batch in loading for text in texts(batch)]
+
+
+SCHEDULES = {
+    "openclip": {},
+    "resampled": {"arguments_more": {"dataset_resampled": True}},
+    "balanced": {"schedule": "balanced", "batch_size": 3},
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_run_that_is_taken_up_again_goes_on_with_the_same_batches(tmp_path, schedule, world):
+    data = write_shards(tmp_path, [13, 9, 14, 7, 12])
+    for rank in range(world):
+        given = {**SCHEDULES[schedule], "rank": rank, "world": world}
+        whole = [digest(batch) for batch in loader(data, **given, threads=1)]
+        for stop in (1, len(whole) // 2, len(whole) - 1):
+            first = loader(data, **given, threads=3)
+            running = iter(first)
+            begun = [digest(next(running)) for _ in range(stop)]
+            state = json.loads(json.dumps(first.state_dict()))
+            first.close()
+            second = loader(data, **given, threads=2)
+            second.load_state_dict(state)
+            rest = [digest(batch) for batch in second]
+            assert begun + rest == whole
+            assert second.state_dict()["batch"] == len(whole)
+
+
+def test_a_state_counts_what_was_given_out_not_what_was_prepared(tmp_path):
+    loading = loader(write_shards(tmp_path, [30, 30]))
+    assert loading.state_dict()["batch"] == 0
+    running = iter(loading)
+    next(running)
+    next(running)
+    assert loading.state_dict()["batch"] == 2
+
+
+def test_a_state_of_other_data_is_refused_by_name(tmp_path):
+    state = loader(write_shards(tmp_path / "a", [30, 30])).state_dict()
+    with pytest.raises(ValueError, match=r"batch size: 4 then, 5 now"):
+        loader(write_shards(tmp_path / "a", [30, 30]), batch_size=5).load_state_dict(state)
+    with pytest.raises(ValueError, match=r"data:"):
+        loader(write_shards(tmp_path / "b", [30, 30])).load_state_dict(state)
+
+
+def test_a_finished_epochs_state_begins_the_next_one(tmp_path):
+    data = write_shards(tmp_path, [20, 20])
+    first = loader(data)
+    whole = [digest(batch) for batch in first]
+    second = loader(data)
+    second.load_state_dict(first.state_dict())
+    assert [digest(batch) for batch in second] == whole  # epoch 0 was not moved on by anybody
+
+
+@pytest.mark.parametrize("counts", [[30], [7, 13, 5], [1, 1, 22, 4]])
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_a_balanced_epoch_gives_each_sample_once(tmp_path, counts, world):
+    data = write_shards(tmp_path, counts)
+    everything = sorted(f"{shard}/{number}" for shard, count in enumerate(counts) for number in range(count))
+    for epoch in range(2):
+        found, lengths = [], set()
+        for rank in range(world):
+            loading = loader(data, schedule="balanced", rank=rank, world=world, workers=4)
+            args_epoch = loading._epoch
+            loading._epoch = lambda epoch=epoch: epoch
+            batches = [texts(batch) for batch in loading]
+            loading._epoch = args_epoch
+            lengths.add(len(batches))
+            assert len(batches) == loading.num_batches
+            assert max(map(len, batches)) <= 4
+            assert max(map(len, batches)) - min(map(len, batches)) <= 1
+            found += [text for batch in batches for text in batch]
+        assert len(lengths) == 1
+        assert sorted(found) == everything
+
+
+def test_balanced_ranks_that_train_together_get_batches_of_equal_sizes(tmp_path):
+    from wdsflow.training.balanced import Balanced
+    from wdsflow.training.place import Place
+
+    urls, counts = ["a", "b", "c"], [7, 13, 5]
+    ranks = [Balanced(urls, counts, place=Place(rank, 2), batch_size=4, seed=0, together=True) for rank in range(2)]
+    assert [[each.size(batch) for batch in range(each.num_batches)] for each in ranks] == [[4, 4, 4]] * 2
+    rested = []
+    for epoch in range(3):
+        given = Counter()
+        for each in ranks:
+            for piece in each.pieces(epoch, 0):
+                stop = counts[urls.index(piece.url)] if piece.stop is None else piece.stop
+                given.update((piece.url, number) for number in range(piece.start, stop))
+        assert set(given.values()) == {1}
+        everything = {(url, number) for url, count in zip(urls, counts, strict=True) for number in range(count)}
+        rested.append(everything - given.keys())
+    assert [len(each) for each in rested] == [1, 1, 1]
+    assert len(set.union(*rested)) == 3  # never the same twice in a row
+
+
+def test_epochs_are_shuffled_differently_and_seeds_too(tmp_path):
+    data = write_shards(tmp_path, [40, 40])
+    orders = []
+    for seed in (0, 0, 1):
+        loading = loader(data, arguments_more={"seed": seed})
+        orders.append(all_texts(loading))
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0])[:5] != orders[0][:5]
+
+
+def test_a_starved_worker_ends_the_run_at_once_and_says_what_cures_it(tmp_path):
+    data = write_shards(tmp_path, [40, 3])
+    loading = loader(data, workers=2, batch_size=4)
+    with pytest.raises(StallError, match=r"(?s)3 usable samples.*a batch needs 4.*What cures it") as caught:
+        list(loading)
+    assert "worker" in str(caught.value)
+
+
+def json_members(count):
+    found = []
+    for number in range(count):
+        found.append((f"{number:04d}.jpg", jpeg(number)))
+        found.append((f"{number:04d}.json", json.dumps({"description": f"picture {number}"}).encode()))
+    return found
+
+
+@pytest.mark.parametrize("more", [{}, {"dataset_resampled": True}])
+def test_captions_in_json_end_the_run_with_the_option_that_cures_it(tmp_path, more):
+    write_tar(tmp_path / "0000.tar", json_members(30))
+    data = str(tmp_path / "0000.tar")
+    with pytest.raises(StallError, match=r"(?s)no-caption.*--caption json:") as caught:
+        list(loader(data, workers=1, arguments_more=more, stall_samples=100))
+    assert "json, jpg" in str(caught.value) or "jpg, json" in str(caught.value)
+    cured = loader(data, workers=1, arguments_more=more, caption="txt|json:description")
+    assert set(all_texts(cured)) <= {f"picture {number}" for number in range(30)}
+
+
+def test_missing_and_empty_shards_starve_nobody_in_silence(tmp_path):
+    write_tar(tmp_path / "0000.tar", [])
+    for more in ({}, {"dataset_resampled": True}):
+        with pytest.raises(StallError):
+            list(loader(f"{tmp_path}/{{0000..0001}}.tar", workers=1, arguments_more=more))
+
+
+def test_evaluation_on_nothing_is_an_error_with_its_reason(tmp_path):
+    write_tar(tmp_path / "0000.tar", json_members(5))
+    with pytest.raises(StallError, match="no-caption"):
+        list(loader(str(tmp_path / "0000.tar"), train=False))
+
+
+def test_waiting_too_long_is_a_stall(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "slow")
+    write_tar(tmp_path / "0000.tar", samples(0, 30))
+    url = f"pipe:cat {tmp_path}/slow"
+    loading = loader([url], workers=1, stall_after=1.0)
+    with pytest.raises(StallError, match="no batch for 1 s"):
+        next(iter(loading))
+    with open(tmp_path / "slow", "wb") as pipe:  # lets the reader go
+        pipe.write(Path(tmp_path / "0000.tar").read_bytes())
+    loading.close()
+
+
+def test_a_cut_shard_gives_what_it_has_and_pairs_nothing_wrongly(tmp_path):
+    data = write_shards(tmp_path, [20, 20, 20])
+    cut = tmp_path / "0001.tar"
+    whole = cut.read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    loading = loader(data, workers=1, train=False, preprocess=EVAL)
+    found = all_texts(loading)
+    assert set(found) >= {f"0/{number}" for number in range(20)} | {f"2/{number}" for number in range(20)}
+    assert len(found) == len(set(found))
+    assert [Path(damage.shard).name for damage in loading.tally.damage.values()] == ["0001.tar"]
+    assert loading.tally.seen >= len(found)
+
+
+def test_samples_behind_damage_are_read(tmp_path):
+    data = write_shards(tmp_path, [20])
+    shard = tmp_path / "0000.tar"
+    whole = bytearray(shard.read_bytes())
+    at = whole.index(b"0000010.jpg")
+    whole[at : at + 200] = b"\xff" * 200
+    shard.write_bytes(whole)
+    loading = loader(data, workers=1, train=False, preprocess=EVAL)
+    found = all_texts(loading)
+    assert set(found) == {f"0/{number}" for number in range(20)} - {"0/10"}
+    assert loading.tally.damage
+
+
+def test_a_key_that_goes_on_in_the_next_shard_is_never_one_sample(tmp_path):
+    write_tar(tmp_path / "0000.tar", [*samples(0, 4), ("x.jpg", jpeg(1))])
+    write_tar(tmp_path / "0001.tar", [("x.txt", b"of another"), *samples(1, 4)])
+    loading = loader(f"{tmp_path}/{{0000..0001}}.tar", workers=1, train=False, preprocess=EVAL)
+    assert "of another" not in all_texts(loading)
+    assert loading.tally.losses["select", "no-caption"].count == 1
+    assert loading.tally.losses["select", "no-image"].count == 1
+
+
+def test_hostile_samples_are_counted_and_cost_themselves_alone(tmp_path):
+    members = samples(0, 12)
+    members += [
+        ("cut.jpg", jpeg(5)[:300]),
+        ("cut.txt", b"cut"),
+        ("html.jpg", b"<html>404</html>"),
+        ("html.txt", b"html"),
+        ("zero.jpg", b""),
+        ("zero.txt", b"zero"),
+        ("long.jpg", jpeg(6)),
+        ("long.txt", b"a " * 15_000_000),
+        ("latin.jpg", jpeg(7)),
+        ("latin.txt", "café".encode("latin-1")),
+        ("lone.txt", b"lone"),
+    ]
+    write_tar(tmp_path / "0000.tar", members)
+    loading = loader(str(tmp_path / "0000.tar"), workers=1, train=False, preprocess=EVAL)
+    assert sorted(all_texts(loading)) == sorted(f"0/{number}" for number in range(12))
+    counts = {reason: each.count for (_, reason), each in loading.tally.losses.items()}
+    assert counts == {
+        "truncated": 1,
+        "not-an-image": 2,
+        "large-caption": 1,
+        "not-text": 1,
+        "no-image": 1,
+    }
+    assert loading.tally.seen == 18
+
+
+def test_compressed_shards_feed_too(tmp_path):
+    data = write_shards(tmp_path, [20])
+    shard = tmp_path / "0000.tar"
+    (tmp_path / "0000.tar.gz").write_bytes(gzip.compress(shard.read_bytes()))
+    plain = loader(data, workers=1)
+    packed = loader(str(tmp_path / "0000.tar.gz"), workers=1)
+    assert Counter(all_texts(plain)) == Counter(all_texts(packed))
+
+
+def test_a_batch_that_is_kept_stays_as_it_is(tmp_path):
+    loading = loader(write_shards(tmp_path, [40, 40]))
+    kept = list(loading)
+    again = [digest(batch) for batch in loading]
+    assert [digest(batch) for batch in kept] == again
+    row = next(iter(loading))[0][1]  # a view is enough to keep the memory
+    before = row.clone()
+    list(loading)
+    assert torch.equal(row, before)
+
+
+def test_breaking_off_leaves_no_thread_behind(tmp_path):
+    import threading
+
+    before = set(threading.enumerate())
+    loading = loader(write_shards(tmp_path, [40, 40]))
+    for _ in loading:
+        break
+    loading.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.is_alive()]
+
+
+def test_memory_that_cannot_suffice_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="too little"):
+        loader(write_shards(tmp_path, [8, 8]), memory="1MiB")

@@ -1,0 +1,164 @@
+"""What is said about shards before training, and which runs are refused."""
+
+import pytest
+
+from tests.cli import shards
+from wdsflow.training.options import FeedOptions
+from wdsflow.training.preflight import preflight
+
+IMAGE = shards.jpeg()
+
+
+def look(data, *more, world_size=1, **options):
+    return preflight(["--train-data", str(data), *more], FeedOptions(**options), world_size=world_size)
+
+
+def write(folder, samples, count=2):
+    """Shards of the same samples: a list of {field: contents}."""
+    for number in range(count):
+        members = {
+            f"{number}{index:03d}.{field}": data
+            for index, fields in enumerate(samples)
+            for field, data in fields.items()
+        }
+        shards.write(folder / f"{number}.tar", members)
+    return f"{folder}/{{0..{count - 1}}}.tar"
+
+
+def test_sound_shards_get_one_line(tmp_path):
+    found = look(shards.with_txt(tmp_path), "--workers", "2", "--batch-size", "8")
+    assert not found.refused
+    assert len(found.lines) == 1
+    assert found.lines[0].startswith("preflight: 2 shards, 16 samples, 16 usable, ")
+
+
+def test_findings_that_do_not_stop_training_are_counted(tmp_path):
+    samples = [{"jpg": IMAGE, "txt": b"a cat"}] * 20 + [{"jpg": IMAGE}]
+    found = look(write(tmp_path, samples), "--workers", "1", "--batch-size", "8")
+    assert not found.refused
+    assert "42 samples, 40 usable" in found.lines[0]
+    assert "see: wdsflow validate " in found.lines[0]
+
+
+def test_captions_in_json_are_refused_with_the_flag_that_finds_them(tmp_path):
+    found = look(shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", k=3.0)
+    text = "\n".join(found.lines)
+    assert found.refused
+    assert "F101" in text
+    assert "wdsflow train --caption json:caption --k 3 -- ..." in text
+    assert "wdsflow train --no-preflight -- ..." in text
+    assert "hangs" not in text
+
+
+def test_with_that_flag_they_train(tmp_path):
+    found = look(shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", caption="json:caption")
+    assert not found.refused
+    assert "16 usable" in found.lines[0]
+
+
+@pytest.mark.parametrize("caption", ["json:captoin", "txt|json:captoin;alt.text"])
+def test_a_name_that_no_json_has_is_refused(tmp_path, caption):
+    found = look(shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", caption=caption)
+    text = "\n".join(found.lines)
+    assert found.refused
+    assert "no json of 16 samples looked at has captoin" in text
+    assert "--caption json:caption " in text
+
+
+@pytest.mark.parametrize(
+    "json", [b'{"meta": {"alt": "a cat"}}', b'{"alt": ["a cat", "a dog"]}', b'{"meta.alt": "a cat"}']
+)
+def test_nested_names_and_lists_may_hold_captions(tmp_path, json):
+    data = write(tmp_path, [{"jpg": IMAGE, "json": json}] * 8)
+    caption = "json:meta.alt" if b"meta" in json else "json:alt"
+    assert not look(data, "--workers", "2", "--batch-size", "8", caption=caption).refused
+
+
+def test_captions_and_images_under_other_names_are_found(tmp_path):
+    data = write(tmp_path, [{"img": IMAGE, "caption": b"a cat"}] * 8)
+    text = "\n".join(look(data, "--workers", "2", "--batch-size", "8").lines)
+    assert "wdsflow train --caption caption -- ..." in text
+    assert "wdsflow train --image img -- ..." in text
+    found = look(data, "--workers", "2", "--batch-size", "8", caption="caption", image="img")
+    assert not found.refused
+
+
+def test_only_what_is_missing_is_called_missing(tmp_path):
+    found = look(shards.with_txt(tmp_path), "--workers", "2", "--batch-size", "8", caption="json:caption")
+    text = "\n".join(found.lines)
+    assert found.refused
+    assert "no sample has a json field" in text
+    assert "jpg, png, jpeg or webp" not in text
+
+
+def test_a_worker_that_never_fills_a_batch_is_refused(tmp_path):
+    data = shards.with_txt(tmp_path)
+    found = look(data, "--workers", "2", "--batch-size", "9")
+    text = "\n".join(found.lines)
+    assert found.refused
+    assert "P302" in text
+    assert "--workers 1" in text
+    assert "wdsflow train --schedule balanced -- ..." in text
+    assert not look(data, "--workers", "1", "--batch-size", "9").refused
+
+
+def test_fewer_shards_than_workers_are_refused_but_for_the_balanced_schedule(tmp_path):
+    data = shards.with_txt(tmp_path)
+    found = look(data, "--workers", "2", "--batch-size", "2", world_size=2)
+    assert found.refused
+    assert "2 shards for 4 workers" in "\n".join(found.lines)
+    assert not look(data, "--workers", "2", "--batch-size", "2", world_size=2, schedule="balanced").refused
+
+
+def test_a_sample_that_goes_over_the_end_of_a_shard_is_none(tmp_path):
+    """OpenCLIP would join the two halves; the feed never does."""
+    shards.write(tmp_path / "0.tar", {"a.jpg": IMAGE})
+    shards.write(tmp_path / "1.tar", {"a.txt": b"a cat"})
+    found = look(f"{tmp_path}/{{0..1}}.tar", "--workers", "1", "--batch-size", "1")
+    assert found.refused
+    assert "0 usable" in found.lines[0]
+
+
+def test_folders_and_globs_are_read_as_the_feed_reads_them(tmp_path):
+    shards.with_txt(tmp_path)
+    for data in (tmp_path, f"{tmp_path}/*.tar"):
+        assert not look(data, "--workers", "2", "--batch-size", "8", "--dataset-type", "webdataset").refused
+
+
+def test_what_lies_behind_damage_may_be_enough(tmp_path):
+    shards.with_txt(tmp_path, 1)
+    path = tmp_path / "0000.tar"
+    data = bytearray(path.read_bytes())
+    data[512 * 4 + 148 : 512 * 4 + 156] = b"damaged!"
+    path.write_bytes(data)
+    found = look(path, "--workers", "1", "--batch-size", "4")
+    assert not found.refused
+
+
+def test_a_pattern_without_shards_is_refused_and_so_are_shards_that_are_not_there(tmp_path):
+    for pattern in ("*.tar", "{0..1}.tar"):
+        found = look(f"{tmp_path}/{pattern}")
+        assert found.refused
+        assert "no shards match" in found.lines[0]
+    found = look(tmp_path / "0.tar")
+    assert found.refused
+    assert "W020" in found.lines[1]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--train-data", "pictures.csv"],
+        ["--dataset-type", "synthetic", "--train-num-samples", "8"],
+        ["--val-data", "0.tar"],
+        ["--batch-size", "many"],
+    ],
+)
+def test_commands_that_read_no_shards_are_let_through(argv):
+    assert preflight(argv) is None
+
+
+def test_names_from_the_data_do_not_reach_the_terminal(tmp_path):
+    data = write(tmp_path, [{"jpg": IMAGE, "json": b'{"a\\u001b[31mb": "a red cat"}', "t\x1b[31mxt": b"a"}] * 4)
+    text = "\n".join(look(data, "--workers", "1", "--batch-size", "2").lines)
+    assert "\x1b" not in text

@@ -1,0 +1,87 @@
+"""Two real ranks that talk through gloo."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
+
+from tests.training.shards import jpeg, samples, write_shards, write_tar
+
+START = 60  # seconds that two interpreters with torch may take to start on a busy machine
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def run_ranks(folder, data, stall_after, schedule="openclip", timeout=120):
+    """Run two ranks; return what each wrote to stdout, to stderr, and its exit status."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    running = []
+    for rank in range(2):
+        where = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        with (folder / f"{rank}.out").open("w") as output, (folder / f"{rank}.err").open("w") as errors:
+            running.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "tests.training.rank", data, str(stall_after), schedule],
+                    env={**os.environ, **where, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+                    cwd=ROOT,
+                    stdout=output,
+                    stderr=errors,
+                )
+            )
+    until = time.monotonic() + timeout
+    try:
+        codes = [process.wait(max(0.1, until - time.monotonic())) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return [
+        ((folder / f"{rank}.out").read_text(), (folder / f"{rank}.err").read_text(), code)
+        for rank, code in enumerate(codes)
+    ]
+
+
+@pytest.mark.parametrize("starved", [0, 1])
+def test_one_starved_rank_ends_both_with_the_message(tmp_path, starved):
+    # In epoch 0 of seed 0 the first of two shards goes to rank 1.
+    members = [samples(0, 40), [("a.jpg", jpeg(1)), ("a.json", b"{}")]]
+    for number, some in enumerate(members if starved == 0 else members[::-1]):
+        write_tar(tmp_path / f"{number:04d}.tar", some)
+    found = run_ranks(tmp_path, f"{tmp_path}/{{0000..0001}}.tar", 5)
+    for _, errors, code in found:
+        assert code != 0, found
+        assert f"rank {starved} of 2" in errors, found
+        assert "no-caption" in errors, found
+
+
+def test_a_rank_that_waits_too_long_ends_both(tmp_path):
+    write_tar(tmp_path / "0000.tar", samples(0, 40))
+    os.mkfifo(tmp_path / "0001.tar")
+    data = "::".join(f"pipe:cat {tmp_path}/{name}.tar" for name in ("0000", "0001"))
+    started = time.monotonic()
+    found = run_ranks(tmp_path, data, 4)
+    assert time.monotonic() - started < 4 + 10 + START
+    for _, errors, code in found:
+        assert code != 0, found
+        assert "no batch for 4 s" in errors, found
+
+
+def test_balanced_ranks_get_equal_batches_and_together_each_sample_once(tmp_path):
+    found = run_ranks(tmp_path, write_shards(tmp_path, [7, 13, 6]), 30, "balanced")
+    assert [code for _, _, code in found] == [0, 0], found
+    sizes, given = [], []
+    for output, _, _ in found:
+        lines = [line.split()[1:] for line in output.splitlines() if line.startswith("batch")]
+        sizes.append([int(line[0]) for line in lines])
+        given += [text for line in lines for text in line[1:]]
+    assert sizes[0] == sizes[1]
+    everything = [f"{shard}/{number}" for shard, count in enumerate([7, 13, 6]) for number in range(count)]
+    assert sorted(given) == sorted(everything)

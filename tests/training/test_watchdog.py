@@ -1,0 +1,310 @@
+"""Real processes and gloo: what one rank meets, all ranks hear, and all end."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from wdsflow.training import board, watchdog
+from wdsflow.training.stall import StallError
+from wdsflow.training.watchdog import Watchdog
+
+torch = pytest.importorskip("torch")
+ROOT = Path(__file__).resolve().parent.parent.parent
+MESSAGE = "of 2, worker 3: a whole pass over its 3 shards gave 0 usable samples"
+STALL_AFTER = 1.0
+
+# One process imports torch and forks all ranks of all cases: imports take longer than all the rest.
+SCRIPT = r"""
+import gc, json, os, socket, sys, time
+from pathlib import Path
+import torch
+from torch import distributed
+from wdsflow.training import watchdog
+from wdsflow.training.stall import StallError
+from wdsflow.training.watchdog import Watchdog
+
+MESSAGE, STALL_AFTER, OUT = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3])
+
+
+def starve(dog, rank):
+    (OUT / f"{case}.began").write_text(str(time.monotonic()))
+    with dog.waiting(lambda waited: StallError(f"rank {rank} {MESSAGE}")):
+        while True:
+            time.sleep(0.1)
+            dog.check()
+
+
+def reduce(dog, rank):
+    distributed.all_reduce(torch.ones(3))
+
+
+def wait(dog, rank):
+    with dog.waiting(lambda waited: StallError("it should hear of the other rank before that")):
+        dog.stall_after = 60
+        while True:
+            time.sleep(0.1)
+            dog.check()
+
+
+def swallow(dog, rank):
+    try:
+        starve(dog, rank)
+    except StallError as error:
+        print(error, file=sys.stderr, flush=True)
+        time.sleep(120)
+
+
+def starve_and_go(dog, rank):
+    try:
+        starve(dog, rank)
+    except StallError as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(1)  # at once: the end of Python may take seconds here
+
+
+def hang(dog, rank):
+    (OUT / f"{case}.began").write_text(str(time.monotonic()))
+    with dog.waiting(lambda waited: StallError(f"rank {rank} {MESSAGE}")):
+        time.sleep(120)  # never checks
+
+
+def break_down(dog, rank):
+    (OUT / f"{case}.began").write_text(str(time.monotonic()))
+    error = ValueError(f"\x1b[31m {MESSAGE}")
+    dog.failed(error)
+    raise error
+
+
+def explained(dog, rank):
+    try:
+        reduce(dog, rank)
+    except RuntimeError as error:
+        stall = watchdog.explain(error)
+        assert stall is not None
+        raise stall from error
+
+
+def end_first(dog, rank):
+    (OUT / f"{case}.began").write_text(str(time.monotonic()))
+    raise SystemExit(0)
+
+
+def end_later(dog, rank):
+    time.sleep(3)  # listens in vain
+    raise SystemExit(0)
+
+
+CASES = {
+    "first": (starve, reduce),
+    "second": (reduce, starve),
+    "waiting": (starve, wait),
+    "caught": (reduce, swallow),
+    "hanging": (hang, reduce),
+    "other-error": (reduce, break_down),
+    "explained": (explained, starve_and_go),
+    "fallback": (reduce, starve),
+    "good": (end_first, end_later),
+}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run(case, rank, port):
+    error = os.open(OUT / f"{case}-{rank}.err", os.O_WRONLY | os.O_CREAT)
+    os.dup2(error, 1)
+    os.dup2(error, 2)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="2")
+    if case == "fallback":
+        del torch.distributed.Store.clone
+    distributed.init_process_group("gloo")
+    reduce(None, rank)
+    dog = Watchdog(STALL_AFTER)
+    dog.start()
+    CASES[case][rank](dog, rank)
+
+
+gc.freeze()  # else sixteen ends of Python, each looking through all of torch, take longer than the bound
+processes = {}
+for case in CASES:
+    port = free_port()
+    for rank in range(2):
+        pid = os.fork()
+        if not pid:
+            break
+        processes[pid] = f"{case}-{rank}"
+    else:
+        continue
+    run(case, rank, port)
+    raise SystemExit("this rank did not fail")
+
+ended = {}
+while processes:
+    pid, status = os.wait()
+    if pid in processes:
+        ended[processes.pop(pid)] = (os.waitstatus_to_exitcode(status), time.monotonic())
+print(json.dumps(ended))
+"""
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory):
+    """Return how each rank of each case ended: exit code, seconds since the stall began, stderr."""
+    out = tmp_path_factory.mktemp("ranks")
+    script = out / "ranks.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment["OMP_NUM_THREADS"] = "1"
+    command = [sys.executable, script, MESSAGE, str(STALL_AFTER), out]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=120)
+    found = {}
+    for name, (code, end) in json.loads(done.stdout.splitlines()[-1]).items():
+        began = float((out / f"{name.rpartition('-')[0]}.began").read_text())
+        found[name] = (code, end - began, (out / f"{name}.err").read_text())
+    return found
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(
+    "case", ["first", "second", "waiting", "caught", "hanging", "other-error", "explained", "fallback"]
+)
+def test_both_ranks_end_in_time_and_say_why(ends, case, rank):
+    code, seconds, said = ends[f"{case}-{rank}"]
+    assert code == 1, said
+    assert seconds < STALL_AFTER + 10
+    assert MESSAGE in said
+    assert "\x1b" not in said or case == "other-error"  # Python itself prints the rank's own error as it is
+
+
+def test_a_rank_that_waits_for_data_raises_what_the_other_said(ends):
+    _, _, said = ends["waiting-1"]
+    assert said.splitlines()[-1].endswith(f"StallError: rank 0 {MESSAGE}")
+    assert said.count(MESSAGE) == 1  # not printed beside
+
+
+def test_an_error_of_the_collective_is_explained(ends):
+    _, _, said = ends["explained-0"]
+    assert said.splitlines()[-1].endswith(f"StallError: rank 1 {MESSAGE}")
+
+
+def test_ranks_that_cannot_end_by_themselves_are_ended(ends):
+    for name in ("caught-0", "caught-1", "hanging-0"):
+        assert "its process is ended now" in ends[name][2]
+    assert "its process is ended now" not in ends["explained-0"][2]
+
+
+def test_other_errors_of_a_rank_reach_the_others_with_its_name(ends):
+    assert f"rank 1 failed: ValueError: \\x1b[31m {MESSAGE}" in ends["other-error-0"][2]
+
+
+def test_ranks_that_end_well_one_after_the_other_say_nothing(ends):
+    for rank in range(2):
+        code, _, said = ends[f"good-{rank}"]
+        assert (code, said) == (0, "")
+
+
+def test_without_other_ranks_a_long_wait_raises_and_nothing_is_ended():
+    with Watchdog(0.01) as dog, dog.waiting(lambda waited: StallError(f"after {waited:.0f}")):
+        time.sleep(0.05)
+        with pytest.raises(StallError, match="after 0"):
+            dog.check()
+
+
+def test_time_between_two_waits_does_not_count():
+    with Watchdog(0.05) as dog:
+        with dog.waiting(lambda waited: StallError("first")):
+            pass
+        time.sleep(0.1)
+        with dog.waiting(lambda waited: StallError("second")):
+            dog.check()
+        dog.check()
+
+
+def test_a_wait_that_never_checks_is_said_but_a_single_process_lives_on(monkeypatch, capsys):
+    monkeypatch.setattr(watchdog, "_EVERY", 0.01)
+    with Watchdog(0.01) as dog, dog.waiting(lambda waited: StallError("rank 0: it hangs in its data")):
+        dog._thread.join(20)
+        assert not dog._thread.is_alive()
+    assert "it hangs in its data" in capsys.readouterr().err
+
+
+def test_it_ends_and_starts_again_with_its_context():
+    dog = Watchdog(1)
+    for _ in range(2):
+        with dog:
+            first = dog._thread
+            dog.start()
+            assert dog._thread is first
+        assert not first.is_alive()
+
+
+def test_a_single_rank_has_nobody_to_tell():
+    with Watchdog(1) as dog:
+        dog.failed(StallError("nobody"))
+        dog.check()
+        assert dog.explain(RuntimeError("Connection closed by peer")) is None
+    assert board.connect() is None
+
+
+def test_a_checkpoint_that_is_being_written_is_seen():
+    class Slow(io.BytesIO):
+        seen = ()
+
+        def write(self, data):
+            self.seen = (*self.seen, watchdog._saving())
+            return super().write(data)
+
+    stream = Slow()
+    torch.save({"a": torch.zeros(3)}, stream)
+    assert stream.seen
+    assert all(stream.seen)
+    assert not watchdog._saving()
+
+
+class Memory(board.Board):
+    """A board between threads of this process."""
+
+    def __init__(self, store, rank):
+        super().__init__(store, rank, 2)
+
+
+def test_the_first_message_stays_and_all_who_read_it_are_known():
+    store = torch.distributed.HashStore()
+    first, second = Memory(store, 0), Memory(store, 1)
+    assert first.read() is None
+    first.post("rank 0: \udcff".encode("utf-8", "replace").decode())
+    assert not first.known_to_all()
+    second.post("too late")
+    assert second.read() == first.read() == "rank 0: ?"
+    assert first.known_to_all()
+
+
+def test_a_store_that_is_gone_is_left_alone():
+    class Gone:
+        def check(self, keys):
+            raise RuntimeError("Broken pipe")
+
+    dog = Watchdog(1)
+    dog._board = board.Board(Gone(), 0, 2)
+    assert dog.explain(RuntimeError("Connection closed by peer")) is None
+    dog.failed(StallError("no one hears it"))
+    dog.check()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_child_keeps_out_of_it():
+    store = torch.distributed.HashStore()
+    dog = Watchdog(1)
+    dog._board, dog._pid = Memory(store, 0), os.getpid() + 1  # as in a child
+    dog.failed(StallError("a child's"))
+    assert dog.explain(RuntimeError("x")) is None
+    assert not store.check(["message"])

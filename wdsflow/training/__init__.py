@@ -1,0 +1,1 @@
+"""Feed OpenCLIP from WebDataset shards: fast, exact, and never silently starving."""

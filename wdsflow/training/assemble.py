@@ -1,0 +1,41 @@
+"""From single samples to a batch in OpenCLIP's shape. Imports torch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .buffers import BatchPool
+from .images import ImageWork
+from .work import Made
+
+
+class Assembler:
+    """Makes a tuple (images, texts), or a dict of both for OpenCLIP 4."""
+
+    def __init__(self, images: ImageWork, *, as_dict: bool) -> None:
+        self._images, self._as_dict, self._pool = images, as_dict, BatchPool()
+
+    def __call__(self, samples: Sequence[Made]) -> Any:
+        """Return the batch of some samples."""
+        images = self._images.collate([made.image for made in samples], self._room(samples))
+        texts = stack([made.text for made in samples])
+        return {"image": images, "text": texts} if self._as_dict else (images, texts)
+
+    def _room(self, samples: Sequence[Made]) -> torch.Tensor | None:
+        if self._images.shape is not None:
+            return self._pool.take((len(samples), *self._images.shape))
+        first = samples[0].image
+        if not isinstance(first, torch.Tensor) or first.dtype != torch.float32:
+            return None
+        return self._pool.take((len(samples), *first.shape))
+
+
+def stack(items: Sequence[Any]) -> Any:
+    """Return tensors of one shape as one tensor, numbers as a tensor, anything else as a list."""
+    first = items[0]
+    if isinstance(first, torch.Tensor):
+        return torch.stack(list(items)) if all(item.shape == first.shape for item in items) else list(items)
+    if isinstance(first, (int, float)):
+        return torch.tensor(list(items))
+    return list(items)

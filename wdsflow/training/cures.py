@@ -1,0 +1,74 @@
+"""What makes shards fit for ``wdsflow train`` without rewriting them: its options for fields."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+
+from wdsflow.shards.escape import escape
+from wdsflow.validate.evidence import ShardEvidence
+from wdsflow.validate.json_captions import caption_name, json_names
+from wdsflow.validate.rules.commands import quote
+from wdsflow.validate.rules.missing import CAPTIONS, IMAGES
+
+from .captions import Captions
+from .options import FeedOptions
+
+_NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
+
+
+def command(options: FeedOptions, **changed: str) -> str:
+    """Return ``wdsflow train`` with all options that are not at their defaults, some of them changed.
+
+    >>> command(FeedOptions(k=3.0), caption="json:alt")
+    'wdsflow train --caption json:alt --k 3 -- ...'
+    """
+    words = []
+    for item in fields(options):
+        value = changed.get(item.name, getattr(options, item.name))
+        if value != item.default and item.name not in {"allow_pipe", "stall_samples"}:
+            words += [
+                f"--{item.name.replace('_', '-')}",
+                quote(f"{value:g}" if isinstance(value, float) else str(value)),
+            ]
+    return " ".join(["wdsflow train", *words, "-- ..."])
+
+
+def caption_cures(options: FeedOptions, names: Sequence[str], peeked: Sequence[ShardEvidence]) -> Iterator[str]:
+    """Yield what finds captions that lie elsewhere: in json, or in a member of another name.
+
+    ``names``: fields of the shards. ``peeked``: shards of which the json was read.
+    """
+    best = caption_name(peeked)
+    if best is not None and not set("|;") & set(best[0]):
+        name, entry = best
+        member = "json" if "json" in names else "jsn"
+        samples = sum(shard.samples for shard in peeked)
+        where = f"captions are in {member}, {escape(name, 60)} ({entry.strings:,} of {samples:,} samples looked at)"
+        yield f"{where}: {command(options, caption=f'{member}:{name}')}"
+    text = _likeliest(names, [name for name in CAPTIONS if name not in _NOT_TEXT])
+    if text:
+        yield f"captions may be in {escape(text, 40)}: {command(options, caption=text)}"
+
+
+def image_cures(options: FeedOptions, names: Sequence[str]) -> Iterator[str]:
+    """Yield what finds images under another name than the usual ones."""
+    image = _likeliest(names, IMAGES)
+    if image:
+        yield f"images may be in {escape(image, 40)}: {command(options, image=image)}"
+
+
+def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
+    """Return what is wrong with the names in json that captions are looked for under, "" if one of them holds some."""
+    held = json_names(peeked)
+    looked = [name for source in captions.sources if not isinstance(source, str) for name in source.json_text_key]
+    for name in looked:
+        top = name.partition(".")[0]
+        found = held.get(name) or held.get(top)
+        if found is not None and (found.strings or name != top or found.count > found.strings):
+            return ""  # a nested name, or a list, may hold captions
+    samples = sum(shard.samples for shard in peeked)
+    return f"no json of {samples:,} samples looked at has {' or '.join(escape(name, 60) for name in looked)}"
+
+
+def _likeliest(names: Sequence[str], known: Sequence[str]) -> str:
+    ranked = [(known.index(last), name) for name in names if (last := name.rpartition(".")[2]) in known]
+    return min(ranked)[1] if ranked else ""

@@ -1,0 +1,137 @@
+"""Everything that makes batches, put together: what a loader starts anew for each epoch. Imports torch."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from wdsflow.memory.budget import Budget
+
+from .assemble import Assembler
+from .captions import Captions
+from .catalog import Catalog
+from .engines import Engine, Processes, Threads
+from .images import ImageWork
+from .lanes import Lane, Position
+from .options import FeedOptions
+from .place import Place, threads_for
+from .planner import Planner
+from .run import Run
+from .schedule import Buffers, Schedule
+from .shares import Shares, shares
+from .tally import Loss, Tally
+from .tokens import Tokens
+from .work import Work
+
+_CHUNK = 8  # samples done together
+_TYPICAL = 3 * 224 * 224  # values of an image, where its shape is not known beforehand
+_FLOAT = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """All that a feed is made of."""
+
+    schedule: Schedule
+    images: ImageWork
+    captions: Captions
+    catalog: Catalog
+    tokenizer: Callable[[Any], Any]
+    batch_size: int
+    options: FeedOptions
+    place: Place
+    seed: int
+    shuffle: Buffers | None  # None for evaluation
+    as_dict: bool  # batches of OpenCLIP 4
+    processes: int = 1  # for a transform that needs processes
+
+
+class Feed:
+    """Starts the making of an epoch's batches; keeps what epochs share: threads, buffers, lists of samples."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe, self.tally = recipe, Tally()
+        self._threads = threads_for(recipe.options.threads)
+        self._shares = self._share()
+        self._assemble = Assembler(recipe.images, as_dict=recipe.as_dict)
+        self._tokens = Tokens(recipe.tokenizer)
+        recipe.catalog.hurt = self.tally.hurt
+        self._engine: Engine | None = None
+        self._owner = 0  # process that made the engine
+
+    def start(self, epoch: int, first: int, positions: list[Position] | None) -> Run:
+        """Begin with batch ``first`` of an epoch, the lanes at ``positions``."""
+        recipe = self.recipe
+        work = Work(
+            recipe.images,
+            recipe.captions.at_epoch(epoch),
+            self._tokens,
+            self._shares.decode,
+            hold=Budget(self._shares.decode).hold,
+        )
+
+        def plan(idle: Callable[[], None]) -> Planner:
+            return Planner(
+                recipe.schedule,
+                lambda lose: self._lanes(epoch, positions, lose),
+                self.tally,
+                ahead=self._shares.ahead,
+                chunk=_CHUNK,
+                first=first,
+                last=recipe.schedule.num_batches if recipe.shuffle is not None else None,
+                most_lost=recipe.options.stall_samples,
+                idle=idle,
+            )
+
+        return Run(self._ready_engine(), work, self.tally, self._assemble, plan)
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _lanes(self, epoch: int, positions: list[Position] | None, lose: Callable[[Loss], None]) -> list[Lane]:
+        recipe = self.recipe
+        return [
+            Lane(
+                number,
+                recipe.schedule,
+                recipe.catalog,
+                epoch=epoch,
+                seed=f"{recipe.seed} {recipe.place.rank}",
+                shuffle=recipe.shuffle,
+                most_bytes=self._shares.shuffle,
+                lose=lose,
+                position=positions[number] if positions else Position(),
+            )
+            for number in range(recipe.schedule.lanes)
+        ]
+
+    def _ready_engine(self) -> Engine:
+        if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
+            ahead = -(-(self._shares.ahead + self.recipe.batch_size) // _CHUNK)
+            if self.recipe.images.known:
+                self._engine = Threads(self._threads, ahead)
+            else:
+                self._engine = Processes(max(1, self.recipe.processes), ahead)
+            self._owner = os.getpid()
+        return self._engine
+
+    def _share(self) -> Shares:
+        images, options = self.recipe.images, self.recipe.options
+        values = _TYPICAL
+        if images.shape is not None:
+            values = images.shape[0] * images.shape[1] * images.shape[2]
+        compact = images.known and options.decode != "reference"
+        memory = options.memory
+        assert memory is None or isinstance(memory, int)
+        return shares(
+            memory,
+            batch=self.recipe.batch_size,
+            sample=values * _FLOAT,
+            made=values if compact else values * _FLOAT,
+            threads=self._threads if images.known else max(1, self.recipe.processes),
+            chunk=_CHUNK,
+            lanes=self.recipe.schedule.lanes,
+        )

@@ -1,0 +1,166 @@
+"""The loader that training iterates over: batches, their number, and a state to go on from. Imports torch."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from .feed import Feed, Recipe
+from .lanes import Position
+from .planner import Starved, StarvedError
+from .progress import Progress
+from .run import Ready, Run
+from .stall import LaneFacts, StallError, stall_message
+from .state import check_state, make_state
+from .tally import Tally
+from .watchdog import Watchdog
+
+
+class Loader:
+    """Iterates over one epoch at a time, as OpenCLIP's training and evaluation do.
+
+    ``num_batches`` and ``num_samples``: of an epoch, as OpenCLIP counts them. ``tally``: what became of the samples.
+    ``waited``: seconds that training waited for batches. Batches are views of memory that is used again once nobody
+    holds them. Raises StallError where training would wait for ever, and SampleError where the user's own transform
+    or tokenizer fails.
+    """
+
+    def __init__(self, recipe: Recipe, epoch: Callable[[], int], identity: Mapping[str, Any]) -> None:
+        schedule = recipe.schedule
+        self.num_batches, self.num_samples, self.batch_size = (
+            schedule.num_batches,
+            schedule.num_samples,
+            recipe.batch_size,
+        )
+        self.waited = 0.0
+        self._recipe, self._epoch, self._identity = recipe, epoch, dict(identity)
+        self._feed = Feed(recipe)
+        self._watchdog = Watchdog(recipe.options.stall_after)
+        self._progress = Progress(recipe.options, rank=recipe.place.rank, world_size=recipe.place.world_size)
+        self._run: Run | None = None
+        self._base_seed: int | None = None
+        self._resumed: dict[str, Any] | None = None
+        self._state: dict[str, Any] | None = None
+
+    @property
+    def tally(self) -> Tally:
+        """What became of the samples so far."""
+        return self._feed.tally
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begin the present epoch, or what is left of it where a state has been loaded."""
+        if self._run is not None:
+            self._run.close()
+        epoch = self._epoch()
+        self._seed()
+        first, positions = self._take_up(epoch)
+        self._run = self._feed.start(epoch, first, positions)
+        return self._batches(self._run, epoch, first)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the feed stands behind the batch that was given out last; can be written as json."""
+        return dict(self._state or self._stand(self._epoch(), 0, None))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on behind a state's last batch with the next ``iter()``, if it is of the same epoch.
+
+        Raises ValueError, naming what differs, where the state is of other shards or of other settings. The number of
+        threads may differ.
+        """
+        check_state(state, self._identity)
+        self._resumed = self._state = dict(state)
+        if state["base_seed"] is not None:
+            self._base_seed = int(state["base_seed"])
+
+    def explain(self, error: BaseException) -> StallError | None:
+        """Return what another rank said when it failed, if that is why ``error`` was raised here."""
+        return self._watchdog.explain(error)
+
+    def close(self) -> None:
+        """End all threads of this loader."""
+        if self._run is not None:
+            self._run.close()
+            self._run = None
+        self._watchdog.stop()
+        self._feed.close()
+
+    def _batches(self, run: Run, epoch: int, first: int) -> Iterator[Any]:
+        self._watchdog.start()
+        self._progress.begin(epoch, self.num_batches, self.tally, self.waited)
+        any_batch = False
+        try:
+            while (ready := self._next(run)) is not None:
+                any_batch = True
+                self._state = self._stand(epoch, ready.number + 1, ready.positions)
+                self._progress.step(ready.samples, ready.number + 1, self.tally, self.waited)
+                batch = ready.batch
+                del ready  # the only one who holds the batch now is training
+                yield batch
+                del batch
+            self._progress.end(self.tally, self.waited)
+            if self._recipe.shuffle is None and not any_batch:
+                # OpenCLIP's evaluation would fail at an empty list, and leave the other ranks waiting.
+                raise self._stall(run)
+        finally:
+            run.close()
+
+    def _next(self, run: Run) -> Ready | None:
+        started = time.perf_counter()
+        try:
+            with self._watchdog.waiting(lambda waited: self._stall(run, waited=waited)):
+                return run.next(self._look)
+        except StallError:
+            raise
+        except StarvedError as error:
+            stall = self._stall(run, starved=error.starved)
+            self._watchdog.failed(stall)
+            raise stall from None
+        except Exception as error:
+            self._watchdog.failed(error)
+            raise
+        finally:
+            self.waited += time.perf_counter() - started
+
+    def _look(self, waited: float) -> None:
+        self._watchdog.check()
+        self._progress.wait(waited, self.tally, self.waited)
+
+    def _stall(self, run: Run, *, waited: float | None = None, starved: Starved | None = None) -> StallError:
+        place, schedule = self._recipe.place, self._recipe.schedule
+        lane = starved.lane if starved is not None else run.planner.lane_in_turn if run.planner is not None else -1
+        facts = None
+        if lane >= 0 and not schedule.endless:
+            urls = list({piece.url: None for piece in schedule.pieces(self._epoch(), lane)})
+            usable = starved.usable if starved is not None else 0
+            passes = int(starved is not None)
+            facts = LaneFacts(lane, len(urls), urls[0] if urls else "", usable, self.batch_size, passes, schedule.lanes)
+        message = stall_message(
+            tally=self.tally.copy(),
+            lane=facts,
+            waited=waited,
+            lost_in_a_row=starved.in_a_row if starved is not None else None,
+            rank=place.rank,
+            world_size=place.world_size,
+            options=self._recipe.options,
+        )
+        return StallError(message)
+
+    def _take_up(self, epoch: int) -> tuple[int, list[Position] | None]:
+        """Return the first batch of this iteration, and where the lanes take up."""
+        state, self._resumed = self._resumed, None
+        if state is None or state["epoch"] != epoch or not state["lanes"] or state["batch"] >= self.num_batches:
+            return 0, None
+        return int(state["batch"]), [Position(*lane) for lane in state["lanes"]]
+
+    def _stand(self, epoch: int, batch: int, positions: list[Position] | None) -> dict[str, Any]:
+        return make_state(self._identity, epoch=epoch, batch=batch, positions=positions, base_seed=self._base_seed)
+
+    def _seed(self) -> None:
+        """Draw what a DataLoader draws when it begins, from the global generator: workers' seeds follow from it."""
+        if self._base_seed is None:
+            self._base_seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        self._recipe.schedule.base_seed = self._base_seed

@@ -1,0 +1,235 @@
+"""OpenCLIP's data loading, with our feed behind it: same signatures, same results, same shards in the same order.
+
+``open_clip_train.main.get_data = wdsflow.training.openclip.get_data`` is all that it takes; ``wdsflow train`` does so.
+Imports torch and open_clip_train.
+"""
+
+import inspect
+import logging
+import os
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+from open_clip_train import data as upstream
+
+from wdsflow.images.pillow import BOMB_PIXELS
+from wdsflow.stages.fields import IMAGES, alternatives
+
+from .balanced import Balanced
+from .captions import captions_for
+from .catalog import Catalog
+from .feed import Recipe
+from .images import image_work
+from .loader import Loader
+from .options import FeedOptions
+from .place import Place, place, talks
+from .schedule import Buffers, InOrder, OpenClip, Resampled, Schedule, Workload
+from .shard_list import count_samples, shard_list, weighted_list
+
+DataInfo = upstream.DataInfo
+SharedEpoch = upstream.SharedEpoch
+
+# Kept as it is now: who puts ours in its place must not make it call itself.
+_get_wds_dataset = upstream.get_wds_dataset
+_get_dataset_fn = upstream.get_dataset_fn
+_get_imagenet = upstream.get_imagenet
+_VERSION_4 = "naflex_data_config" in inspect.signature(_get_wds_dataset).parameters
+_NOT_OURS = ("variable_text", "genlip", "length_bucketing")  # arguments of version 4 that change what a batch is
+_log = logging.getLogger("wdsflow.training")
+
+
+def get_data(
+    args: Namespace,
+    preprocess_fns: tuple[Callable[[Any], Any], Callable[[Any], Any]],
+    epoch: int = 0,
+    tokenizer: Callable[[Any], Any] | None = None,
+    naflex_data_config: Any = None,
+    *,
+    options: FeedOptions | None = None,
+) -> dict[str, Any]:
+    """Return ``DataInfo`` for "train", "val", "imagenet-val", "imagenet-v2", as far as ``args`` names them.
+
+    WebDataset shards come from our feed; everything else comes from OpenCLIP's own functions. ``options`` say what
+    ``args`` cannot.
+    """
+    naflex = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
+    found: dict[str, Any] = {}
+    preprocess_train, preprocess_val = preprocess_fns
+    if args.train_data or str(args.dataset_type).startswith("synthetic"):
+        make = _maker(args.train_data, args.dataset_type, options)
+        found["train"] = make(args, preprocess_train, is_train=True, epoch=epoch, tokenizer=tokenizer, **naflex)
+    if args.val_data:
+        make = _maker(args.val_data, args.dataset_type, options)
+        found["val"] = make(args, preprocess_val, is_train=False, tokenizer=tokenizer, **naflex)
+    if args.imagenet_val is not None:
+        found["imagenet-val"] = _get_imagenet(args, preprocess_fns, "val", **naflex)
+    if args.imagenet_v2 is not None:
+        found["imagenet-v2"] = _get_imagenet(args, preprocess_fns, "v2", **naflex)
+    return found
+
+
+def get_wds_dataset(
+    args: Namespace,
+    preprocess_img: Callable[[Any], Any],
+    is_train: bool,
+    epoch: int = 0,
+    floor: bool = False,
+    tokenizer: Callable[[Any], Any] | None = None,
+    naflex_data_config: Any = None,
+    *,
+    options: FeedOptions | None = None,
+) -> Any:
+    """Return the ``DataInfo`` of WebDataset shards; its ``dataloader`` is a ``wdsflow.training.loader.Loader``.
+
+    NaFlex and text of variable length make batches of another kind: those come from OpenCLIP's own loader.
+    Raises ValueError where neither ``--train-num-samples``, ``sizes.json`` nor the shards tell the number of samples.
+    """
+    if naflex_data_config is not None or any(getattr(args, name, False) for name in _NOT_OURS):
+        _log.info("NaFlex or text of variable length: batches come from OpenCLIP's own loader")
+        return _get_wds_dataset(
+            args, preprocess_img, is_train, epoch, floor, tokenizer, naflex_data_config=naflex_data_config
+        )
+    options = options or FeedOptions()
+    if not is_train:
+        options = replace(options, status_every=0.0, metrics=None)
+    shared_epoch = SharedEpoch(epoch=epoch)
+    here = place(args)
+    captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
+    fields = _image_fields(args, options)
+    buffers = _buffers() if is_train else None
+    limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
+    catalog = Catalog(fields, captions.members, allow_pipe=options.allow_pipe)
+    schedule = (
+        _training(args, options, here, catalog, floor=floor)
+        if is_train
+        else InOrder(
+            shard_list(args.val_data),
+            lanes=args.workers,
+            batch_size=args.batch_size,
+            samples=getattr(args, "val_num_samples", None) or 0,
+        )
+    )
+    recipe = Recipe(
+        schedule=schedule,
+        images=image_work(preprocess_img, mode=options.decode, k=options.k, max_pixels=limit, budget=None),
+        captions=captions,
+        catalog=catalog,
+        tokenizer=tokenizer or _no_tokenizer,
+        batch_size=args.batch_size,
+        options=options,
+        place=here,
+        seed=int(getattr(args, "seed", 0)),
+        shuffle=buffers,
+        as_dict=_VERSION_4,
+        processes=args.workers,
+    )
+    loader = Loader(recipe, shared_epoch.get_value, _identity(args, recipe, limit))
+    return DataInfo(dataloader=loader, shared_epoch=shared_epoch)
+
+
+def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callable[..., Any]:
+    """Return the function that loads data of this kind."""
+    name = str(data or "").split("?")[0].rstrip("/")
+    other = name.rpartition(".")[2] in ("csv", "tsv")
+    if dataset_type == "webdataset" or (dataset_type == "auto" and not other):
+
+        def ours(*args: Any, **keywords: Any) -> Any:
+            return get_wds_dataset(*args, **keywords, options=options)
+
+        return ours
+    found: Callable[..., Any] = _get_dataset_fn(data, dataset_type)
+    return found
+
+
+def _training(args: Namespace, options: FeedOptions, here: Place, catalog: Catalog, *, floor: bool) -> Schedule:
+    resampled = bool(getattr(args, "dataset_resampled", False))
+    factors = getattr(args, "train_data_upsampling_factors", None)
+    if factors is not None and not resampled:
+        raise AssertionError(
+            "--train-data-upsampling-factors is only supported when sampling with replacement (--dataset-resampled)."
+        )
+    urls, weights = weighted_list(args.train_data, factors)
+    seed = int(getattr(args, "seed", 0))
+    if options.schedule == "balanced":
+        if resampled:
+            raise ValueError("--schedule balanced gives each sample once an epoch, --dataset-resampled does not")
+        counts = count_samples(catalog, urls, here)
+        return Balanced(urls, counts, place=here, batch_size=args.batch_size, seed=seed, together=talks())
+    work = Workload(
+        place=here,
+        workers=args.workers,
+        batch_size=args.batch_size,
+        samples=_samples(args, urls, catalog, here),
+        seed=seed,
+        floor=floor,
+        buffers=_buffers(),
+    )
+    return Resampled(urls, weights, work) if resampled else OpenClip(urls, work)
+
+
+def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: Place) -> float:
+    """Return the samples of an epoch: as told, as a file beside the shards says, else counted."""
+    if args.train_num_samples is not None:
+        return float(args.train_num_samples)
+    if isinstance(args.train_data, str) and args.train_data.count("::") == 0:
+        known, shards = upstream.get_dataset_size(args.train_data)
+        if known and shards == len(urls):
+            return float(known)
+    started = time.perf_counter()
+    counted = sum(count_samples(catalog, urls, here))
+    if not counted:
+        raise ValueError(
+            f"none of the samples in {len(urls)} shards has an image and a caption: wdsflow validate says what is there"
+        )
+    _log.info("counted %s samples in %s shards in %.1f s", f"{counted:,}", len(urls), time.perf_counter() - started)
+    return counted
+
+
+def _image_fields(args: Namespace, options: FeedOptions) -> tuple[str, ...]:
+    names = options.image or getattr(args, "image_key", None) or IMAGES
+    return tuple(name.lower() for name in alternatives(names))
+
+
+def _buffers() -> Buffers:
+    """Return OpenCLIP 4's environment variables, defaults where they are not set."""
+
+    def size(name: str, default: int) -> int:
+        return int(os.environ.get(f"OPENCLIP_WDS_{name}", default))
+
+    usual = Buffers()
+    return Buffers(
+        size("SHARD_SHUFFLE_SIZE", usual.shards),
+        size("SHARD_SHUFFLE_INITIAL", usual.shards_initial),
+        size("SAMPLE_SHUFFLE_SIZE", usual.samples),
+        size("SAMPLE_SHUFFLE_INITIAL", usual.samples_initial),
+    )
+
+
+def _identity(args: Namespace, recipe: Recipe, limit: int) -> dict[str, Any]:
+    """Return what decides about the batches, for ``load_state_dict`` to compare."""
+    options = recipe.options
+    urls = repr(args.train_data if recipe.shuffle else args.val_data)
+    return {
+        "schedule": recipe.schedule.name,
+        "data": blake2b(urls.encode(errors="surrogatepass"), digest_size=8).hexdigest(),
+        "shards": recipe.schedule.shards,
+        "batches": recipe.schedule.num_batches,
+        "batch size": recipe.batch_size,
+        "workers": recipe.schedule.lanes,
+        "rank": recipe.place.rank,
+        "ranks": recipe.place.world_size,
+        "seed": recipe.seed,
+        "caption": str(recipe.captions),
+        "image": ";".join(recipe.catalog.images),
+        "decode": f"{options.decode} {options.k}",
+        "max pixels": limit,
+        "shuffle": list(vars(recipe.shuffle).values()) if recipe.shuffle else None,
+    }
+
+
+def _no_tokenizer(text: str) -> list[str]:
+    return [text]

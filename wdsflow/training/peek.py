@@ -1,0 +1,53 @@
+"""A short look into the json of one shard, for the name that captions have there."""
+
+import threading
+import time
+from contextlib import suppress
+
+from wdsflow.shards.names import split_name
+from wdsflow.shards.source import SourceError, open_source
+from wdsflow.shards.tar import Walk
+from wdsflow.validate.content.json_fields import look_at_json
+from wdsflow.validate.evidence import JsonKey, ShardEvidence
+
+_SECONDS = 1.5
+_JSONS, _NAMES = 100, 200
+_LARGEST = 1 << 20  # bytes of one json
+
+
+def peek(url: str, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
+    """Return the names in the first hundred members of that name; None where no json was to be had in two seconds.
+
+    Only ``samples`` and ``json_keys`` are filled in.
+    """
+    found = ShardEvidence(url)
+    # Storage that hangs may be why somebody looks: the thread is left alone with it then.
+    thread = threading.Thread(target=_read, args=(found, member, allow_pipe), name="wdsflow-peek", daemon=True)
+    thread.start()
+    thread.join(_SECONDS + 0.5)
+    return found if found.json_keys and not thread.is_alive() else None
+
+
+def _read(found: ShardEvidence, member: str, allow_pipe: bool) -> None:
+    until = time.monotonic() + _SECONDS
+    with suppress(SourceError, OSError), open_source(found.url, allow_pipe=allow_pipe) as source:
+        walk = Walk(source, contents=True)
+        for batch in walk:
+            for row in batch.rows:
+                if time.monotonic() > until or found.samples >= _JSONS:
+                    return
+                field = split_name(row[0])[1]
+                if row[4] == "file" and field is not None and field.lower() == member and row[1] <= _LARGEST:
+                    _note(found, walk.read(row))
+
+
+def _note(found: ShardEvidence, data: bytes) -> None:
+    found.samples += 1
+    for name, item in (look_at_json(data, ())[2] or {}).items():
+        if name not in found.json_keys and len(found.json_keys) >= _NAMES:
+            continue
+        entry = found.json_keys.setdefault(name, JsonKey())
+        entry.count += 1
+        if isinstance(item, str) and item.strip():
+            entry.strings += 1
+            entry.example = entry.example or item[:60]

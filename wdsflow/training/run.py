@@ -1,0 +1,122 @@
+"""One pass of the feed over an epoch: a thread that keeps work going and puts batches where training takes them."""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .engines import Engine
+from .lanes import Position
+from .planner import Planner, StarvedError
+from .tally import Tally
+from .work import Made, Work
+
+_LOOK = 0.5  # seconds between two looks at the other ranks
+
+
+class Ready(NamedTuple):
+    """A batch, and where the feed stands behind it."""
+
+    batch: Any
+    number: int
+    samples: int
+    positions: list[Position]
+
+
+class _Stopped(Exception):
+    """Nobody wants more batches."""
+
+
+class _End(NamedTuple):
+    error: BaseException | None
+
+
+class Run:
+    """Makes the batches of one epoch in a thread of its own; ``depth`` complete ones wait at most."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        work: Work,
+        tally: Tally,
+        assemble: Callable[[list[Made]], Any],
+        plan: Callable[[Callable[[], None]], Planner],
+        *,
+        depth: int = 1,
+    ) -> None:
+        self._engine, self._work, self._tally, self._assemble, self._plan = engine, work, tally, assemble, plan
+        self._ready: queue.Queue[Ready | _End] = queue.Queue(depth)
+        self._stop = threading.Event()
+        self.planner: Planner | None = None
+        self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
+        self._thread.start()
+
+    def next(self, look: Callable[[float], None]) -> Ready | None:
+        """Return the next batch, None behind the last; calls ``look`` with the seconds waited, again and again.
+
+        Raises what the work or ``look`` raises.
+        """
+        started = time.monotonic()
+        while True:
+            try:
+                item = self._ready.get(timeout=_LOOK)
+            except queue.Empty:
+                look(time.monotonic() - started)
+                continue
+            if isinstance(item, Ready):
+                return item
+            self._ready.put(item)  # whoever asks again gets the same
+            if item.error is not None:
+                raise item.error
+            return None
+
+    def close(self, wait: float = 5.0) -> None:
+        """Stop; wait a while for what is being done."""
+        self._stop.set()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._ready.get_nowait()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(wait)
+
+    def _drive(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._make_all()
+        except _Stopped:
+            return
+        except BaseException as caught:  # noqa: BLE001 - it is raised where training waits
+            error = caught
+        with contextlib.suppress(_Stopped):
+            self._put(_End(error))
+
+    def _make_all(self) -> None:
+        planner = self.planner = self._plan(self._look)
+        with contextlib.closing(self._engine.map(self._work, planner.chunks())) as results:  # type: ignore[type-var]
+            while not planner.finished:
+                self._look()
+                found = next(results, None)
+                if found is not None:
+                    planner.take(*found)
+                while (cut := planner.cut()) is not None:
+                    self._tally.kept += len(cut.samples)
+                    batch = self._assemble(cut.samples)
+                    self._put(Ready(batch, cut.number, len(cut.samples), cut.positions))
+                if found is None and not planner.finished:
+                    raise RuntimeError("the feed came to its end before the epoch did")
+
+    def _look(self) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+
+    def _put(self, item: Ready | _End) -> None:
+        while True:
+            self._look()
+            with contextlib.suppress(queue.Full):
+                self._ready.put(item, timeout=0.2)
+                return
+
+
+__all__ = ["Ready", "Run", "StarvedError"]

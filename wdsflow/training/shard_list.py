@@ -1,0 +1,60 @@
+"""Which shards a training command names, and how many samples they hold."""
+
+import glob
+import os
+from collections.abc import Iterable, Sequence
+
+from wdsflow.shards.source import local_path
+from wdsflow.shards.urls import expand
+from wdsflow.validate.startup import openclip_urls
+
+from .catalog import Catalog
+from .place import Place, talks
+
+
+def shard_list(data: str | Sequence[str]) -> list[str]:
+    """Return the shards of ``--train-data`` in OpenCLIP's order. Globs and folders, which it lacks, are expanded.
+
+    Raises ``wdsflow.shards.urls.NoShards`` where a pattern matches nothing.
+    """
+    urls = openclip_urls(data) if isinstance(data, str) else data
+    return [each for url in urls for each in _more(url)]
+
+
+def weighted_list(
+    data: str | Sequence[str], factors: str | Sequence[float] | None
+) -> tuple[list[str], list[float] | None]:
+    """Return shards, and a weight for each where ``--train-data-upsampling-factors`` are given.
+
+    Raises ValueError where there are not as many factors as sources.
+    """
+    if factors is None:
+        return shard_list(data), None
+    sources = data.split("::") if isinstance(data, str) else list(data)
+    weights = [float(factor) for factor in (factors.split("::") if isinstance(factors, str) else factors)]
+    if len(weights) != len(sources):
+        raise ValueError(
+            f"Expected the number of data components ({len(sources)}) and weights ({len(weights)}) to match."
+        )
+    found = [(url, weight) for source, weight in zip(sources, weights, strict=True) for url in shard_list(source)]
+    return [url for url, _ in found], [weight for _, weight in found]
+
+
+def count_samples(catalog: Catalog, urls: Sequence[str], place: Place) -> list[int]:
+    """Return how many samples of each shard have an image and a caption, by their names. Ranks share the work."""
+    own = {number: catalog.count(urls[number]) for number in range(place.rank, len(urls), place.world_size)}
+    if not talks():
+        return [own.get(number, -1) if number in own else catalog.count(url) for number, url in enumerate(urls)]
+    import torch.distributed
+
+    everyone: list[dict[int, int]] = [{} for _ in range(place.world_size)]
+    torch.distributed.all_gather_object(everyone, own)
+    found = {number: count for each in everyone for number, count in each.items()}
+    return [found[number] for number in range(len(urls))]
+
+
+def _more(url: str) -> Iterable[str]:
+    path = None if url.startswith("pipe:") else local_path(url)
+    if path is None or os.path.isfile(path) or not (glob.has_magic(path) or os.path.isdir(path)):
+        return (url,)
+    return expand([url]).urls

@@ -1,0 +1,33 @@
+"""Where a feed stands, as json: to go on from there in another process."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .lanes import Position
+
+_VERSION = 1
+
+
+def make_state(
+    identity: Mapping[str, Any], *, epoch: int, batch: int, positions: Sequence[Position] | None, base_seed: int | None
+) -> dict[str, Any]:
+    """Return the state behind ``batch`` batches of an epoch. Without positions it is that of an epoch's beginning."""
+    return {
+        "version": _VERSION,
+        "epoch": epoch,
+        "batch": batch,
+        "lanes": [list(position) for position in positions or ()],
+        "base_seed": base_seed,
+        "identity": dict(identity),
+    }
+
+
+def check_state(state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Raise ValueError where a state is of another feed; names what differs."""
+    if state.get("version") != _VERSION:
+        raise ValueError(f"the state has version {state.get('version')!r}; this wdsflow reads version {_VERSION}")
+    own, other = dict(identity), dict(state["identity"])
+    differing = [name for name in own if own[name] != other.get(name)]
+    if differing:
+        shown = "; ".join(f"{name}: {other.get(name)!r} then, {own[name]!r} now" for name in differing)
+        raise ValueError(f"the state is of another feed: {shown}")

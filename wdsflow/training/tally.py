@@ -1,0 +1,87 @@
+"""What became of the samples that a feed met, by stage and reason, with an example of each."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Loss(NamedTuple):
+    """Why one sample was lost."""
+
+    stage: str  # "select", "caption", "decode", "read", "batch"
+    reason: str  # a slug: "no-caption", "no-image", "truncated", ...
+    key: str
+    shard: str  # url
+    detail: str = ""  # for people: what was found instead
+
+
+@dataclass
+class Reason:
+    """Samples lost for one reason, and the first of them."""
+
+    count: int
+    first: Loss
+
+
+class Damage(NamedTuple):
+    """What is wrong with a shard itself."""
+
+    shard: str  # url
+    what: str  # "truncated-data", "unreadable", ... as the walk over the tar names it
+    detail: str
+
+
+@dataclass
+class Tally:
+    """Counts of one rank: ``seen == kept + lost``, but for samples that are still on their way.
+
+    One thread writes. Others may read: they see whole numbers, though not all of the same moment.
+    """
+
+    kept: int = 0
+    losses: dict[tuple[str, str], Reason] = field(default_factory=dict)
+    noted: Counter[str] = field(default_factory=Counter)  # done to samples that were kept, such as "truncated-caption"
+    damage: dict[tuple[str, str], Damage] = field(default_factory=dict)  # by shard and what
+    fields: Counter[tuple[str, ...]] = field(default_factory=Counter)  # of samples that lacked one
+
+    @property
+    def lost(self) -> int:
+        """Samples lost for any reason."""
+        return sum(reason.count for reason in list(self.losses.values()))
+
+    @property
+    def seen(self) -> int:
+        """Samples whose fate is known."""
+        return self.kept + self.lost
+
+    def lose(self, loss: Loss) -> None:
+        """Count one lost sample."""
+        reason = self.losses.get(loss[:2])
+        if reason is None:
+            self.losses[loss[:2]] = Reason(1, loss)
+        else:
+            reason.count += 1
+
+    def hurt(self, damage: Damage) -> None:
+        """Note what is wrong with a shard, once."""
+        self.damage.setdefault(damage[:2], damage)
+
+    def lacking(self, fields: tuple[str, ...]) -> None:
+        """Count the fields of a sample that lacked its image or caption; at most a hundred different sets."""
+        if fields in self.fields or len(self.fields) < 100:
+            self.fields[fields] += 1
+
+    def copy(self) -> "Tally":
+        """Return a copy that does not change any more."""
+        losses = {key: Reason(reason.count, reason.first) for key, reason in list(self.losses.items())}
+        return Tally(self.kept, losses, Counter(self.noted), dict(self.damage), Counter(self.fields))
+
+    def since(self, before: "Tally") -> "Tally":
+        """Return what has been added after ``before``, a copy of an earlier moment."""
+        losses = {}
+        for key, reason in list(self.losses.items()):
+            count = reason.count - (before.losses[key].count if key in before.losses else 0)
+            if count:
+                losses[key] = Reason(count, reason.first)
+        damage = {key: item for key, item in list(self.damage.items()) if key not in before.damage}
+        return Tally(self.kept - before.kept, losses, self.noted - before.noted, damage, self.fields - before.fields)

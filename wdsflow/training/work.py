@@ -1,0 +1,137 @@
+"""What is done to a sample: read it, find its caption, decode and transform the image, tokenize.
+
+Imports torch in functions only: processes that are spawned import this module before they know what to do.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wdsflow.shards.captions import LARGEST
+from wdsflow.stages.base import Dropped, StageError
+
+from .captions import Captions
+from .catalog import Blob, Ref
+from .files import Files, read_fully
+from .lanes import Task
+from .tally import Loss
+from .tokens import Tokens
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from .images import ImageWork
+
+
+class Made(NamedTuple):
+    """A sample as it goes into a batch."""
+
+    image: Any  # what ``ImageWork.run`` gave
+    text: Any  # what the tokenizer gave, first dimension removed
+
+
+class SampleError(RuntimeError):
+    """The user's own transform or tokenizer failed; names the sample. Ends the run."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Makes samples, a chunk at a time; from several threads at once, or pickled, in other processes."""
+
+    images: "ImageWork"
+    captions: Captions
+    tokens: Tokens
+    largest: int  # bytes of an encoded image
+    files: Files = field(default_factory=Files, compare=False, repr=False)
+    hold: "Callable[[int], AbstractContextManager[None]] | None" = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> Any:
+        # Open files and a budget of threads stay in their process.
+        return Work, (self.images, self.captions, self.tokens, self.largest)
+
+    def __call__(self, tasks: Sequence[Task]) -> list[Made | Loss]:
+        """Make the samples of a chunk. Raises SampleError."""
+        found: list[Made | Loss] = []
+        texts: list[str] = []
+        at: list[int] = []
+        for task in tasks:
+            result = self._make(task)
+            if isinstance(result, Loss):
+                found.append(result)
+                continue
+            image, text = result
+            at.append(len(found))
+            texts.append(text)
+            found.append(Made(image, None))
+        if texts:
+            self._tokenize(tasks, found, texts, at)
+        return found
+
+    def _make(self, task: Task) -> tuple[Any, str] | Loss:
+        ref, stage = task.ref, "read"
+        try:
+            image, members = self._read(ref)
+            stage = "caption"
+            text = self.captions.read(ref.key, members)
+            stage = "decode"
+            return self.images.run(image, task.seed, self.hold), text
+        except Dropped as drop:
+            return Loss(stage, drop.reason, ref.key, ref.shard)
+        except StageError as error:
+            return Loss(stage, error.slug, ref.key, ref.shard, str(error)[:300])
+        except MemoryError as error:
+            return Loss(stage, "out-of-memory", ref.key, ref.shard, str(error)[:300])
+        except Exception as error:
+            raise SampleError(_place(ref, "the image transform", error)) from error
+
+    def _read(self, ref: Ref) -> tuple[bytes, dict[str, bytes | int]]:
+        if ref.image.size > self.largest:
+            raise StageError("huge-image", f"its {ref.image.name} has {ref.image.size:,} bytes")
+        if ref.image.data is not None:
+            return ref.image.data, {blob.name: _content(blob) for blob in ref.texts}
+        if ref.image.at < 0:
+            raise StageError(
+                "huge-image", f"its {ref.image.name} has {ref.image.size:,} bytes and cannot be read later"
+            )
+        try:
+            with self.files.use(ref.shard) as fd:
+                texts = {blob.name: _exactly(fd, blob) if blob.size <= LARGEST else blob.size for blob in ref.texts}
+                return _exactly(fd, ref.image), texts
+        except OSError as error:
+            raise StageError("unreadable", str(error)) from error
+
+    def _tokenize(self, tasks: Sequence[Task], found: list[Made | Loss], texts: list[str], at: list[int]) -> None:
+        for index, row in zip(at, self._rows(tasks, texts, at), strict=True):
+            made = found[index]
+            assert isinstance(made, Made)
+            found[index] = Made(made.image, row)
+
+    def _rows(self, tasks: Sequence[Task], texts: list[str], at: list[int]) -> list[Any]:
+        try:
+            return self.tokens(texts)
+        except Exception as error:
+            for index, text in zip(at, texts, strict=True):  # which of them it was
+                try:
+                    self.tokens([text])
+                except Exception as own:
+                    raise SampleError(_place(tasks[index].ref, "the tokenizer", own)) from own
+            raise SampleError(
+                _place(tasks[at[0]].ref, "the tokenizer, for several captions at once,", error)
+            ) from error
+
+
+def _content(blob: Blob) -> bytes | int:
+    return blob.size if blob.data is None or blob.size > LARGEST else blob.data
+
+
+def _exactly(fd: int, blob: Blob) -> bytes:
+    data = read_fully(fd, blob.size, blob.at)
+    if len(data) < blob.size:
+        raise StageError(
+            "truncated", f"its {blob.name} ends after {len(data):,} of {blob.size:,} bytes: has the shard changed?"
+        )
+    return data
+
+
+def _place(ref: Ref, what: str, error: Exception) -> str:
+    return f"{what} failed at sample {ref.key!r} of {ref.shard!r}: {type(error).__name__}: {error}"
