@@ -92,3 +92,9 @@ def test_tokenize_keeps_the_laws_of_stages():
     pytest.importorskip("open_clip")
     samples = [{"__key__": str(number), "txt": "a cat " * number} for number in range(4)]
     assert len(assert_stage_laws(Tokenize("ViT-B-32"), samples)) == 4
+
+
+def test_options_that_make_no_sense_are_refused():
+    for options in ({"on_error": "skip"}, {"field": "__key__"}):
+        with pytest.raises(ValueError):
+            Tokenize("ViT-B-32", **options)

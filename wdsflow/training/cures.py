@@ -43,10 +43,15 @@ def caption_cures(options: FeedOptions, names: Sequence[str], peeked: Sequence[S
         member = "json" if "json" in names else "jsn"
         samples = sum(shard.samples for shard in peeked)
         where = f"captions are in {member}, {escape(name, 60)} ({entry.strings:,} of {samples:,} samples looked at)"
-        yield f"{where}: {command(options, caption=f'{member}:{name}')}"
+        yield f"{where}: {command(options, caption=_also(options, f'{member}:{name}'))}"
     text = _likeliest(names, [name for name in CAPTIONS if name not in _NOT_TEXT])
     if text:
-        yield f"captions may be in {escape(text, 40)}: {command(options, caption=text)}"
+        yield f"captions may be in {escape(text, 40)}: {command(options, caption=_also(options, text))}"
+
+
+def _also(options: FeedOptions, place: str) -> str:
+    """Return a place for captions behind those that are tried already: other shards may hold theirs there."""
+    return place if options.caption is None else f"{options.caption}|{place}"
 
 
 def image_cures(options: FeedOptions, names: Sequence[str]) -> Iterator[str]:

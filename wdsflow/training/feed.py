@@ -1,6 +1,7 @@
 """Everything that makes batches, put together: what a loader starts anew for each epoch. Imports torch."""
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,8 @@ class Feed:
         self._assemble = Assembler(recipe.images, as_dict=recipe.as_dict)
         self._tokens = Tokens(recipe.tokenizer)
         recipe.catalog.hurt = self.tally.hurt
+        # What Pillow warns of is judged by headers before it decodes; a line for each such image helps nobody.
+        warnings.filterwarnings("ignore", module=r"PIL\.Image$")
         self._engine: Engine | None = None
         self._owner = 0  # process that made the engine
 
@@ -123,14 +126,13 @@ class Feed:
         values = _TYPICAL
         if images.shape is not None:
             values = images.shape[0] * images.shape[1] * images.shape[2]
-        compact = images.known and options.decode != "reference"
         memory = options.memory
         assert memory is None or isinstance(memory, int)
         return shares(
             memory,
             batch=self.recipe.batch_size,
             sample=values * _FLOAT,
-            made=values if compact else values * _FLOAT,
+            made=values if images.known else values * _FLOAT,
             threads=self._threads if images.known else max(1, self.recipe.processes),
             chunk=_CHUNK,
             lanes=self.recipe.schedule.lanes,

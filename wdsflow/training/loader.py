@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -37,7 +38,9 @@ class Loader:
         self._recipe, self._epoch, self._identity = recipe, epoch, dict(identity)
         self._feed = Feed(recipe)
         self._watchdog = Watchdog(recipe.options.stall_after)
-        self._progress = Progress(recipe.options, rank=recipe.place.rank, world_size=recipe.place.world_size)
+        # Evaluation has no lines of its own, and would write over training's metrics.
+        spoken = recipe.options if recipe.shuffle else replace(recipe.options, status_every=0.0, metrics=None)
+        self._progress = Progress(spoken, rank=recipe.place.rank, world_size=recipe.place.world_size)
         self._run: Run | None = None
         self._base_seed: int | None = None
         self._resumed: dict[str, Any] | None = None

@@ -10,7 +10,6 @@ import os
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -94,8 +93,6 @@ def get_wds_dataset(
             args, preprocess_img, is_train, epoch, floor, tokenizer, naflex_data_config=naflex_data_config
         )
     options = options or FeedOptions()
-    if not is_train:
-        options = replace(options, status_every=0.0, metrics=None)
     shared_epoch = SharedEpoch(epoch=epoch)
     here = place(args)
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
