@@ -309,3 +309,47 @@ def test_breaking_off_leaves_no_thread_behind(tmp_path):
 def test_memory_that_cannot_suffice_is_refused(tmp_path):
     with pytest.raises(ValueError, match="too little"):
         loader(write_shards(tmp_path, [8, 8]), memory="1MiB")
+
+
+def test_giants_are_refused_by_their_headers_within_the_memory(tmp_path):
+    import resource
+    import tarfile
+    import zlib
+
+    shard = tmp_path / "0000.tar"
+    write_tar(shard, samples(0, 6))
+    rows = zlib.compress(b"\0" * ((15_300 // 8 + 1) * 15_300), 1)  # 234 million pixels, black or white
+
+    def chunk(name, data):
+        return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+
+    size = (15_300).to_bytes(4, "big") * 2
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size + b"\1\0\0\0\0") + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    bomb = b'{"caption": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
+    small = [
+        ("giant.txt", b"a giant"),
+        ("bomb.png", png),
+        ("bomb.txt", b"too many pixels"),
+        ("deep.jpg", jpeg(3)),
+        ("deep.json", bomb),
+    ]
+    write_tar(tmp_path / "more.tar", small)
+    giant = tarfile.TarInfo("giant.jpg")
+    giant.size = 3 << 30
+    with shard.open("r+b") as file:
+        position = 0
+        data = shard.read_bytes()
+        while data[position : position + 512].strip(b"\0"):
+            length = int(data[position + 124 : position + 135], 8)
+            position += 512 + -(-length // 512) * 512
+        file.seek(position)
+        file.truncate()
+        file.write(giant.tobuf(tarfile.GNU_FORMAT))
+        file.seek(giant.size, 1)  # a hole: the file takes no room
+        file.write((tmp_path / "more.tar").read_bytes())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    loading = loader(str(shard), workers=1, train=False, preprocess=EVAL, caption="txt|json:caption", memory="256MiB")
+    assert sorted(all_texts(loading)) == [f"0/{number}" for number in range(6)]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10  # KiB
+    counts = {reason: each.count for (_, reason), each in loading.tally.losses.items()}
+    assert counts == {"huge-image": 1, "too-many-pixels": 1, "bad-json": 1}

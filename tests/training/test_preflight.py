@@ -56,6 +56,19 @@ def test_with_that_flag_they_train(tmp_path):
     assert "16 usable" in found.lines[0]
 
 
+def test_evaluation_that_would_find_nothing_is_refused_before_training(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    train, val = shards.with_json(tmp_path / "a"), shards.with_txt(tmp_path / "b")
+    found = look(train, "--val-data", str(val), "--workers", "2", "--batch-size", "8", caption="json:caption")
+    assert found.refused
+    assert "preflight of --val-data" in found.lines[1]
+    assert "--caption 'json:caption|txt'" in "\n".join(found.lines)
+    both = look(train, "--val-data", str(val), "--workers", "2", "--batch-size", "8", caption="json:caption|txt")
+    assert not both.refused
+    assert len(both.lines) == 2
+
+
 @pytest.mark.parametrize("caption", ["json:captoin", "txt|json:captoin;alt.text"])
 def test_a_name_that_no_json_has_is_refused(tmp_path, caption):
     found = look(shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", caption=caption)

@@ -9,7 +9,7 @@ from wdsflow.validate.json_captions import caption_name, json_names
 from wdsflow.validate.rules.commands import quote
 from wdsflow.validate.rules.missing import CAPTIONS, IMAGES
 
-from .captions import Captions
+from .captions import Captions, parse_captions
 from .options import FeedOptions
 
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
@@ -43,15 +43,17 @@ def caption_cures(options: FeedOptions, names: Sequence[str], peeked: Sequence[S
         member = "json" if "json" in names else "jsn"
         samples = sum(shard.samples for shard in peeked)
         where = f"captions are in {member}, {escape(name, 60)} ({entry.strings:,} of {samples:,} samples looked at)"
-        yield f"{where}: {command(options, caption=_also(options, f'{member}:{name}'))}"
+        yield f"{where}: {command(options, caption=_also(options, names, f'{member}:{name}'))}"
     text = _likeliest(names, [name for name in CAPTIONS if name not in _NOT_TEXT])
     if text:
-        yield f"captions may be in {escape(text, 40)}: {command(options, caption=_also(options, text))}"
+        yield f"captions may be in {escape(text, 40)}: {command(options, caption=_also(options, names, text))}"
 
 
-def _also(options: FeedOptions, place: str) -> str:
-    """Return a place for captions behind those that are tried already: other shards may hold theirs there."""
-    return place if options.caption is None else f"{options.caption}|{place}"
+def _also(options: FeedOptions, names: Sequence[str], place: str) -> str:
+    """Return a place for captions; behind the one asked for, where these shards lack that one but others may not."""
+    if options.caption is None or set(parse_captions(options.caption).members) & set(names):
+        return place
+    return f"{options.caption}|{place}"
 
 
 def image_cures(options: FeedOptions, names: Sequence[str]) -> Iterator[str]:

@@ -62,27 +62,41 @@ def preflight(
     Returns:
         None where the command trains on no shards, or is one that open_clip_train itself refuses.
     """
-    start, options = time.perf_counter(), options or FeedOptions()
+    options = options or FeedOptions()
     try:
         arguments = parse_arguments(argv, world_size=world_size)
     except ArgumentsError:
         return None
     if not _reads_shards(arguments):
         return None
+    result = _look(arguments, options, progress)
+    if arguments.val_data and not result.refused:
+        # Evaluation comes after an epoch of training: too late to learn that it has nothing to read.
+        shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
+        if _reads_shards(shards):
+            other = _look(shards, options, progress, trains=False)
+            result = Preflight((*result.lines, *other.lines), other.refused)
+    return result
+
+
+def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *, trains: bool = True) -> Preflight:
+    """Judge the shards that ``arguments.train_data`` names."""
+    start, title = time.perf_counter(), "preflight" if trains else "preflight of --val-data"
     assert arguments.train_data is not None
     try:
         expansion = expand([arguments.train_data])
     except NoShards as error:
         hint = (f"  {escape(error.hint)}",) if error.hint else ()
-        return Preflight((f"preflight: {escape(str(error))}", *hint), refused=True)
+        return Preflight((f"{title}: {escape(str(error))}", *hint), refused=True)
     captions = captions_for(options.caption, Namespace(**_modern(arguments)), keep_empty=False)
     urls = _some(expansion.urls)
     told = progress(len(urls)) if progress is not None else None
     shards = scan_shards(urls, ScanOptions("names", allow_pipe=options.allow_pipe), progress=told)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     whole = len(urls) == len(expansion.urls)
-    context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole)
-    return _result(context, options, captions, len(expansion.urls), time.perf_counter() - start)
+    context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole and trains)
+    head = f"{title}: {number(len(urls), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
+    return _result(context, options, captions, head, time.perf_counter() - start)
 
 
 def _reads_shards(arguments: Arguments) -> bool:
@@ -136,17 +150,14 @@ def _judge(
     return context
 
 
-def _result(context: Context, options: FeedOptions, captions: Captions, named: int, seconds: float) -> Preflight:
-    evidence, verdict = context.evidence, context.verdicts[0]
+def _result(context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float) -> Preflight:
+    verdict = context.verdicts[0]
     findings, _ = run_rules(context)
     fatal = _fatal(context, findings)
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
     look = f"wdsflow validate {quote(context.urls[0])}"
-    read = number(len(evidence.shards), "shard")
-    if named > len(evidence.shards):
-        read = f"{read} of {named:,}"
-    summary = f"preflight: {read}, {number(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
+    summary = f"{head}, {number(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:
         others = f"; {number(len(findings), 'finding')}, see: {look}" if findings else ""
         return Preflight((summary + others,))
