@@ -1,5 +1,6 @@
 """The demonstration: sound and faulty shards, what `wdsflow validate` says of each, and OpenCLIP's own word for it."""
 
+import json
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from . import faults, scenes
 from .environment import ROOT
 from .loader import Loaded, OpenClip
 from .scenes import Scene
+from .tiny_clip.recipe import CONFIG, CONFIG_FILE
 
 FOLDER = Path(".demo")
 SAMPLES, BATCH, BATCHES = 320, 16, 8
@@ -70,6 +72,7 @@ def main() -> int:
     try:
         wrong = [each.title for number, each in enumerate(SCENARIOS, 1) if not show(number, each, drawn, open_clip)]
         wrong += repair(open_clip)
+        wrong += train()
     finally:
         open_clip.close()
     return finish(wrong, time.monotonic() - start)
@@ -107,6 +110,28 @@ def repair(open_clip: OpenClip) -> list[str]:
     return [] if sound else ["the repaired shards do not train"]
 
 
+def train() -> list[str]:
+    """Train on the json shards as they are; return what went wrong."""
+    heading(f"{len(SCENARIOS) + 2}. Training on the shards of number 2 as they are, by OpenCLIP's own code")
+    model = Path("model")
+    model.mkdir()
+    (model / CONFIG_FILE).write_text(json.dumps(CONFIG))
+    words = f"--train-data json/{URLS} --train-num-samples {SAMPLES} --batch-size {BATCH} --workers 2 --epochs 1"
+    words += " --warmup 5 --model local-dir:model --device cpu --precision fp32 --logs none"
+    refused = wdsflow("train", "--", *words.split())
+    print(indent(refused.stderr))
+    done = wdsflow("train", "--caption", "json:description", "--", *words.split())
+    told = re.findall(
+        r"(Train Epoch: \d+ .*|preflight: .*|feed: epoch .*|^  (?:seen|kept).*)$", done.stderr, re.MULTILINE
+    )
+    print(indent("\n".join(line[:110] for line in told)))
+    if refused.returncode != 1 or "--caption json:description" not in refused.stderr:
+        return [f"wdsflow train did not refuse captions in json: {refused.stderr.strip()}"]
+    if done.returncode or f"[{SAMPLES}/{SAMPLES} (100%)]" not in done.stderr:
+        return [f"wdsflow train ended with status {done.returncode}: {done.stderr.strip()[-2000:]}"]
+    return []
+
+
 def ask(open_clip: OpenClip, training: list[str]) -> Loaded:
     """Run OpenCLIP's loader, and print what came out."""
     real = open_clip.load(training, batches=BATCHES)
@@ -134,8 +159,10 @@ def finish(wrong: list[str], seconds: float) -> int:
         "  wdsflow validate .demo/bomb --level full            decode everything, as the trainer would\n"
         "  wdsflow validate .demo/macos --for webdataset-1     the same shards for another reader\n"
         "  wdsflow explain                                     all rules; `wdsflow explain W006` is a page on one\n"
+        "  wdsflow train -- --train-data ... --model ViT-B-32  OpenCLIP's training on our feed\n"
+        "  scripts/tiny_clip                                   a small CLIP, trained to the end in two minutes\n"
         "  wdsflow doctor                                      is this environment fit to train in?\n"
-        "  docs/validate.md                                    the rest"
+        "  docs/validate.md, docs/training.md                  the rest"
     )
     return 0
 

@@ -1,29 +1,7 @@
 """What is compared with what, and how good it has to be."""
 
-from dataclasses import dataclass
-from typing import Literal
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One comparison: the same shards, ours and a peer in turn, each run in a fresh process."""
-
-    name: str
-    title: str
-    ours: str  # a job of jobs.py
-    peer: str  # a job of jobs.py, "tar" for GNU tar, or "bound" for a fixed number
-    shards: str
-    goal: float
-    at_most: bool = False  # the goal is an upper bound, and the ratio ours / peer; else a lower one, and peer / ours
-    measure: str = "cpu_seconds"  # of one process; not moved by what else the machine does
-    unit: str = "CPU s"
-    runs: int = 5
-    first: int | None = None  # only so many of the shards
-    cold: bool = False  # the page cache is emptied of the shards before each run
-    times: int = 1  # ours gets the shards so many times over
-    bound: float = 0.0  # where the peer is a fixed number
-    judged: Literal["ratio", "ours"] = "ratio"
-
+from .entry import Entry
+from .loader_entries import LOADERS
 
 ENTRIES = [
     Entry(
@@ -146,6 +124,7 @@ ENTRIES = [
         "decode-pillow",
         "12mp",
         7,
+        first=1,
         measure="cpu_seconds",
     ),
     Entry(
@@ -156,6 +135,7 @@ ENTRIES = [
         "12mp",
         1.4,
         at_most=True,
+        first=1,
         measure="cpu_seconds",
     ),
     Entry(
@@ -165,6 +145,7 @@ ENTRIES = [
         "decode-pillow",
         "2mp",
         3,
+        first=1,
         measure="cpu_seconds",
     ),
     Entry(
@@ -175,9 +156,11 @@ ENTRIES = [
         "12mp",
         1,
         at_most=True,
+        first=1,
         measure="extra_mb",
         unit="MB",
         runs=1,
         bound=10.48576,
     ),
+    *LOADERS,
 ]

@@ -10,17 +10,28 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..environment import ROOT, ensure_webdataset1
-from . import shards
-from .entries import ENTRIES, Entry
+from . import loaders, shards
+from .entries import ENTRIES
+from .entry import MORE_IS_BETTER, Entry
+from .loader_entries import PHOTOS
 from .machine import machine
 from .page import write_page
 
 BENCH = ROOT / ".bench"
 HERE = Path(__file__).resolve().parent
 Row = dict[str, Any]
+Result = dict[str, Any]
+
+
+class Material(NamedTuple):
+    """Shards, the number of samples in each, and where they are from."""
+
+    paths: list[str]
+    samples: list[int]
+    what: str
 
 
 def main(arguments: list[str]) -> int:
@@ -30,6 +41,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}; none means all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument(
+        "--photos", type=Path, metavar="FOLDER", help="its .tar shards take the place of made photographs"
+    )
     parser.add_argument("--list", action="store_true", help="say what is measured, and end")
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - set(names):
@@ -37,14 +51,15 @@ def main(arguments: list[str]) -> int:
     chosen = [entry for entry in ENTRIES if not options.names or entry.name in options.names]
     if options.list:
         for entry in chosen:
-            print(f"{entry.name:16} {entry.title}")
+            print(f"{entry.name:18} {entry.title}")
         return 0
     webdataset1 = ensure_webdataset1()
     rows: list[Row] = []
+    peers: dict[str, list[Result]] = {}
     known = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions(webdataset1)}
     for entry in chosen:
-        prepare(entry.shards, webdataset1)
-        rows.append(measure(entry, webdataset1))
+        material = prepare(entry.shards, webdataset1, options.photos)
+        rows.append(measure(entry, material, peers, webdataset1))
         print(line(rows[-1]), flush=True)
         if options.json:  # after each, so that nothing measured is lost with an interrupted run
             options.json.write_text(json.dumps({**known, "entries": rows}, indent=2) + "\n")
@@ -53,28 +68,36 @@ def main(arguments: list[str]) -> int:
     return 0 if all(row["met"] for row in rows) else 1
 
 
-def prepare(name: str, webdataset1: Path) -> None:
+def prepare(name: str, webdataset1: Path, photos: Path | None) -> Material:
     """Make a set of shards unless it is there."""
-    if (BENCH / name).is_dir():
-        return
-    start = time.monotonic()
-    print(f"making .bench/{name} ... ", end="", flush=True)
-    call([sys.executable, "-m", "support.bench.shards", str(BENCH), name], webdataset1)
-    print(f"{time.monotonic() - start:.0f} s", flush=True)
+    if name == PHOTOS and photos is not None:
+        found = loaders.shards_in(photos)
+        return Material(found, [loaders.count_pictures([path]) for path in found], "photographs given with --photos")
+    shard_count, samples = shards.SETS[name]
+    found = shards.paths(BENCH, name)
+    if not all(os.path.isfile(path) for path in found):
+        start = time.monotonic()
+        print(f"making .bench/{name} ... ", end="", flush=True)
+        call([sys.executable, "-m", "support.bench.shards", str(BENCH), name], webdataset1)
+        print(f"{time.monotonic() - start:.0f} s", flush=True)
+    return Material(found, [samples] * shard_count, "photographs of 2 to 30 megapixels, made by the script")
 
 
-def measure(entry: Entry, webdataset1: Path) -> Row:
-    """Run ours and the peer in turn, and return the medians."""
-    paths = shards.paths(BENCH, entry.shards)[: entry.first]
-    samples = len(paths) * shards.SETS[entry.shards][1]
+def measure(entry: Entry, material: Material, peers: dict[str, list[Result]], webdataset1: Path) -> Row:
+    """Run ours and the peer in turn, and return the medians; ``peers`` holds what was measured of peers before."""
+    paths, samples = material.paths[: entry.first], sum(material.samples[: entry.first])
     if not entry.cold:
         run_job("read", paths, webdataset1)  # the first run must not pay for the disk
-    ours, peer = [], []
-    for _ in range(entry.runs):
+    ours, peer = [], list(peers.get(entry.peer_of or "", []))
+    for number in range(entry.runs):
         ours.append(run(entry, entry.ours, paths * entry.times, samples * entry.times, webdataset1))
-        peer.append(run(entry, entry.peer, paths, samples, webdataset1))
+        if number >= len(peer):
+            peer.append(run(entry, entry.peer, paths, samples, webdataset1))
+    if len({each.get("seen") for each in (*ours, *peer)}) > 1:
+        raise SystemExit(f"{entry.name}: the two saw different numbers of samples: {ours}, {peer}")
+    peers[entry.name] = peer
     ours_median, peer_median = (median(entry.measure, runs) for runs in (ours, peer))
-    ours_over_peer = entry.at_most or entry.unit == "%"  # else by how many times ours is faster
+    ours_over_peer = entry.at_most or entry.unit in MORE_IS_BETTER  # else by how many times ours is faster
     dividend, divisor = (ours_median, peer_median) if ours_over_peer else (peer_median, ours_median)
     ratio = dividend / divisor if divisor else float("inf")
     judged = ours_median if entry.judged == "ours" else ratio
@@ -94,18 +117,26 @@ def measure(entry: Entry, webdataset1: Path) -> Row:
         "ours_runs": [each[entry.measure] for each in ours],
         "peer_runs": [each[entry.measure] for each in peer],
         "samples": samples,
+        "shards": f"{sum(material.samples)} {material.what}" if entry.shards == PHOTOS else entry.shards,
+        "trials": loaders.trials(entry.shards, entry.plan),
+        "ours_details": ours,
+        "peer_details": peer,
     }
 
 
-def median(measure: str, runs: list[dict[str, Any]]) -> float:
+def median(measure: str, runs: list[Result]) -> float:
     """Return the median of one figure over some runs."""
     return float(statistics.median(each.get(measure, 0.0) for each in runs))
 
 
-def run(entry: Entry, job: str, paths: list[str], samples: int, webdataset1: Path) -> dict[str, Any]:
+def run(entry: Entry, job: str, paths: list[str], samples: int, webdataset1: Path) -> Result:
     """Run one job once, and return all its figures, shares in percent."""
     if job == "bound":
         return {entry.measure: entry.bound}
+    if job == "fidelity":
+        return loaders.run_fidelity(paths)
+    if entry.plan is not None:
+        return loaders.run_loader(job, entry.plan, entry.shards, paths, samples)
     if entry.cold:
         forget(paths)
     result = run_tar(paths) if job == "tar" else run_job(job, paths, webdataset1)
@@ -117,14 +148,14 @@ def run(entry: Entry, job: str, paths: list[str], samples: int, webdataset1: Pat
     return result
 
 
-def run_job(job: str, paths: list[str], webdataset1: Path) -> dict[str, Any]:
+def run_job(job: str, paths: list[str], webdataset1: Path) -> Result:
     """Run a job of jobs.py in a fresh process."""
     printed = call([sys.executable, str(HERE / "jobs.py"), job, json.dumps(paths)], webdataset1)
-    result: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    result: Result = json.loads(printed.splitlines()[-1])
     return result
 
 
-def run_tar(paths: list[str]) -> dict[str, Any]:
+def run_tar(paths: list[str]) -> Result:
     """List the shards with GNU tar, one process a shard; their start is a millisecond each."""
     before, start, names = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0
     for path in paths:
@@ -157,7 +188,8 @@ def versions(webdataset1: Path) -> dict[str, str]:
     peer = next(webdataset1.glob("webdataset-*.dist-info")).name.split("-")[1].removesuffix(".dist")
     tar = subprocess.run(["tar", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     ours = {name: version(name) for name in ("wdsflow", "pillow", "simplejpeg", "orjson", "numpy")}
-    return {**ours, "webdataset": peer, "tar": tar.split()[-1]}
+    feed = {name: version(name) for name in ("open_clip_torch", "torch", "torchvision")}
+    return {**ours, **feed, "webdataset": f"{peer} ({version('webdataset')} for OpenCLIP)", "tar": tar.split()[-1]}
 
 
 def line(row: Row) -> str:
@@ -165,4 +197,6 @@ def line(row: Row) -> str:
     met = "met" if row["met"] else "MISSED"
     judged = f"{row['unit']}" if row["judged"] == "ours" else "x"
     figures = f"ours {row['ours']:.3g} {row['unit']}, peer {row['peer']:.3g} {row['unit']}, ratio {row['ratio']:.3g}"
-    return f"{row['name']:16} {figures}; goal {row['goal_is']} {row['goal']:g} {judged}: {met}"
+    if cpu := median("cpu_ms_per_sample", row["ours_details"]):
+        figures += f" (CPU ms a sample {cpu:.3g}, {median('cpu_ms_per_sample', row['peer_details']):.3g})"
+    return f"{row['name']:18} {figures}; goal {row['goal_is']} {row['goal']:g} {judged}: {met}"

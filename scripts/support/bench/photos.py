@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 SMALL, MEDIUM, LARGE = (352, 264), (1632, 1224), (4000, 3000)  # about 20 KB, 0.3 MB and 1.5 MB as JPEG
-QUALITY = {SMALL: 85, MEDIUM: 86, LARGE: 86}
+QUALITY = {SMALL: 85}  # else 86
 
 
-def photographs(size: tuple[int, int], count: int, seed: int) -> list[bytes]:
-    """Return ``count`` different baseline JPEGs with 4:2:0 colour."""
+def photographs(size: tuple[int, int], count: int, seed: int, *, progressive: bool = False) -> list[bytes]:
+    """Return ``count`` different JPEGs with 4:2:0 colour."""
     rng = np.random.default_rng(seed)
-    return [_photograph(size, rng) for _ in range(count)]
+    return [_photograph(size, rng, progressive=progressive) for _ in range(count)]
 
 
 def with_comment(jpeg: bytes, comment: bytes) -> bytes:
@@ -35,7 +35,7 @@ def damaged(jpeg: bytes, rng: random.Random, *, together: bool) -> bytes:
     return bytes(data)
 
 
-def _photograph(size: tuple[int, int], rng: np.random.Generator) -> bytes:
+def _photograph(size: tuple[int, int], rng: np.random.Generator, *, progressive: bool) -> bytes:
     width, height = size
     light = np.zeros((height, width), np.float32)
     colour = np.zeros((2, height, width), np.float32)
@@ -50,7 +50,7 @@ def _photograph(size: tuple[int, int], rng: np.random.Generator) -> bytes:
     planes = np.stack([light, *(colour + 128)], axis=-1)
     image = Image.fromarray(np.clip(planes, 0, 255).astype(np.uint8), "YCbCr")
     buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=QUALITY[size], subsampling="4:2:0")
+    image.save(buffer, "JPEG", quality=QUALITY.get(size, 86), subsampling="4:2:0", progressive=progressive)
     return buffer.getvalue()
 
 

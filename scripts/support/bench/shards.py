@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from .photos import LARGE, MEDIUM, SMALL, damaged, photographs, with_comment
 
@@ -15,8 +16,9 @@ SETS = {  # shards, samples a shard
     "large": (8, 500),
     "damaged": (1, 480),
     "damaged-run": (1, 480),
-    "2mp": (1, 60),
-    "12mp": (1, 24),
+    "2mp": (8, 60),
+    "12mp": (8, 24),
+    "photos": (5, 43),
 }
 FIELDS = 3  # members of a sample
 # Size, and how many different ones; the rest have other bytes, but show the same.
@@ -28,6 +30,20 @@ _PICTURES = {
     "2mp": (MEDIUM, 12),
     "12mp": (LARGE, 8),
 }
+_PHOTOS = [  # 2 to 30 megapixels; a fifth of them progressive, as photographs from the web are
+    (1632, 1224),
+    (2048, 1536),
+    (1944, 2592),
+    (3264, 2448),
+    (3648, 2736),
+    (4000, 3000),
+    (3456, 4608),
+    (5184, 3456),
+    (5472, 3648),
+    (6000, 4000),
+    (6720, 4480),
+]
+_PROGRESSIVE = {(1944, 2592), (5184, 3456)}
 _WORDS = [
     "a",
     "an",
@@ -53,6 +69,13 @@ _WORDS = [
 ]
 
 
+class Picture(NamedTuple):
+    """A JPEG, and its width and height."""
+
+    jpeg: bytes
+    size: tuple[int, int]
+
+
 def paths(root: Path, name: str) -> list[str]:
     """Return the paths of a set's shards."""
     return [str(root / name / f"{shard:04d}.tar") for shard in range(SETS[name][0])]
@@ -74,16 +97,23 @@ def make(root: Path, name: str) -> None:
                     tar.write({"__key__": f"{shard:05d}{number:04d}", **next(samples)})
             file.flush()
             os.fsync(file.fileno())  # else the cold measurements would find the pages dirty, and in memory
+    shutil.rmtree(folder, ignore_errors=True)
     work.rename(folder)
 
 
-def _samples(name: str) -> Iterator[dict[str, bytes]]:
+def _pictures(name: str) -> list[Picture]:
+    if name == "photos":
+        return [Picture(photographs(size, 1, size[0], progressive=size in _PROGRESSIVE)[0], size) for size in _PHOTOS]
     size, different = _PICTURES[name]
-    pictures = photographs(size, different, seed=len(name))
+    return [Picture(jpeg, size) for jpeg in photographs(size, different, seed=len(name))]
+
+
+def _samples(name: str) -> Iterator[dict[str, bytes]]:
+    pictures = _pictures(name)
     rng = random.Random(name)
     number = 0
     while True:
-        picture = pictures[number % different]
+        picture, size = pictures[number % len(pictures)]
         if name.startswith("damaged"):
             jpeg = damaged(picture, rng, together=name == "damaged-run")
         else:

@@ -1,0 +1,130 @@
+"""Starts loaders in processes of their own, watches their memory, and finds out how many workers are best."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path, PurePath
+from typing import Any
+
+import psutil
+
+from ..environment import ROOT
+from .loading import Plan, command
+
+INTERVAL = 0.05  # seconds between two looks at the memory
+PATIENCE = 600.0  # seconds
+IMAGES = {".jpg", ".jpeg", ".png", ".webp"}
+Result = dict[str, Any]
+
+_best: dict[tuple[str, bool], dict[int, float]] = {}
+
+
+def run_loader(name: str, plan: Plan, set_name: str, paths: list[str], samples: int) -> Result:
+    """Run a loader, "wdsflow" or "open_clip", as planned; ``samples`` are those of the paths."""
+    workers = plan.workers or best_workers(set_name, plan, paths, samples)
+    workers = min(workers, len(paths) * plan.times)
+    plan = dataclasses.replace(plan, workers=workers)
+    return run(command(name, plan, paths, samples), watch=plan.measure == "peak") | {"workers": workers}
+
+
+def run_fidelity(paths: list[str]) -> Result:
+    """Compare the two modes of ours."""
+    return run([sys.executable, "-m", "support.bench.fidelity", json.dumps(paths)])
+
+
+def best_workers(set_name: str, plan: Plan, paths: list[str], samples: int) -> int:
+    """Return with how many workers OpenCLIP's loader is fastest on this machine, by short trials in small batches."""
+    key = set_name, plan.train
+    if key not in _best:
+        cores = os.cpu_count() or 1
+        found: dict[int, float] = {}
+
+        def trial(workers: int) -> float:
+            times = max(4, plan.times, -(-workers // len(paths)))
+            short = Plan("rate", train=plan.train, batch=32, workers=workers, seconds=3, times=times)
+            found[workers] = run(command("open_clip", short, paths, samples))["samples_per_s"]
+            return found[workers]
+
+        more = max(cores + 1, cores * 3 // 2)
+        trial(2 * cores if trial(more) > trial(cores) else max(1, cores // 2))
+        _best[key] = dict(sorted(found.items()))
+        speeds = ", ".join(f"{workers} workers {speed:.3g}/s" for workers, speed in _best[key].items())
+        print(f"open_clip, {set_name}{'' if plan.train else ', evaluation'}: {speeds}", flush=True)
+    found = _best[key]
+    return max(found, key=lambda workers: found[workers])
+
+
+def trials(set_name: str, plan: Plan | None) -> dict[int, float]:
+    """Return samples a second by the number of workers, empty where there were no trials."""
+    return _best.get((set_name, plan.train), {}) if plan is not None and not plan.workers else {}
+
+
+def count_pictures(paths: list[str]) -> int:
+    """Return how many pictures shards have."""
+    count = 0
+    for path in paths:
+        with tarfile.open(path) as tar:
+            count += sum(PurePath(name).suffix.lower() in IMAGES for name in tar.getnames())
+    return count
+
+
+def run(arguments: list[str], *, watch: bool = False) -> Result:
+    """Run a command that prints JSON, without webdataset 1.x; ``watch`` adds ``peak_mb`` of all its processes."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "scripts")}
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            arguments,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,  # workers end with it, whatever happens here
+        )
+        try:
+            peak = peak_memory(process) if watch else 0.0
+            printed, _ = process.communicate(timeout=PATIENCE)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        if process.returncode:
+            errors.seek(0)
+            raise SystemExit(f"{' '.join(arguments)[:300]}\n{errors.read()[-4000:]}")
+    result: Result = json.loads(printed.splitlines()[-1])
+    return result | ({"peak_mb": peak} if watch else {})
+
+
+def peak_memory(process: subprocess.Popen[str]) -> float:
+    """Return the most memory that a process and its children had at a time, in MB, until it ends."""
+    root, peak, until = psutil.Process(process.pid), 0, time.monotonic() + PATIENCE
+    while process.poll() is None and time.monotonic() < until:
+        held = 0
+        with contextlib.suppress(psutil.Error):
+            for each in [root, *root.children(recursive=True)]:
+                with contextlib.suppress(psutil.Error, OSError):
+                    held += proportional(each)
+        peak = max(peak, held)
+        time.sleep(INTERVAL)
+    return peak / 1e6
+
+
+def proportional(process: psutil.Process) -> int:
+    """Return a process's own pages and its share of those that several have; own ones alone where only they are known."""
+    memory = process.memory_full_info()
+    return int(getattr(memory, "pss", memory.uss))
+
+
+def shards_in(folder: Path) -> list[str]:
+    """Return the shards of a folder."""
+    found = sorted(str(path) for path in folder.resolve().glob("*.tar"))
+    if not found:
+        raise SystemExit(f"no .tar in {folder}")
+    return found

@@ -1,0 +1,158 @@
+"""A training loader at work, ours or OpenCLIP's own: `python -m support.bench.loading JSON` prints one JSON line.
+
+Nothing but the loader works: each batch is thrown away as soon as it is there. Both loaders get the same arguments,
+transform and tokenizer, and make float32 batches of 224 x 224 pixels.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import psutil
+
+SIDE, CONTEXT = 224, 77
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a loader is to do."""
+
+    measure: Literal["rate", "first", "peak"]
+    train: bool = True
+    decode: Literal["fast", "exact"] = "fast"  # OpenCLIP's has no choice
+    batch: int = 256
+    workers: int = 0  # 0: as many as are best for OpenCLIP's on this machine
+    seconds: float = 8.0  # "rate": the least
+    times: int = 1  # that the shards are listed
+
+
+def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[], Any]:
+    """Import everything; return what makes the loader."""
+    import open_clip
+    import torch
+    from open_clip_train import data
+    from open_clip_train.params import parse_args
+
+    args = parse_args([])
+    args.train_data = args.val_data = "::".join(urls)
+    args.train_num_samples, args.dataset_type = samples, "webdataset"
+    args.workers, args.batch_size, args.world_size, args.rank = plan.workers, plan.batch, 1, 0
+    transform = open_clip.image_transform(SIDE, is_train=plan.train)
+    given = {"is_train": plan.train, "tokenizer": open_clip.get_tokenizer("ViT-B-32")}
+    torch.manual_seed(0)
+    if name == "open_clip":
+        if plan.measure == "rate":
+            # Its stride from the beginning: until its shuffle buffer is full it reads two samples for each it gives.
+            data._SAMPLE_SHUFFLE_SIZE = data._SAMPLE_SHUFFLE_INITIAL  # noqa: SLF001
+        return functools.partial(data.get_wds_dataset, args, transform, **given)
+    from wdsflow.training.openclip import get_wds_dataset
+    from wdsflow.training.options import FeedOptions
+
+    options = FeedOptions(decode=plan.decode, status_every=0.0)
+    return functools.partial(get_wds_dataset, args, transform, **given, options=options)
+
+
+def rate(make: Callable[[], Any], plan: Plan) -> dict[str, float]:
+    """Samples a second of a stretch within an epoch.
+
+    A round is one batch of each worker: OpenCLIP's work side by side, and their batches come in bursts. The stretch
+    begins behind the first rounds and has whole ones. Nothing waits when it begins or ends: whoever takes batches and
+    does nothing else has always taken all of them.
+    """
+    batches = iter(make().dataloader)
+    workers = max(1, plan.workers)
+    check(next(batches), plan)
+    skip(batches, 2 * workers - 1 if plan.batch < 256 else workers - 1)
+    start, cpu, rounds = time.perf_counter(), cpu_seconds(), 0
+    while not rounds or time.perf_counter() - start < plan.seconds:
+        skip(batches, workers)
+        rounds += 1
+    seconds, samples = time.perf_counter() - start, rounds * workers * plan.batch
+    cpu_ms = (cpu_seconds() - cpu) * 1000 / samples
+    return {"seconds": seconds, "samples_per_s": samples / seconds, "cpu_ms_per_sample": cpu_ms}
+
+
+def first(make: Callable[[], Any], plan: Plan) -> dict[str, float]:
+    """Seconds from the call to the first batch."""
+    start = time.perf_counter()
+    batch = next(iter(make().dataloader))
+    seconds = time.perf_counter() - start
+    check(batch, plan)
+    return {"seconds": seconds}
+
+
+def epoch(make: Callable[[], Any], plan: Plan) -> dict[str, float]:
+    """One epoch from its beginning to its end; who started this process looks at the memory."""
+    start, seen = time.perf_counter(), 0
+    for batch in make().dataloader:
+        if plan.train:
+            check(batch, plan)
+        seen += len(batch[0])
+        del batch
+    return {"seconds": time.perf_counter() - start, "seen": seen}
+
+
+def cpu_seconds() -> float:
+    """Return what this process and its workers have used so far."""
+    own = psutil.Process()
+    return sum(sum(each.cpu_times()[:2]) for each in (own, *own.children(recursive=True)))
+
+
+def skip(batches: Iterator[Any], count: int) -> None:
+    """Take batches and throw them away."""
+    for _ in range(count):
+        next(batches)
+
+
+def check(batch: Any, plan: Plan) -> None:
+    """Nothing is fast by doing less."""
+    import torch
+
+    images, texts = batch
+    found = images.shape, images.dtype, texts.shape
+    if found != ((plan.batch, 3, SIDE, SIDE), torch.float32, (plan.batch, CONTEXT)):
+        raise SystemExit(f"a batch is {found}")
+
+
+MEASURES: dict[str, Callable[[Callable[[], Any], Plan], dict[str, float]]] = {
+    "rate": rate,
+    "first": first,
+    "peak": epoch,
+}
+
+
+def end() -> None:
+    """End at once: workers in the midst of a batch would go on for seconds, beside what is measured next."""
+    children = psutil.Process().children(recursive=True)
+    for child in children:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    psutil.wait_procs(children, timeout=10)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def main(given: dict[str, Any]) -> None:
+    """Do what a plan says with one of the loaders."""
+    plan = Plan(**given["plan"])
+    paths, samples = given["paths"] * plan.times, given["samples"] * plan.times
+    make = loader(given["loader"], plan, paths, samples)
+    print(json.dumps(MEASURES[plan.measure](make, plan)))
+    end()
+
+
+def command(name: str, plan: Plan, paths: list[str], samples: int) -> list[str]:
+    """Return what runs this in a process of its own; ``samples`` are those of the paths."""
+    given = {"loader": name, "plan": dataclasses.asdict(plan), "paths": paths, "samples": samples}
+    return [sys.executable, "-m", "support.bench.loading", json.dumps(given)]
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
