@@ -35,12 +35,15 @@ def span(start: float, stop: float, length: int, count: int) -> Span:
     if start == int(start):
         return Span(int(start), _end(int(start), stop, length), 0, step, flip=False, shift=0.0)
     half, least, chosen = count / 2, 1e9, (0, 0, False)
-    for extra in range(_MOST_EXTRA + 1):
-        for flip, place in ((False, start - extra * step), (True, length - stop - extra * step)):
+    for flip, edge in ((False, start), (True, length - stop)):  # turning a picture round takes time
+        for extra in range(_MOST_EXTRA + 1):
+            place = edge - extra * step
             begin = round(place)
             shift = abs(place - begin) / step * half / (half + extra) * _EVEN
             if shift < least and place >= 0:
                 least, chosen = shift, (begin, extra, flip)
+            if least < _UNSEEN:
+                break
         if least < _UNSEEN:
             break
     begin, extra, flip = chosen
