@@ -49,7 +49,7 @@ def arguments(**given: Any) -> Namespace:
     from open_clip_train.params import parse_args
 
     args = parse_args([])
-    args.world_size, args.rank = 1, 0
+    args.world_size, args.rank, args.distributed = 1, 0, False
     for name, value in given.items():
         setattr(args, name, value)
     return args

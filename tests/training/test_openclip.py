@@ -21,6 +21,7 @@ if "naflex_data_config" in upstream.get_wds_dataset.__code__.co_varnames:
 
 # OpenCLIP's own loader leaves shards open.
 pytestmark = [
+    pytest.mark.webdataset,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

@@ -62,6 +62,10 @@ Scheduling = Annotated[
 StallAfter = Annotated[
     float, typer.Option("--stall-after", metavar="SECONDS", help="All ranks fail after so long without a batch.")
 ]
+StallSamples = Annotated[
+    int | None,
+    typer.Option("--stall-samples", min=1, metavar="N", help="The same after so many samples lost in a row."),
+]
 Memory = Annotated[str | None, typer.Option(metavar="SIZE", help="Bound of everything in flight, as 2GiB.")]
 Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads that decode, of each rank.")]
 Metrics = Annotated[
@@ -93,6 +97,7 @@ def train(
     k: K = 2.0,
     schedule: Scheduling = Schedule.openclip,
     stall_after: StallAfter = 300.0,
+    stall_samples: StallSamples = None,
     memory: Memory = None,
     threads: Threads = None,
     metrics: Metrics = None,
@@ -127,6 +132,7 @@ def train(
         k=k,
         schedule=schedule.value,
         stall_after=stall_after,
+        stall_samples=stall_samples,
         memory=memory,
         threads=threads,
         metrics=metrics,

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from .buffers import BatchPool
-from .images import ImageWork
+from .images import ImageWork, as_tensor
 from .work import Made
 
 
@@ -32,7 +32,8 @@ class Assembler:
 
 
 def stack(items: Sequence[Any]) -> Any:
-    """Return tensors of one shape as one tensor, numbers as a tensor, anything else as a list."""
+    """Return tensors or arrays of one shape as one tensor, numbers as a tensor, anything else as a list."""
+    items = [as_tensor(item) for item in items]
     first = items[0]
     if isinstance(first, torch.Tensor):
         return torch.stack(list(items)) if all(item.shape == first.shape for item in items) else list(items)

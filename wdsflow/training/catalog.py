@@ -37,6 +37,13 @@ class Ref(NamedTuple):
         """Bytes of content that the reference itself holds."""
         return sum(len(blob.data) for blob in (self.image, *self.texts) if blob.data is not None)
 
+    def without_content(self) -> "Ref":
+        """Return a reference that holds no content; itself where it holds none."""
+        if not self.held:
+            return self
+        texts = tuple(blob._replace(data=None) for blob in self.texts)
+        return self._replace(image=self.image._replace(data=None), texts=texts)
+
 
 Listed = Ref | Loss
 

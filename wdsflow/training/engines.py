@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from .parcels import Parcel, pack, unpack
 from .planner import Chunk
 from .tally import Loss
 from .work import Made, Work
+
+_MOST_AHEAD = 64  # chunks of a worker process: each takes two open files of it
 
 Result = tuple[Chunk, list[Made | Loss]]
 
@@ -43,6 +46,8 @@ class Threads(Engine):
                 on_their_way.append((chunk, self._pool.submit(work, chunk.tasks) if chunk.tasks else None))
                 if len(on_their_way) >= self._ahead or not chunk.tasks:
                     yield self._first(on_their_way)
+                while on_their_way and _is_done(on_their_way[0][1]):  # the next chunk may take long to come
+                    yield self._first(on_their_way)
             while on_their_way:
                 yield self._first(on_their_way)
         finally:
@@ -60,11 +65,15 @@ class Threads(Engine):
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _is_done(future: "Future[list[Made | Loss]] | None") -> bool:
+    return future is None or future.done()
+
+
 class Processes(Engine):
     """Worker processes of a torch DataLoader: for transforms that are not known to be safe in threads."""
 
     def __init__(self, count: int, ahead: int) -> None:
-        self._count, self._ahead = count, max(2, -(-ahead // count))
+        self._count, self._ahead = count, min(max(2, -(-ahead // count)), _MOST_AHEAD)
 
     def map(self, work: Work, chunks: Iterator[Chunk]) -> Iterator[Result]:
         """Yield results; what a worker raises is raised here, by its own type where that can be done."""
@@ -77,13 +86,13 @@ class Processes(Engine):
             batch_sampler=_Noted(chunks, sent),  # type: ignore[arg-type]
             num_workers=self._count,
             prefetch_factor=self._ahead,
-            collate_fn=_as_it_is,
+            collate_fn=_as_it_is,  # type: ignore[arg-type]
             generator=torch.Generator(),  # the user's own stays as it is
         )
         running = iter(loader)
         try:
-            for results in running:
-                yield sent.popleft(), results
+            for parcel in running:
+                yield sent.popleft(), unpack(parcel)
         finally:
             stop: Callable[[], None] | None = getattr(running, "_shutdown_workers", None)
             if stop is not None:
@@ -99,8 +108,8 @@ class _Mapped:
     def __init__(self, work: Work) -> None:
         self._work = work
 
-    def __getitems__(self, chunk: Chunk) -> list[Made | Loss]:
-        return self._work(chunk.tasks)
+    def __getitems__(self, chunk: Chunk) -> Parcel:
+        return pack(self._work(chunk.tasks))
 
 
 class _Noted:
@@ -113,5 +122,5 @@ class _Noted:
             yield chunk
 
 
-def _as_it_is(results: list[Made | Loss]) -> list[Made | Loss]:
-    return results
+def _as_it_is(parcel: Parcel) -> Parcel:
+    return parcel

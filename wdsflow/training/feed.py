@@ -1,6 +1,7 @@
 """Everything that makes batches, put together: what a loader starts anew for each epoch. Imports torch."""
 
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from .work import Work
 _CHUNK = 8  # samples done together
 _TYPICAL = 3 * 224 * 224  # values of an image, where its shape is not known beforehand
 _FLOAT = 4
+_MOST_LOST = 50_000  # samples in a row, where shards are drawn for ever
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,10 @@ class Feed:
         self.recipe, self.tally = recipe, Tally()
         self._threads = threads_for(recipe.options.threads)
         self._shares = self._share()
+        self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; decides about the order of samples
+        if recipe.options.memory is not None:
+            # One image beyond its share is refused. Processes cannot ask each other, and get a part each.
+            recipe.images.limit(self._shares.decode // (1 if recipe.images.known else max(1, recipe.processes)))
         self._assemble = Assembler(recipe.images, as_dict=recipe.as_dict)
         self._tokens = Tokens(recipe.tokenizer)
         recipe.catalog.hurt = self.tally.hurt
@@ -76,13 +82,14 @@ class Feed:
         def plan(idle: Callable[[], None]) -> Planner:
             return Planner(
                 recipe.schedule,
-                lambda lose: self._lanes(epoch, positions, lose),
+                lambda lose: self._lanes(epoch, positions, lose, idle),
                 self.tally,
                 ahead=self._shares.ahead,
+                most_bytes=self._shares.raw,
                 chunk=_CHUNK,
                 first=first,
                 last=recipe.schedule.num_batches if recipe.shuffle is not None else None,
-                most_lost=recipe.options.stall_samples,
+                most_lost=self._most_lost(),
                 idle=idle,
             )
 
@@ -94,7 +101,13 @@ class Feed:
             self._engine.close()
             self._engine = None
 
-    def _lanes(self, epoch: int, positions: list[Position] | None, lose: Callable[[Loss], None]) -> list[Lane]:
+    def _lanes(
+        self,
+        epoch: int,
+        positions: list[Position] | None,
+        lose: Callable[[Loss], None],
+        idle: Callable[[], None],
+    ) -> list[Lane]:
         recipe = self.recipe
         return [
             Lane(
@@ -104,8 +117,9 @@ class Feed:
                 epoch=epoch,
                 seed=f"{recipe.seed} {recipe.place.rank}",
                 shuffle=recipe.shuffle,
-                most_bytes=self._shares.shuffle,
+                most_bytes=self.shuffle_bytes,
                 lose=lose,
+                idle=idle,
                 position=positions[number] if positions else Position(),
             )
             for number in range(recipe.schedule.lanes)
@@ -120,6 +134,11 @@ class Feed:
                 self._engine = Processes(max(1, self.recipe.processes), ahead)
             self._owner = os.getpid()
         return self._engine
+
+    def _most_lost(self) -> int:
+        """Return how many samples lost in a row mean starvation; a lane that comes to its end is judged there."""
+        asked = self.recipe.options.stall_samples
+        return asked or (_MOST_LOST if self.recipe.schedule.endless else sys.maxsize)
 
     def _share(self) -> Shares:
         images, options = self.recipe.images, self.recipe.options

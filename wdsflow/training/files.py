@@ -22,6 +22,7 @@ class Files:
     def __init__(self) -> None:
         self._files: OrderedDict[str, _File] = OrderedDict()
         self._lock = threading.Lock()
+        self._most = _OPEN
 
     @contextmanager
     def use(self, url: str) -> Iterator[int]:
@@ -40,15 +41,16 @@ class Files:
         finally:
             with self._lock:
                 file.users -= 1
-                self._trim(_OPEN)
+                self._trim()
 
     def close(self) -> None:
-        """Close what nobody uses."""
+        """Close what nobody uses, and from now on each file as soon as nobody uses it."""
         with self._lock:
-            self._trim(0)
+            self._most = 0
+            self._trim()
 
-    def _trim(self, most: int) -> None:
-        for url in list(self._files)[: max(0, len(self._files) - most)]:
+    def _trim(self) -> None:
+        for url in list(self._files)[: max(0, len(self._files) - self._most)]:
             if not self._files[url].users:
                 os.close(self._files.pop(url).fd)
 

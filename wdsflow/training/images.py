@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.stages.decode import Admit, Decode
@@ -60,6 +61,10 @@ class ImageWork:
         self.known = transform is not None
         self.shape: tuple[int, int, int] | None = None if transform is None else (3, *transform.size)
 
+    def limit(self, budget: int) -> None:
+        """Refuse images that take more than ``budget`` bytes while they are decoded."""
+        self._decode = replace(self._decode, budget=budget)
+
     def run(self, data: bytes, seed: int, hold: Hold | None = None) -> Any:
         """Return what ``collate`` takes: an array (3, height, width) of uint8, or what the preprocessing returned.
 
@@ -114,6 +119,7 @@ class ImageWork:
 
         transform = self._transform
         if transform is None:
+            items = [as_tensor(item) for item in items]
             if not items or not all(isinstance(item, torch.Tensor) for item in items):
                 return list(items)
             fits = out is not None and out.shape == (len(items), *items[0].shape) and out.dtype == items[0].dtype
@@ -128,3 +134,13 @@ class ImageWork:
         write = normalise_as_torchvision if self._decode.mode == "reference" else normalise
         write(items, transform.mean, transform.std, out.numpy())
         return out
+
+
+def as_tensor(item: Any) -> Any:
+    """Return an array of numbers as a tensor, as a DataLoader does with what comes from WebDataset; else the item."""
+    import numpy as np
+    import torch
+
+    if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
+        return torch.as_tensor(item)
+    return item

@@ -6,12 +6,16 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
+from .ahead import ReadAhead, is_stream
 from .catalog import Catalog, Listed, Ref
 from .mixing import mixed
 from .schedule import Buffers, Schedule
 from .tally import Loss
 
 _BARREN = 20  # times as many draws as there are shards; that one is not drawn by then has a chance of 1 in 10**8
+
+_AHEAD = 4  # this part of a lane's bytes is for what is read ahead, the rest for shuffling
+_IDLE = 1000  # samples between two looks at whether anybody waits for what is skipped
 
 
 class Task(NamedTuple):
@@ -34,7 +38,8 @@ class Lane:
     """Hands out tasks in order; ``None`` where the lane is at its end.
 
     ``shuffle`` is None where samples stay in the order of the shards. Samples that are lost while listing go to
-    ``lose``, but not those before ``position``, which have been counted before.
+    ``lose``, but not those before ``position``, which have been counted before. ``idle`` is called now and then while
+    nothing comes of waiting or skipping, and may raise. What can only be read from front to back is read ahead.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class Lane:
         shuffle: Buffers | None,
         most_bytes: int,
         lose: Callable[[Loss], None],
+        idle: Callable[[], None],
         position: Position,
     ) -> None:
         self.number = number
@@ -55,10 +61,13 @@ class Lane:
         self.begun = position.number  # samples of this pass that were done with when the lane was taken up
         self.handed = 0  # samples of this pass so far
         self._schedule, self._catalog, self._epoch, self._seed = schedule, catalog, epoch, f"{seed} {number}"
-        self._shuffle, self._most_bytes, self._lose = shuffle, most_bytes, lose
+        self._shuffle, self._most_bytes, self._lose, self._idle = shuffle, most_bytes, lose, idle
         self._quiet = position.number > 0
         self._refs = self._pass()
-        self.handed = sum(1 for _ in islice(self._refs, position.number))
+        for _ in islice(self._refs, position.number):
+            self.handed += 1
+            if self.handed % _IDLE == 0:
+                idle()
         self._quiet = False
 
     def next(self) -> Task | None:
@@ -80,22 +89,31 @@ class Lane:
         return (piece.url for piece in self._schedule.pieces(self._epoch, self.number))
 
     def _pass(self) -> Iterator[Ref]:
-        refs = self._list()
+        items = self._items()
+        if is_stream(next(self.shards(), "")):  # begins at once: the other lanes are not waited for
+            items = iter(ReadAhead(items, _weigh, self._most_bytes // _AHEAD, self._idle))
+        refs = self._heard(items)
         if self._shuffle is None:
             return refs
         rng = random.Random(f"{self._seed} {self._epoch} {self.turn}")
-        return mixed(refs, self._shuffle.samples, self._shuffle.samples_initial, rng, self._most_bytes)
+        most = self._most_bytes - self._most_bytes // _AHEAD
+        return mixed(refs, self._shuffle.samples, self._shuffle.samples_initial, rng, most)
 
-    def _list(self) -> Iterator[Ref]:
+    def _heard(self, items: Iterator[Listed]) -> Iterator[Ref]:
+        for item in items:
+            if isinstance(item, Ref):
+                yield item
+            elif not self._quiet:
+                self._lose(item)
+
+    def _items(self) -> Iterator[Listed]:
         barren = 0  # shards in a row without a sample: shards that are drawn for ever would else be drawn in vain
         for piece in self._schedule.pieces(self._epoch, self.number):
             barren += 1
             for item in self._cut(self._catalog.samples(piece.url), piece.start, piece.stop):
                 if isinstance(item, Ref):
                     barren = 0
-                    yield item
-                elif not self._quiet:
-                    self._lose(item)
+                yield item
             if self._schedule.endless and barren > _BARREN * self._schedule.shards:
                 return
 
@@ -117,3 +135,7 @@ class Lane:
         text = f"{self._seed} {self._epoch} {self.turn} {ref.shard}\0{ref.key}"
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "big") >> 1  # torch takes 63 bits
+
+
+def _weigh(item: Listed) -> int:
+    return item.held if isinstance(item, Ref) else 0

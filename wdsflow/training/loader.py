@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import torch
@@ -78,6 +79,8 @@ class Loader:
         self._resumed = self._state = dict(state)
         if state["base_seed"] is not None:
             self._base_seed = int(state["base_seed"])
+        # On a machine with more or less memory the order of samples would else be another one.
+        self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
 
     def explain(self, error: BaseException) -> StallError | None:
         """Return what another rank said when it failed, if that is why ``error`` was raised here."""
@@ -107,7 +110,9 @@ class Loader:
             self._progress.end(self.tally, self.waited)
             if self._recipe.shuffle is None and not any_batch:
                 # OpenCLIP's evaluation would fail at an empty list, and leave the other ranks waiting.
-                raise self._stall(run)
+                stall = self._stall(run)
+                self._watchdog.failed(stall)
+                raise stall
         finally:
             run.close()
 
@@ -129,6 +134,8 @@ class Loader:
             self.waited += time.perf_counter() - started
 
     def _look(self, waited: float) -> None:
+        if self._run is not None and self._run.planner is None:
+            self._watchdog.again()  # what was given out before the state was taken is being passed over
         self._watchdog.check()
         self._progress.wait(waited, self.tally, self.waited)
 
@@ -136,11 +143,13 @@ class Loader:
         place, schedule = self._recipe.place, self._recipe.schedule
         lane = starved.lane if starved is not None else run.planner.lane_in_turn if run.planner is not None else -1
         facts = None
-        if lane >= 0 and not schedule.endless:
-            urls = list({piece.url: None for piece in schedule.pieces(self._epoch(), lane)})
+        if lane >= 0:
+            pieces = islice(schedule.pieces(self._epoch(), lane), schedule.shards)
+            urls = list({piece.url: None for piece in pieces})
+            count = schedule.shards if schedule.endless else len(urls)
             usable = starved.usable if starved is not None else 0
-            passes = int(starved is not None)
-            facts = LaneFacts(lane, len(urls), urls[0] if urls else "", usable, self.batch_size, passes, schedule.lanes)
+            passes = int(starved is not None and starved.in_a_row is None)
+            facts = LaneFacts(lane, count, urls[0] if urls else "", usable, self.batch_size, passes, schedule.lanes)
         message = stall_message(
             tally=self.tally.copy(),
             lane=facts,
@@ -160,7 +169,14 @@ class Loader:
         return int(state["batch"]), [Position(*lane) for lane in state["lanes"]]
 
     def _stand(self, epoch: int, batch: int, positions: list[Position] | None) -> dict[str, Any]:
-        return make_state(self._identity, epoch=epoch, batch=batch, positions=positions, base_seed=self._base_seed)
+        return make_state(
+            self._identity,
+            epoch=epoch,
+            batch=batch,
+            positions=positions,
+            base_seed=self._base_seed,
+            shuffle_bytes=self._feed.shuffle_bytes,
+        )
 
     def _seed(self) -> None:
         """Draw what a DataLoader draws when it begins, from the global generator: workers' seeds follow from it."""

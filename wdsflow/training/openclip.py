@@ -155,6 +155,10 @@ def _training(args: Namespace, options: FeedOptions, here: Place, catalog: Catal
         if resampled:
             raise ValueError("--schedule balanced gives each sample once an epoch, --dataset-resampled does not")
         counts = count_samples(catalog, urls, here)
+        _log.info(
+            "balanced: an epoch is all %s samples; --train-num-samples and --workers have no part in it",
+            f"{sum(counts):,}",
+        )
         return Balanced(urls, counts, place=here, batch_size=args.batch_size, seed=seed, together=talks())
     work = Workload(
         place=here,
@@ -210,6 +214,7 @@ def _identity(args: Namespace, recipe: Recipe, limit: int) -> dict[str, Any]:
     """Return what decides about the batches, for ``load_state_dict`` to compare."""
     options = recipe.options
     urls = repr(args.train_data if recipe.shuffle else args.val_data)
+    factors = getattr(args, "train_data_upsampling_factors", None) if recipe.shuffle else None
     return {
         "schedule": recipe.schedule.name,
         "data": blake2b(urls.encode(errors="surrogatepass"), digest_size=8).hexdigest(),
@@ -220,6 +225,7 @@ def _identity(args: Namespace, recipe: Recipe, limit: int) -> dict[str, Any]:
         "rank": recipe.place.rank,
         "ranks": recipe.place.world_size,
         "seed": recipe.seed,
+        "upsampling factors": factors,
         "caption": str(recipe.captions),
         "image": ";".join(recipe.catalog.images),
         "decode": f"{options.decode} {options.k}",

@@ -17,7 +17,8 @@ class FeedOptions:
     ``max_pixels``: larger images are dropped by their header. ``decode`` and ``k``: see ``wdsflow.stages.Decode``.
     ``schedule``: "openclip" reads the shards that OpenCLIP's own loader would read, in its order; "balanced" gives each
     sample once an epoch and each rank the same number of batches. ``stall_after``: seconds that training waits for a
-    batch before all ranks fail with StallError; ``stall_samples``: the same in samples lost in a row. ``memory``:
+    batch before all ranks fail with StallError; ``stall_samples``: the same in samples lost in a row, None: 50,000 where
+    shards are drawn for ever, else whole passes are judged. ``memory``:
     bytes of everything in flight, a number or "2GiB". ``threads``: that decode. ``status_every``: seconds between
     status lines, 0 for none. ``metrics``: a file, ``.prom`` for Prometheus' text format or ``.jsonl`` for JSON lines.
     ``allow_pipe``: whether ``pipe:`` urls may run their commands.
@@ -30,7 +31,7 @@ class FeedOptions:
     k: float = 2.0
     schedule: Schedule = "openclip"
     stall_after: float = 300.0
-    stall_samples: int = 50_000
+    stall_samples: int | None = None
     memory: int | str | None = field(default=None)
     threads: int | None = None
     status_every: float = 10.0

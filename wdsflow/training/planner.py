@@ -66,7 +66,7 @@ class Planner:
     """Hands out chunks in the order in which batches need them, and cuts batches from the results.
 
     Used by one thread. ``lanes`` gets what lanes call with samples lost while listing. ``ahead``: samples beyond the
-    next batch that may be worked on. Batches are numbered from ``first`` to below ``last``. ``most_lost``: samples lost
+    next batch that may be worked on; ``most_bytes``: of raw content that they may hold meanwhile. Batches are numbered from ``first`` to below ``last``. ``most_lost``: samples lost
     in a row that mean starvation. ``idle`` is called now and then where listing takes long, and may raise. What is
     decided depends on the results alone, never on the time at which they come.
     """
@@ -78,6 +78,7 @@ class Planner:
         tally: Tally,
         *,
         ahead: int,
+        most_bytes: int,
         chunk: int,
         first: int,
         last: int | None,
@@ -87,6 +88,7 @@ class Planner:
         self.next_batch = first
         self._schedule, self._tally, self._ahead, self._chunk = schedule, tally, ahead, chunk
         self._last, self._most_lost, self._idle = last, most_lost, idle
+        self._most_bytes, self._held = most_bytes, 0
         self._in_a_row = 0
         self._streams = [_Stream(lane) for lane in lanes(self.lose)]
         self._order = deque(self._streams)  # the first fills the next batch
@@ -108,7 +110,7 @@ class Planner:
         """Yield what is to be done next; empty where enough is on its way."""
         while not self.finished:
             stream, count = self._neediest()
-            if stream is None:
+            if stream is None or self._held >= self._most_bytes:
                 yield Chunk(-1, _IDLE)
                 continue
             tasks = self._draw(stream, min(count, self._chunk))
@@ -133,6 +135,7 @@ class Planner:
         stream = self._streams[chunk.lane]
         stream.on_their_way -= len(chunk.tasks)
         for task, result in zip(chunk.tasks, results, strict=True):
+            self._held -= task.ref.held
             while task.turn > stream.turn:
                 self._end_pass(stream)
             if isinstance(result, Loss):
@@ -140,7 +143,7 @@ class Planner:
                 continue
             self._in_a_row = 0
             stream.made += 1
-            stream.ready.append((task, result))
+            stream.ready.append((task._replace(ref=task.ref.without_content()), result))
 
     def cut(self) -> Cut | None:
         """Return the next batch if it is complete. Raises StarvedError where it never will be."""
@@ -188,10 +191,11 @@ class Planner:
     def _draw(self, stream: _Stream, count: int) -> list[Task]:
         tasks: list[Task] = []
         lane = stream.lane
-        while len(tasks) < count:
+        while len(tasks) < count and (not tasks or self._held < self._most_bytes):
             task = lane.next()
             if task is not None:
                 tasks.append(task)
+                self._held += task.ref.held
             elif self._schedule.at_end == "stop" or self._schedule.endless or not lane.handed:
                 stream.over = True
                 break

@@ -56,10 +56,14 @@ class Run:
     def next(self, look: Callable[[float], None]) -> Ready | None:
         """Return the next batch, None behind the last; calls ``look`` with the seconds waited, again and again.
 
-        Raises what the work or ``look`` raises.
+        Raises what the work or ``look`` raises, and RuntimeError once this pass has been closed.
         """
         started = time.monotonic()
         while True:
+            if self._stop.is_set():
+                raise RuntimeError(
+                    "this pass over the loader was ended: another one has begun, or the loader was closed"
+                )
             try:
                 item = self._ready.get(timeout=_LOOK)
             except queue.Empty:
@@ -89,6 +93,8 @@ class Run:
             return
         except BaseException as caught:  # noqa: BLE001 - it is raised where training waits
             error = caught
+        finally:
+            self._work.files.close()
         with contextlib.suppress(_Stopped):
             self._put(_End(error))
 

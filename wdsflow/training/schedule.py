@@ -149,6 +149,7 @@ class Resampled(_Training):
     Source: open_clip_train/data.py, ResampledShards2.
     """
 
+    name = "resampled"
     endless = True
 
     def __init__(self, urls: Sequence[str], weights: Sequence[float] | None, work: Workload) -> None:

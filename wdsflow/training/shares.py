@@ -10,10 +10,14 @@ _CHUNKS = 4  # a thread, on their way: work does not pause while a batch is join
 
 
 class Shares(NamedTuple):
-    """Bytes for the decoders of images and for raw content held by shuffling, and samples made ahead of their batch."""
+    """Bytes for decoders, for raw content that a lane's shuffling holds and for what is on its way, samples made ahead.
+
+    Only what compressed and remote shards hold is raw content; other shards are read when a sample is made.
+    """
 
     decode: int
     shuffle: int
+    raw: int
     ahead: int
 
 
@@ -21,22 +25,28 @@ def shares(memory: int | None, *, batch: int, sample: int, made: int, threads: i
     """Divide ``memory`` bytes; None stands for as much as is sensible, at most half of this machine's share.
 
     ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits to be joined.
-    Raises ValueError where not even three batches and one image fit.
+    The share of shuffling does not depend on ``threads``: the order of samples depends on it. Raises ValueError where
+    not even three batches and one image fit.
     """
     batches = _BATCHES * batch * sample
     wanted = max(2 * threads * chunk, min(batch, _CHUNKS * threads * chunk))
-    least = batches + (batch + threads * chunk) * made + _LEAST_DECODE
+    fixed = batches + batch * made + _LEAST_DECODE
+    least = fixed + threads * chunk * made
     if memory is None:
-        memory = max(least + wanted * made, min(least + _DEFAULT, _half()))
+        free = max(0, min(_DEFAULT, _half() - fixed))
+        memory = max(least + wanted * made, fixed + free)
+    else:
+        free = max(0, memory - fixed)
     if memory < least:
         raise ValueError(
             f"memory of {memory:,} bytes is too little: {_BATCHES} batches of {batch:,} samples take {batches:,}, "
             f"and all in all {least:,} are needed; use a smaller --batch-size or more --memory"
         )
-    free = memory - least
-    ahead = min(wanted, threads * chunk + free // 4 // max(made, 1))
-    free -= max(0, ahead - threads * chunk) * made
-    return Shares(_LEAST_DECODE + free // 2, max(1 << 20, free // 2 // max(1, lanes)), ahead)
+    shuffle, raw = free // 4, free // 4
+    left = memory - least
+    ahead = min(wanted, threads * chunk + left // 4 // max(made, 1))
+    left -= max(0, ahead - threads * chunk) * made + shuffle + raw
+    return Shares(_LEAST_DECODE + max(0, left), max(1 << 20, shuffle // max(1, lanes)), max(1 << 20, raw), ahead)
 
 
 def _half() -> int:

@@ -85,7 +85,7 @@ def _what(lane: LaneFacts | None, waited: float | None, lost_in_a_row: int | Non
         shards = "its only shard" if lane.shards == 1 else f"its {lane.shards:,} shards"
         usable = _count(lane.usable, "usable sample")
         parts.append(f"a whole pass over {shards} gave {usable}, a batch needs {lane.batch_size:,}")
-    ever = ". OpenCLIP's own loader would wait for ever" if _starves(lane) or lost_in_a_row is not None else ""
+    ever = ". OpenCLIP's own loader would wait for ever" if _starves(lane) else ""
     return f"{'; '.join(parts) or 'no batch comes'}{ever}."
 
 

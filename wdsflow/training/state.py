@@ -9,7 +9,13 @@ _VERSION = 1
 
 
 def make_state(
-    identity: Mapping[str, Any], *, epoch: int, batch: int, positions: Sequence[Position] | None, base_seed: int | None
+    identity: Mapping[str, Any],
+    *,
+    epoch: int,
+    batch: int,
+    positions: Sequence[Position] | None,
+    base_seed: int | None,
+    shuffle_bytes: int,
 ) -> dict[str, Any]:
     """Return the state behind ``batch`` batches of an epoch. Without positions it is that of an epoch's beginning."""
     return {
@@ -18,6 +24,7 @@ def make_state(
         "batch": batch,
         "lanes": [list(position) for position in positions or ()],
         "base_seed": base_seed,
+        "shuffle_bytes": shuffle_bytes,
         "identity": dict(identity),
     }
 

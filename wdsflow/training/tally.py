@@ -40,7 +40,7 @@ class Tally:
 
     kept: int = 0
     losses: dict[tuple[str, str], Reason] = field(default_factory=dict)
-    noted: Counter[str] = field(default_factory=Counter)  # done to samples that were kept, such as "truncated-caption"
+    noted: Counter[str] = field(default_factory=Counter)  # of samples that were kept: "repeated"
     damage: dict[tuple[str, str], Damage] = field(default_factory=dict)  # by shard and what
     fields: Counter[tuple[str, ...]] = field(default_factory=Counter)  # of samples that lacked one
 

@@ -101,6 +101,11 @@ class Watchdog:
         finally:
             self._wait = None
 
+    def again(self) -> None:
+        """Begin to count this wait anew: something else than a batch is being done, and goes on."""
+        if self._wait is not None:
+            self._wait = (time.monotonic(), self._wait[1])
+
     def check(self) -> None:
         """Raise StallError if another rank has failed, or if this wait has lasted too long. Call it while waiting."""
         if self._message is not None and self._pid == os.getpid():
