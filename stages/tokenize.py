@@ -49,7 +49,7 @@ class Tokenize(SampleStage):
         if not names:
             raise StageError("no-text", f"it has none of {self.field!r}; its fields: {listed(sample)}")
         text = _text(sample[names[0]])
-        tokenizer = _named(self.tokenizer) if isinstance(self.tokenizer, str) else self.tokenizer
+        tokenizer = named_tokenizer(self.tokenizer) if isinstance(self.tokenizer, str) else self.tokenizer
         try:
             tokens = tokenizer(text)[0]
         except RuntimeError as error:
@@ -76,7 +76,7 @@ def _text(value: Any) -> str:
 
 
 @cache
-def _named(model: str) -> Tokenizer:
+def named_tokenizer(model: str) -> Tokenizer:
     """Return the tokenizer of an OpenCLIP model, once a process."""
     try:
         from open_clip import get_tokenizer

@@ -17,7 +17,7 @@ START = 60  # seconds that two interpreters with torch may take to start on a bu
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def run_ranks(folder, data, stall_after, schedule="openclip", timeout=120):
+def run_ranks(folder, data, stall_after, schedule="openclip", timeout=300):
     """Run two ranks; return what each wrote to stdout, to stderr, and its exit status."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

@@ -1,0 +1,56 @@
+"""How well the trained model finds the caption of a picture, and the picture of a caption."""
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import shards
+from .model import TinyClip
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Figures(NamedTuple):
+    """Top-1 accuracy among a hundred, for each hundred, and how alike pictures and captions are (cosine)."""
+
+    image_to_text: list[float]
+    text_to_image: list[float]
+    matching: float
+    others: float
+
+
+def evaluate(clip: TinyClip, shard: Path) -> Figures:
+    """Compare each picture of a shard with the captions of its hundred, and the other way round."""
+    samples = shards.read(shard)
+    hundreds = [_similarities(clip, samples[start : start + 100]) for start in range(0, len(samples), 100)]
+    matching = [float(scores.diagonal().mean()) for scores in hundreds]
+    everything = [float(scores.mean()) for scores in hundreds]
+    mean, all_mean = sum(matching) / len(hundreds), sum(everything) / len(hundreds)
+    return Figures(
+        [_top1(scores) for scores in hundreds],
+        [_top1(scores.T) for scores in hundreds],
+        mean,
+        (100 * all_mean - mean) / 99,
+    )
+
+
+def _similarities(clip: TinyClip, samples: list[tuple[bytes, str]]) -> "torch.Tensor":
+    """Return the cosine of each picture (row) with each caption (column)."""
+    import torch
+    from PIL import Image
+
+    pictures = torch.stack([clip.preprocess(Image.open(io.BytesIO(jpeg))) for jpeg, _ in samples])
+    texts = clip.tokenizer([caption for _, caption in samples])
+    with torch.inference_mode():
+        rows = clip.model.encode_image(pictures, normalize=True)  # type: ignore[operator]
+        columns = clip.model.encode_text(texts, normalize=True)  # type: ignore[operator]
+        similarities: torch.Tensor = rows @ columns.T
+    return similarities
+
+
+def _top1(scores: "torch.Tensor") -> float:
+    """Return the share of rows whose largest value is on the diagonal."""
+    import torch
+
+    return float((scores.argmax(dim=1) == torch.arange(len(scores))).float().mean())
