@@ -116,14 +116,15 @@ def run_kernel(
     # The kernel leaves out a pass where the sizes are equal, whatever the scale: then one more is computed.
     rows = size[0] + (size[0] == height and scales[0] != 1)
     columns = size[1] + (size[1] == width and scales[1] != 1)
-    # In this order of the axes the strides are those of channels-last, and the result comes in the same layout.
-    tensor = torch.from_numpy(pixels.view(np.ndarray))[None].permute(0, 3, 1, 2)
+    # In this order of the axes the strides are those of channels-last, and the result comes in the same layout. numpy
+    # reorders them: each call of torch's lets go of Python's lock, for which other threads may be waiting.
+    tensor = torch.from_numpy(pixels.view(np.ndarray).transpose(2, 0, 1)[None])
     aten = torch.ops.aten
     run = aten._upsample_bicubic2d_aa if kernel == "bicubic" else aten._upsample_bilinear2d_aa  # noqa: SLF001
     if down_first:
         tensor = run(tensor, [rows, width], False, scales[0], 1.0)  # noqa: FBT003
     tensor = run(tensor, [rows, columns], False, 1.0 if down_first else scales[0], scales[1])  # noqa: FBT003
-    result: Pixels = tensor[0].permute(1, 2, 0).numpy()
+    result: Pixels = tensor.numpy()[0].transpose(1, 2, 0)
     return result[: size[0], : size[1]]
 
 

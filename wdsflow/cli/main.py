@@ -11,7 +11,7 @@ import typer
 
 import wdsflow
 
-COMMANDS = ("validate", "inspect", "explain", "repair", "doctor", "train")
+COMMANDS = ("validate", "inspect", "explain", "repair", "filter", "score", "cut", "scores", "doctor", "train")
 _TAKE_TRAINING = ("validate", "train")  # take a command line of open_clip_train behind --
 _HELP = frozenset({"-h", "--help"})
 _INTERRUPTED = 130

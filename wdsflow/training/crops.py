@@ -1,32 +1,53 @@
 """Random crops as torchvision draws them, of a generator of one's own. Imports torch: import this where it is needed."""
 
 import math
+import threading
 from functools import lru_cache
 
+import numpy as np
 import torch
 
 Part = tuple[int, int, int, int]  # left, top, right, bottom
+
+_TRIES = 10
+_local = threading.local()
 
 
 def random_part(width: int, height: int, scale: tuple[float, float], ratio: tuple[float, float], seed: int) -> Part:
     """Return the part that ``RandomResizedCrop.get_params`` draws after ``torch.manual_seed(seed)``.
 
-    Draw by draw the same numbers, in the same precision; torch's global generator stays as it is.
+    Draw by draw the same numbers, in the same precision; torch's global generator stays as it is. The numbers come
+    from numpy's generator, which is the same Mersenne twister: each of torch's thirty small calls would let go of
+    Python's lock, and threads would spend more time waiting for it than working.
     """
-    generator = torch.Generator()
-    generator.manual_seed(seed)
-    number = torch.empty(1)
+    draws = _draws(seed)
     area = height * width
     low, high = _logarithms(ratio)
-    for _ in range(10):
-        target = area * number.uniform_(scale[0], scale[1], generator=generator).item()
-        shape = torch.exp(number.uniform_(low, high, generator=generator)).item()
+    shapes = torch.exp(torch.tensor([_uniform(draw, low, high) for draw in draws[1 : 2 * _TRIES : 2]])).tolist()
+    for attempt, shape in enumerate(shapes):
+        target = area * _uniform(draws[2 * attempt], *scale)
         across, down = round(math.sqrt(target * shape)), round(math.sqrt(target / shape))
         if 0 < across <= width and 0 < down <= height:
-            top = int(torch.randint(0, height - down + 1, (1,), generator=generator).item())
-            left = int(torch.randint(0, width - across + 1, (1,), generator=generator).item())
+            top = draws[2 * attempt + 2] % (height - down + 1)
+            left = draws[2 * attempt + 3] % (width - across + 1)
             return left, top, left + across, top + down
     return _central(width, height, ratio)
+
+
+def _draws(seed: int) -> list[int]:
+    """Return the first numbers of 32 bits that torch's generator gives after it was seeded."""
+    generator = getattr(_local, "generator", None)
+    if generator is None:
+        generator = _local.generator = np.random.RandomState()
+    generator.seed(seed & 0xFFFFFFFF)  # torch, too, takes no more of it
+    draws: list[int] = generator.randint(0, 1 << 32, size=2 * _TRIES + 2, dtype=np.uint32).tolist()
+    return draws
+
+
+def _uniform(draw: int, low: float, high: float) -> float:
+    """Return what torch's ``uniform_`` makes of a draw: 24 bits of it, one multiplication and addition in one step."""
+    start, stop = np.float32(low), np.float32(high)
+    return float(np.float32((draw & 0xFFFFFF) * 2.0**-24 * float(stop - start) + float(start)))
 
 
 @lru_cache

@@ -1,0 +1,24 @@
+"""Scores: one a file, a named value for each sample. See ``base`` for what a score is, ``view`` for what it sees."""
+
+from .base import TIERS, DatasetScore, Kind, Score, Tier, Value
+from .catalog import SCORES, all_scores, make_score
+from .errors import ScoreError
+from .fields import Fields, Held
+from .view import View, ViewOptions
+
+__all__ = [
+    "SCORES",
+    "TIERS",
+    "DatasetScore",
+    "Fields",
+    "Held",
+    "Kind",
+    "Score",
+    "ScoreError",
+    "Tier",
+    "Value",
+    "View",
+    "ViewOptions",
+    "all_scores",
+    "make_score",
+]

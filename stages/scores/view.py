@@ -1,0 +1,149 @@
+"""One sample as scores see it: each thing is read, parsed and decoded when it is first asked for, and once."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from wdsflow.images.header import ImageHeader
+
+from .errors import ScoreError
+from .fields import Fields, Held
+from .picture import SIDE, Picture, decode_picture
+from .reading import CHUNK, caption_texts, image_header
+from .selection import CAPTIONS, IMAGES, Names, chosen, parse_captions, parse_images
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions:
+    """What all samples of a run are looked at with.
+
+    ``images`` and ``captions``: see ``parse_images`` and ``parse_captions``. ``budget``: bytes that an encoded image
+    may take at most, and that decoding a sample's images may take; what would take more is an error ("over-budget").
+    """
+
+    images: str = IMAGES
+    captions: str = CAPTIONS
+    budget: int = 1 << 30
+    names: Names = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be parsed, before the first sample."""
+        object.__setattr__(self, "names", parse_images(self.images))
+        parse_captions(self.captions)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides values. The budget does not: it decides only whether there are any."""
+        return {"images": self.images, "captions": self.captions, "side": SIDE}
+
+
+class View:
+    """A sample: ``key``, ``url`` and what scores ask for. Raises ScoreError where that cannot be had.
+
+    Slugs: "no-image", "no-caption" (nothing of that name), "not-an-image", "truncated", "undecodable", "unknown-size",
+    "over-budget", "not-utf8", "large-text", "bad-json", "large-json", "not-text", "unread" (the shard ends before it).
+    ``bytes_read`` counts what was read so far.
+    """
+
+    __slots__ = ("_cache", "_held", "bytes_read", "fields", "key", "options", "url")
+
+    def __init__(
+        self,
+        fields: Fields | dict[str, bytes],
+        options: ViewOptions | None = None,
+        *,
+        key: str = "",
+        url: str = "",
+    ) -> None:
+        self.fields: Fields = Held(fields) if isinstance(fields, dict) and not isinstance(fields, Held) else fields
+        self.options = options or _DEFAULTS
+        self.key, self.url = key, url
+        self.bytes_read = self._held = 0
+        self._cache: dict[Any, Any] = {}
+
+    def image_names(self, image: str = "") -> tuple[str, ...]:
+        """Return the fields that are the sample's images; ``image`` names others than the options do."""
+        cache = self._cache
+        names: tuple[str, ...] | None = cache.get(("names", image))
+        if names is None:
+            names = chosen(parse_images(image) if image else self.options.names, self.fields)
+            if not names:
+                raise ScoreError("no-image", f"no field {image or self.options.images!r}; there are {self._listed()}")
+            cache["names", image] = names
+        return names
+
+    def headers(self, image: str = "") -> list[ImageHeader]:
+        """Return the images' headers, by their first few KiB: nothing is decoded."""
+        found: list[ImageHeader] | None = self._cache.get(("headers", image))
+        if found is None:
+            found = [self._once("header", name) for name in self.image_names(image)]
+            self._cache["headers", image] = found
+        return found
+
+    def pictures(self, image: str = "") -> list[Picture]:
+        """Return the images, decoded at a bounded size."""
+        return [self._once("picture", name) for name in self.image_names(image)]
+
+    def captions(self, caption: str = "") -> list[str]:
+        """Return the captions; ``caption`` names another place than the options do. Never empty."""
+        texts: list[str] | None = self._cache.get(("captions", caption))
+        if texts is None:
+            texts = caption_texts(self, parse_captions(caption or self.options.captions))
+            if not texts:
+                place = caption or self.options.captions
+                raise ScoreError("no-caption", f"none in {place!r}; there are {self._listed()}")
+            self._cache["captions", caption] = texts
+        return texts
+
+    def digests(self, image: str = "") -> list[bytes]:
+        """Return xxh3_128 of each image's bytes, 16 bytes each; they are read in parts and not kept."""
+        return [self._once("digest", name) for name in self.image_names(image)]
+
+    def sizes(self, image: str = "") -> list[int]:
+        """Return the sizes of the encoded images in bytes."""
+        return [self.fields.size(name) for name in self.image_names(image)]
+
+    def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
+        """Return a part of a field, all of it by default. Raises ScoreError "over-budget", "unread"."""
+        whole = self.fields.size(name)
+        if size is None and whole > self.options.budget:
+            raise ScoreError("over-budget", f"it has {whole:,} bytes, the budget is {self.options.budget:,}")
+        size = whole - start if size is None else min(size, whole - start)
+        data = self.fields.read(name, start, size)
+        self.bytes_read += len(data)
+        if len(data) < size:
+            raise ScoreError("unread", f"{len(data):,} of {size:,} bytes could be read")
+        return data
+
+    def _once(self, what: str, name: str) -> Any:
+        value = self._cache.get((what, name))
+        if value is None:
+            try:
+                value = self._made(what, name)
+            except ScoreError as error:
+                value = ScoreError(error.slug, f"field {name!r}: {error.detail}")
+            self._cache[what, name] = value
+        if isinstance(value, ScoreError):
+            # A copy: an exception that is raised twice grows its traceback, and holds on to its frames.
+            raise ScoreError(value.slug, value.detail)
+        return value
+
+    def _made(self, what: str, name: str) -> Any:
+        if what == "header":
+            return image_header(self, name)
+        if what == "picture":
+            picture = decode_picture(self.read(name), self.options.budget - self._held)
+            self._held += 4 * picture.image.width * picture.image.height
+            return picture
+        import xxhash
+
+        whole = self.fields.size(name)
+        digest = xxhash.xxh3_128()
+        for start in range(0, whole, CHUNK):
+            digest.update(self.read(name, start, CHUNK))
+        return digest.digest()
+
+    def _listed(self) -> str:
+        names = sorted(self.fields)
+        return ", ".join(repr(name[:60]) for name in names[:12]) + (", ..." if len(names) > 12 else "") or "none"
+
+
+_DEFAULTS = ViewOptions()

@@ -1,0 +1,183 @@
+"""``wdsflow filter``, ``score``, ``cut`` and ``scores`` from the outside."""
+
+import json
+import re
+import tarfile
+from pathlib import Path
+
+import jsonschema
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from tests.filtering.shards import picture, write_shards
+from tests.shards.archives import write_tar
+from wdsflow.cli.main import main
+
+WHERE = ("--where", "min_side >= 200 and caption_words >= 2")
+
+
+def run(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return int(ended.value.code or 0)
+
+
+def test_the_funnel_adds_up_and_the_next_step_is_shown(tmp_path: Path, capsys):
+    source = write_shards(tmp_path / "in")
+    assert run("filter", source, "-o", tmp_path / "out", *WHERE, "--workers", 0) == 0
+    shown = capsys.readouterr().out
+    lines = shown.splitlines()
+    numbers = [int(re.match(r" *(-? *[\d,]+)  ", line)[1].replace(",", "").replace(" ", "")) for line in lines[:4]]
+    assert lines[0].endswith("samples in 3 shards")
+    assert numbers[0] + numbers[1] + numbers[2] == numbers[3] == 24
+    assert f"next: wdsflow validate {tmp_path / 'out'}" in shown
+
+
+def test_validate_finds_nothing_in_the_output(tmp_path: Path, capsys):
+    source = write_shards(tmp_path / "in", shards=2)
+    assert run("filter", source, "-o", tmp_path / "out", *WHERE, "--workers", 0) == 0
+    assert run("validate", source, "--format", "json") == 0
+    capsys.readouterr()
+    assert run("validate", tmp_path / "out", "--format", "json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [finding for finding in report["findings"] if finding["severity"] in {"error", "warning"}] == []
+    assert report["samples"] == 16
+
+
+def test_a_recipe_means_what_the_flags_mean(tmp_path: Path, capsys):
+    source = write_shards(tmp_path / "in", shards=1)
+    assert run("filter", "--print-recipe", *WHERE, "--unknown", "drop", "--scores", "blur,brightness") == 0
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(capsys.readouterr().out)
+    assert yaml.safe_load(recipe.read_text())["scores"] == ["blur", "brightness"]
+    assert run("filter", source, "-o", tmp_path / "one", "--recipe", recipe, "--workers", 0) == 0
+    words = (*WHERE, "--unknown", "drop", "--scores", "blur,brightness", "--workers", 0)
+    assert run("filter", source, "-o", tmp_path / "two", *words) == 0
+    one, two = (tmp_path / name / "_wdsflow/ledger/00000.parquet" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+    assert run("filter", source, "-o", tmp_path / "one", "--recipe", recipe, "--unknown", "keep") == 2
+    assert 'recipe.unknown: "drop" is now "keep"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("r.yaml", "where: a\nwheer: b\n", "r.yaml, line 2: there is no key 'wheer'; did you mean where?"),
+        ("r.yaml", "where: a\n\nunknown: perhaps\n", "r.yaml, line 3: unknown: input should be 'quarantine'"),
+        ("r.yaml", "where: a\nwhere: b\n", "r.yaml, line 2: 'where' stands there twice, first in line 1"),
+        ("r.yaml", "where: [a\n", "r.yaml, line 2: "),
+        ("r.yaml", "- a\n", "a recipe is a mapping"),
+        ("r.toml", 'where = "a"\nhash = true\n', "r.toml, line 2: there is no key 'hash'"),
+        ("r.toml", "where = \n", "r.toml: "),
+    ],
+)
+def test_a_wrong_recipe_is_told_with_its_line(tmp_path: Path, capsys, name, text, message):
+    (tmp_path / name).write_text(text)
+    assert run("filter", "x.tar", "-o", tmp_path / "out", "--recipe", tmp_path / name) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_schema_accepts_what_is_printed_and_refuses_unknown_keys(capsys):
+    assert run("filter", "--print-schema") == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert run("filter", "--print-recipe", *WHERE) == 0
+    recipe = yaml.safe_load(capsys.readouterr().out)
+    jsonschema.validate(recipe, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**recipe, "wheer": ""}, schema)
+
+
+def test_scores_are_computed_once_and_cut_twice(tmp_path: Path, capsys):
+    source = write_shards(tmp_path / "in")
+    words = ("--scores", "min_side,caption_words", "--workers", 0)
+    assert run("score", source, "-o", tmp_path / "scores", *words) == 0
+    assert "next: wdsflow cut" in capsys.readouterr().out
+    for least, kept in ((100, 45), (250, 15)):
+        out = tmp_path / f"cut{least}"
+        where = f"min_side >= {least}"
+        assert run("cut", source, "-o", out, "--ledger", tmp_path / "scores", "--where", where, "--workers", 0) == 0
+        assert json.loads((out / "__len__").read_text()) == kept
+    assert pq.read_table(tmp_path / "scores/_wdsflow/ledger/00002.parquet").num_rows == 20
+
+
+def test_the_plan_is_explained_with_costs_and_shares(tmp_path: Path, capsys):
+    source = write_shards(tmp_path / "in", shards=1)
+    assert run("filter", source, "--explain", "--where", "blur >= 0 and min_side >= 200") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[1].split()[1:4] == ["min_side", ">=", "200"]
+    assert "50.0%" in shown[1]
+    assert shown[2].split()[1] == "blur"
+    assert "measured on 20 samples" in shown[3]
+
+
+def test_a_measured_order_belongs_to_the_recipe(tmp_path: Path, capsys):
+    source = write_shards(tmp_path / "in", shards=1)
+    assert run("filter", source, "--print-recipe", "--measure", *WHERE) == 0
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(capsys.readouterr().out)
+    assert run("filter", source, "-o", tmp_path / "out", "--recipe", recipe, "--workers", 0) == 0
+    assert run("filter", source, "-o", tmp_path / "x", "--recipe", recipe, "--where", "blur > 1", "--workers", 0) == 2
+    assert "measured for another predicate" in capsys.readouterr().err
+
+
+def test_the_catalog_lists_scores_and_shows_a_page(capsys):
+    assert run("scores") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"min_side +header", shown)
+    assert re.search(r"blur +pixels", shown)
+    assert run("scores", "blur") == 0
+    assert "blur: pixels tier, number" in capsys.readouterr().out
+    assert run("scores", "minside") == 2
+    assert "did you mean min_side?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("filter",), "no shards given"),
+        (("filter", "x.tar"), "where to? give a folder with -o"),
+        (("filter", "nothing-*.tar", "-o", "out"), "no shards match"),
+        (("filter", "{in}", "-o", "out", "--where", "minside > 3"), "did you mean min_side?"),
+        (("filter", "{in}", "-o", "out", "--memory", "1MiB"), "too little memory"),
+        (("filter", "{in}", "-o", "out", "--memory", "4G"), "two meanings"),
+        (("filter", "{in}", "-o", "out", "--shard-index", "3", "--shard-count", "3"), "no slice 3 of 3"),
+        (("filter", "{in}", "-o", "out", "--shard-count", "3", "--restart"), "other slices"),
+        (("score", "{in}", "-o", "out"), "which scores?"),
+        (("cut", "{in}", "-o", "out"), "by which scores?"),
+        (("cut", "{in}", "-o", "out", "--ledger", "none"), "there are no ledgers in none"),
+    ],
+)
+def test_wrong_use_is_status_2_and_one_message(tmp_path: Path, monkeypatch, capsys, words, message):
+    source = write_shards(tmp_path / "in", shards=1, samples=1)
+    monkeypatch.chdir(tmp_path)
+    assert run(*(word.replace("{in}", source) for word in words)) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert "Traceback" not in told
+    assert not list(tmp_path.glob("out/*.tar"))
+
+
+def test_a_shard_that_cannot_be_read_is_status_1(tmp_path: Path, capsys):
+    write_tar(tmp_path / "0.tar", [("a.jpg", picture(300, 300))])
+    (tmp_path / "1.tar").write_bytes(b"<!doctype html>")
+    assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--workers", 0) == 1
+    shown = capsys.readouterr().out
+    assert "1.tar: not a tar: looks like HTML page" in shown
+    assert "next: the same command again" in shown
+    write_tar(tmp_path / "1.tar", [("b.jpg", picture(300, 300))])
+    assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--workers", 0) == 0
+    assert "2  kept" in capsys.readouterr().out
+
+
+def test_a_shard_that_is_cut_is_filtered_up_to_there_and_status_1(tmp_path: Path, capsys):
+    source = write_shards(tmp_path / "in", shards=1, samples=8)
+    whole = tmp_path / "in" / "00000.tar"
+    with tarfile.open(whole) as tar:
+        caption = tar.getmember("0000007.txt")
+    whole.write_bytes(whole.read_bytes()[: caption.offset_data])
+    assert run("filter", source, "-o", tmp_path / "out", "--where", "min_side >= 200", "--workers", 0) == 1
+    shown = capsys.readouterr().out
+    assert "damaged: " in shown
+    assert "quarantined: beside-damage" in shown
+    assert "3  kept" in shown

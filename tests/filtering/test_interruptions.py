@@ -1,0 +1,219 @@
+"""Runs that are killed, interrupted, or find the disk full: another call ends with the bytes of a run that was not.
+
+``WDSFLOW_KILLS=100`` kills more often.
+"""
+
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.filtering.shards import digests, write_shards
+from tests.shards.archives import names
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.run import filter_shards
+
+KILLS = int(os.environ.get("WDSFLOW_KILLS", "20"))
+ROOT = Path(__file__).resolve().parent.parent.parent
+WHERE = "min_side >= 200 and caption_words >= 2"
+MODULES = ["wdsflow.filtering.run", "pyarrow.parquet", "xxhash", "wdsflow.images.jpeg_header"]
+
+
+def command(*words: object, path: Path | None = None) -> tuple[list[str], dict[str, str]]:
+    parts = [str(ROOT), *([str(path)] if path else []), os.environ.get("PYTHONPATH", "")]
+    return [sys.executable, "-m", "wdsflow", *map(str, words)], {**os.environ, "PYTHONPATH": os.pathsep.join(parts)}
+
+
+def run(*words: object, path: Path | None = None, **options) -> subprocess.CompletedProcess[str]:
+    line, environment = command(*words, path=path)
+    return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def check_names(out: Path, whole: dict[str, str]) -> None:
+    """Whatever stands under a final name is whole."""
+    found = digests(out) if out.exists() else {}
+    for name, digest in found.items():
+        if name.endswith((".tar", ".parquet")) and not name.endswith(".wdsflow.tmp"):
+            assert digest == whole[name], name
+
+
+@pytest.mark.parametrize("where", [WHERE, "caption_words >= 2 and not duplicate"])
+def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path, where):
+    source = write_shards(tmp_path / "in", shards=6, samples=20)
+    recipe = Recipe(where=where)
+    filter_shards(source, tmp_path / "whole", recipe, RunOptions(workers=0))
+    whole = digests(tmp_path / "whole")
+    context = multiprocessing.get_context("forkserver")  # children that have imported everything
+    context.set_forkserver_preload(MODULES)
+    chance, out, killed, ended = random.Random(where), tmp_path / "out", 0, 0
+    longest = 0.05
+    for _ in range(10 * KILLS):
+        if killed >= KILLS // 2:
+            break
+        begun = time.monotonic()
+        child = context.Process(target=filter_shards, args=(source, out, recipe, RunOptions(workers=0)))
+        child.start()
+        child.join(chance.uniform(0, longest))
+        child.kill()
+        child.join()
+        check_names(out, whole)
+        if child.exitcode == 0:
+            ended += 1
+            assert digests(out) == whole
+            shutil.rmtree(out)
+            longest = (longest + time.monotonic() - begun) / 2
+        else:
+            killed += 1
+            longest = min(longest * 1.2, 2.0)
+    filter_shards(source, out, recipe, RunOptions(workers=0))
+    assert digests(out) == whole
+    assert killed >= KILLS // 2
+
+
+def test_workers_of_a_killed_run_end_and_the_next_run_goes_on(tmp_path: Path):
+    source = write_shards(tmp_path / "in", shards=8, samples=60)
+    filter_shards(source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(workers=0))
+    words = ("filter", source, "-o", tmp_path / "out", "--where", f"{WHERE} and blur >= 0", "--workers", 2)
+    line, environment = command(*words)
+    process = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL)
+    manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
+    until = time.monotonic() + 60
+    while not (manifest.exists() and manifest.stat().st_size) and time.monotonic() < until:
+        time.sleep(0.002)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    assert workers
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert alive == []
+    check_names(tmp_path / "out", digests(tmp_path / "whole"))
+    again = run(*words)
+    assert again.returncode == 0, again.stderr
+    assert "done before" in again.stdout
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
+def test_an_interrupted_run_ends_cleanly_and_goes_on(tmp_path: Path):
+    source = write_shards(tmp_path / "in", shards=8, samples=60)
+    words = ("filter", source, "-o", tmp_path / "out", "--where", f"{WHERE} and blur >= 0", "--workers", 1)
+    line, environment = command(*words)
+    process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
+    until = time.monotonic() + 60
+    while not (manifest.exists() and manifest.stat().st_size) and time.monotonic() < until:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on where this one ended" in errors
+    assert "Traceback" not in errors
+    assert not list((tmp_path / "out").rglob("*.tmp"))
+    assert run(*words).returncode == 0
+    filter_shards(source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(workers=0))
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
+def test_two_runs_on_one_folder_at_once_do_not_mix(tmp_path: Path):
+    source = write_shards(tmp_path / "in", shards=6, samples=60)
+    words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE, "--workers", 1)
+    line, environment = command(*words)
+    both = [subprocess.Popen(line, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)]
+    told = [process.communicate(timeout=120) for process in both]
+    statuses = sorted(process.returncode for process in both)
+    assert statuses in ([0, 0], [0, 2])  # the second waits a little, or is refused
+    if statuses == [0, 2]:
+        assert any("another run works in" in errors for _, errors in told)
+    filter_shards(source, tmp_path / "whole", Recipe(where=WHERE), RunOptions(workers=0))
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
+DISK = """
+set -e
+mount -t tmpfs -o size=700k none "$1/disk"
+set +e
+"$2" -m wdsflow filter "$1/in" -o "$1/disk/out" --where "$3" --workers 0
+echo "status $?"
+find "$1/disk" -type f -size +0 -name "*.tmp"
+find "$1/disk" -name "*.tar" -exec sha256sum {} ";"
+mount -o remount,size=50m "$1/disk"
+echo enlarged
+"$2" -m wdsflow filter "$1/in" -o "$1/disk/out" --where "$3" --workers 0
+cp -r "$1/disk/out" "$1/copy"
+"""
+
+
+def test_a_full_disk_leaves_no_half_file_and_the_run_goes_on_when_there_is_room(tmp_path: Path):
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode
+    ):
+        pytest.skip("no disk of our own without user namespaces")
+    source = write_shards(tmp_path / "in", shards=8, samples=40)
+    filter_shards(source, tmp_path / "whole", Recipe(where=WHERE), RunOptions(workers=0))
+    whole = digests(tmp_path / "whole")
+    (tmp_path / "disk").mkdir()
+    _, environment = command()
+    line = ["unshare", "-rm", "sh", "-c", DISK, "sh", str(tmp_path), sys.executable, WHERE]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    before, _, _ = done.stdout.partition("enlarged")
+    assert "status 2" in before, done.stderr
+    assert "No space left on device" in done.stderr
+    assert ".tmp" not in before
+    sums = [text.split()[0] for text in before.splitlines() if text.endswith(".tar")]
+    assert sums
+    assert set(sums) < set(whole.values())
+    assert digests(tmp_path / "copy") == whole
+
+
+def test_a_file_that_may_not_grow_is_told_and_leaves_nothing(tmp_path: Path):
+    import resource
+
+    source = write_shards(tmp_path / "in", shards=1, samples=40)
+    words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE, "--workers", 0)
+    done = run(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)))
+    assert done.returncode == 2
+    assert "cannot write: File too large" in done.stderr
+    assert not list((tmp_path / "out").rglob("*.tar"))
+    assert not list((tmp_path / "out").rglob("*.tmp"))
+
+
+KILLER = """
+import os
+import signal
+from dataclasses import dataclass
+from wdsflow.stages.scores.base import Score
+
+@dataclass(frozen=True, kw_only=True)
+class Killer(Score):
+    name = "killer"
+    tier = "header"
+    kind = "number"
+
+    def score(self, view):
+        if view.key.endswith("7"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 1
+"""
+
+
+def test_a_sample_that_kills_its_worker_is_put_aside_and_nothing_else(tmp_path: Path):
+    folder = tmp_path / "site"
+    (folder / "killer-1.0.dist-info").mkdir(parents=True)
+    (folder / "killer.py").write_text(KILLER)
+    (folder / "killer-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: killer\nVersion: 1.0\n")
+    (folder / "killer-1.0.dist-info" / "entry_points.txt").write_text("[wdsflow.scores]\nkiller = killer:Killer\n")
+    source = write_shards(tmp_path / "in", shards=1, samples=10)
+    done = run("filter", source, "-o", tmp_path / "out", "--where", "killer == 1", "--workers", 1, path=folder)
+    assert done.returncode == 0, done.stderr
+    assert "quarantined: killed-worker" in done.stdout
+    assert names(tmp_path / "out" / "_wdsflow" / "quarantine" / "00000.tar")[0] == "0000007.jpg"
+    assert len(names(tmp_path / "out" / "00000.tar")) == 27

@@ -1,0 +1,114 @@
+"""Samples as ranges of a tar: nothing is cut off, nothing is lost in silence."""
+
+import io
+import tarfile
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.shards.archives import folder, link, tar_bytes
+from tests.shards.tars import MemorySource
+from wdsflow.filtering.output import merge
+from wdsflow.filtering.samples import Sample, Samples
+
+LONG = "d" * 90 + "/" + "k" * 120
+
+
+def read(data: bytes) -> tuple[list[Sample], Samples]:
+    samples = Samples(MemorySource(data), contents=True)
+    return list(samples), samples
+
+
+def alone(data: bytes, sample: Sample, found: Samples) -> list[tuple[str, bytes]]:
+    """Read the tar that consists of one sample, and of headers that hold for all."""
+    parts = b"".join(data[start:end] for start, end in merge([*found.headers, (sample.start, sample.end)]))
+    with tarfile.open(fileobj=io.BytesIO(parts + bytes(1024))) as tar:
+        return [(info.name, tar.extractfile(info).read()) for info in tar]
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_ranges_hold_each_sample_with_its_extended_headers(form):
+    name = "k" * 80 if form == tarfile.USTAR_FORMAT else LONG
+    members = [(f"{name}{n}.{field}", bytes([n]) * (n * 700)) for n in range(5) for field in ("jpg", "txt")]
+    data = tar_bytes(members, form)
+    found, samples = read(data)
+    assert [sample.key for sample in found] == [f"{name}{n}" for n in range(5)]
+    assert [alone(data, sample, samples) for sample in found] == [members[n : n + 2] for n in range(0, 10, 2)]
+    assert [sample.start for sample in found[1:]] == [sample.end for sample in found[:-1]]
+    assert found[0].start == 0
+
+
+def test_a_global_header_is_carried_along():
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "x"}) as tar:
+        for name in ("a.jpg", "a.txt", "b.jpg"):
+            info = tarfile.TarInfo(name)
+            info.size = 3
+            tar.addfile(info, io.BytesIO(b"abc"))
+    data = stream.getvalue()
+    found, samples = read(data)
+    assert samples.headers == [(0, 1024)]
+    assert [sample.key for sample in found] == ["a", "b"]
+    parts = data[:1024] + data[found[1].start : found[1].end] + bytes(1024)
+    with tarfile.open(fileobj=io.BytesIO(parts)) as tar:
+        assert tar.pax_headers == {"comment": "x"}
+        assert tar.getnames() == ["b.jpg"]
+
+
+def test_members_of_no_sample_are_counted():
+    data = tar_bytes(
+        [folder("photos"), ("photos/a.jpg", b"1"), ("__info__", b"{}"), ("README", b"r"), link("photos/b.jpg", "x")]
+    )
+    found, samples = read(data)
+    assert [sample.key for sample in found] == ["photos/a"]
+    assert samples.left_out == {"directory": 1, "metadata": 1, "no-extension": 1, "link": 1}
+    assert samples.members == 5
+
+
+def test_what_lies_inside_a_sample_stays_in_it():
+    data = tar_bytes([("a.jpg", b"1"), ("README", b"r"), ("a.txt", b"2")])
+    found, samples = read(data)
+    assert [name for name, _ in alone(data, found[0], samples)] == ["a.jpg", "README", "a.txt"]
+    assert samples.left_out == {}
+
+
+def test_a_field_that_comes_twice_begins_another_sample():
+    found, _ = read(tar_bytes([("a.jpg", b"1"), ("a.txt", b"x"), ("a.jpg", b"2"), ("a.txt", b"y")]))
+    assert [(sample.key, list(sample.fields)) for sample in found] == [("a", ["jpg", "txt"])] * 2
+
+
+def test_a_sample_whose_contents_are_cut_is_marked():
+    members = [(f"{n}.{field}", b"x" * 2000) for n in range(4) for field in ("jpg", "txt")]
+    data = tar_bytes(members)
+    found, samples = read(data[: 7 * 2560 + 600])
+    assert [sample.trouble for sample in found] == ["", "", "", "beside-damage"]
+    assert "contents of a member are cut" in samples.damage[0]
+
+
+def test_a_cut_at_a_border_of_samples_hurts_none():
+    members = [(f"{n}.{field}", b"x" * 2000) for n in range(4) for field in ("jpg", "txt")]
+    found, samples = read(tar_bytes(members)[: 6 * 2560])
+    assert [sample.trouble for sample in found] == ["", "", ""]
+    assert samples.damage == ["at byte 15,360 the end mark is missing"]
+
+
+def test_a_sample_that_lost_its_first_member_to_damage_is_marked():
+    members = [(f"{n}.{field}", b"x" * 2000) for n in range(4) for field in ("jpg", "txt")]
+    data = bytearray(tar_bytes(members))
+    at = 4 * 2560  # the header of 2.jpg
+    data[at : at + 512] = b"\xff" * 512
+    found, samples = read(bytes(data))
+    assert {sample.key: sample.trouble for sample in found} == {"0": "", "1": "", "2": "beside-damage", "3": ""}
+    assert samples.damage
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12))
+def test_merged_ranges_cover_the_same_bytes_once(pieces):
+    ranges = [(start, start + size) for start, size in pieces]
+    merged = merge(ranges)
+    assert {at for start, end in merged for at in range(start, end)} == {
+        at for start, end in ranges for at in range(start, end)
+    }
+    assert all(before[1] < after[0] for before, after in pairwise(merged))

@@ -1,0 +1,117 @@
+"""Scores to write predicates about, predicates at random, and values for them."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+
+from wdsflow.filtering.where import Call, Unknown
+
+
+def score(name: str, kind: str, tier: str) -> Any:
+    return type(name, (), {"name": name, "kind": kind, "tier": tier})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearDuplicate:
+    name: ClassVar[str] = "near_duplicate"
+    kind: ClassVar[str] = "boolean"
+    tier: ClassVar[str] = "pixels"
+
+    distance: int = 6
+    fields: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.distance < 0:
+            raise ValueError(f"a distance cannot be negative: {self.distance}")
+
+
+SCORES: dict[str, Any] = {
+    "width": score("width", "number", "header"),
+    "height": score("height", "number", "header"),
+    "bytes": score("bytes", "number", "header"),
+    "aspect_ratio": score("aspect_ratio", "number", "header"),
+    "words_in_caption": score("words_in_caption", "number", "text"),
+    "language": score("language", "text", "text"),
+    "has_url": score("has_url", "boolean", "text"),
+    "blur": score("blur", "number", "pixels"),
+    "duplicate": score("duplicate", "boolean", "pixels"),
+    "near_duplicate": NearDuplicate,
+    "similarity": score("similarity", "number", "model"),
+}
+KINDS = {
+    **{Call(name): kind.kind for name, kind in SCORES.items()},
+    Call("near_duplicate", (("distance", 3),)): "boolean",
+    Call("caption"): "text",
+    Call("key"): "text",
+    Call("has", (("field", "json"),)): "boolean",
+}
+NUMBERS = ["width", "height", "similarity", "blur"]
+TEXTS = ["caption", "key", "language"]
+CONDITIONS = ["duplicate", "has_url", "near_duplicate(distance=3)", 'has("json")']
+
+plain = {
+    "number": st.integers(-3, 3) | st.sampled_from([0.5, -1.5, math.inf]),
+    "boolean": st.booleans(),
+    "text": st.sampled_from(["", "a", "A cat", "cat", "\udcff\n"]),
+}
+failed = st.sampled_from([Unknown("truncated"), Unknown("no-model"), None])
+
+
+def value(kind: str) -> st.SearchStrategy:
+    """Return whatever a score may give: one value, several, none, a failure, and what no score should give."""
+    one = plain[kind] | failed | (st.just(math.nan) if kind == "number" else st.nothing())
+    return plain[kind] | one | st.lists(one, max_size=3) | st.just("odd" if kind != "text" else 7)
+
+
+values = st.fixed_dictionaries({call: value(kind) for call, kind in KINDS.items()})
+plain_values = st.fixed_dictionaries({call: plain[kind] for call, kind in KINDS.items()})
+
+constants = st.sampled_from(["0", "1", "-2", "0.5", "3", "1e-3", "2KiB", "1_000"])
+quoted = st.sampled_from(['""', "'a'", '"cat"', r"'\\d+'", r'"it\"s"'])
+
+
+def joined(parts: st.SearchStrategy, *words: str) -> st.SearchStrategy:
+    return st.builds(lambda left, word, right: f"{left} {word} {right}", parts, st.sampled_from(words), parts)
+
+
+def closed(text: str) -> str:
+    """Return a text with the parentheses that it lacks."""
+    return text + ")" * (text.count("(") - text.count(")"))
+
+
+numbers = st.recursive(
+    st.sampled_from(NUMBERS) | constants,
+    lambda inner: (
+        joined(inner, "+", "-", "*").map("({})".format)
+        | st.builds("{} {} ({} + 7.25)".format, inner, st.sampled_from(["/", "//", "%"]), inner)
+        | st.builds("{}({})".format, st.sampled_from(["mean", "min", "max", "abs", "-", "(", "+"]), inner).map(closed)
+    ),
+    max_leaves=4,
+)
+texts = st.sampled_from(TEXTS) | quoted | st.sampled_from(TEXTS).map("lower({})".format)
+
+
+tests = (
+    joined(numbers, "<", "<=", ">", ">=", "==", "=", "!=")
+    | st.builds("{} <= {} < {}".format, numbers, numbers, numbers)
+    | joined(texts, "==", "!=", "in", "<")
+    | st.builds("{} {} (1, -2, 0.5)".format, numbers, st.sampled_from(["in", "not in", "NOT IN"]))
+    | st.builds("{} between {} + 0 and {}".format, numbers, numbers, numbers)
+    | st.builds("{} is {}null".format, numbers | texts, st.sampled_from(["", "not "]))
+    | st.builds("{}({}) > {}".format, st.sampled_from(["any", "all"]), numbers, numbers)
+    | st.builds("matches({}, {})".format, texts, st.sampled_from(["'^a'", "'(a+)+$'", r"'c.t\b'"]))
+    | st.builds("{} in ('a', 'cat')".format, texts)
+    | st.sampled_from(CONDITIONS)
+    | st.sampled_from(["true", "FALSE"])
+)
+predicates = st.recursive(
+    tests,
+    lambda inner: (
+        joined(inner, "and", "or", "AND", "Or").map("({})".format)
+        | joined(inner, "and", "or")
+        | st.builds("{} ({})".format, st.sampled_from(["not", "NOT", "any", "all", ""]), inner)
+    ),
+    max_leaves=6,
+)

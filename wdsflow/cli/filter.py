@@ -1,0 +1,146 @@
+"""``wdsflow filter``: keep the samples that a predicate holds for."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .running import (
+    AllowPipe,
+    Captions,
+    DryRun,
+    Export,
+    ImageMemory,
+    Images,
+    Memory,
+    Out,
+    Quarantine,
+    Restart,
+    ShardCount,
+    ShardIndex,
+    Urls,
+    Where,
+    Workers,
+    check_exports,
+    explained,
+    exported,
+    given,
+    progress,
+    run_options,
+    show,
+)
+
+if TYPE_CHECKING:
+    from wdsflow.filtering.recipe import Recipe
+
+RecipeFile = Annotated[
+    Path | None, typer.Option("--recipe", metavar="FILE", help="Options from a YAML or TOML file; flags go before.")
+]
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scores", metavar="NAMES", help="Further scores for the ledger, of every sample.", show_default=False
+    ),
+]
+Unknown = Annotated[
+    str | None,
+    typer.Option(
+        "--unknown",
+        metavar="WHAT",
+        help="What becomes of samples whose predicate stays unknown: quarantine (default), keep or drop.",
+        show_default=False,
+    ),
+]
+Empty = Annotated[
+    str | None,
+    typer.Option("--empty", metavar="WHAT", help="Shards of which nothing is kept: leave-out (default) or write."),
+]
+HashImages = Annotated[
+    bool | None, typer.Option("--hash-images/--no-hash-images", help="xxh3 of each image's bytes in the ledger.")
+]
+PrintSchema = Annotated[bool, typer.Option("--print-schema", help="Print the JSON Schema of recipes, and exit.")]
+PrintRecipe = Annotated[bool, typer.Option("--print-recipe", help="Print the recipe that the flags mean, and exit.")]
+Measure = Annotated[
+    bool, typer.Option("--measure", help="With --print-recipe: measure some samples, for the order of the terms.")
+]
+Explain = Annotated[bool, typer.Option("--explain", help="Print the plan, measured on some samples, and exit.")]
+
+
+def filter(  # noqa: A001 - the name of the command
+    urls: Urls = None,
+    out: Out = None,
+    where: Where = None,
+    recipe: RecipeFile = None,
+    scores: Also = None,
+    images: Images = None,
+    captions: Captions = None,
+    unknown: Unknown = None,
+    empty: Empty = None,
+    hash_images: HashImages = None,
+    image_memory: ImageMemory = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    export: Export = None,
+    quarantine: Quarantine = None,
+    restart: Restart = False,
+    dry_run: DryRun = False,
+    explain: Explain = False,
+    measure: Measure = False,
+    print_recipe: PrintRecipe = False,
+    print_schema: PrintSchema = False,
+    shard_index: ShardIndex = 0,
+    shard_count: ShardCount = 1,
+    allow_pipe: AllowPipe = False,
+) -> None:
+    """Keep the samples that a predicate holds for.
+
+    Writes shards with them, byte for byte as they were:
+
+    wdsflow filter "in/{000..042}.tar" -o out --where "min_side >= 200 and aspect_ratio < 3"
+
+    A run that was interrupted goes on where it ended. The scores of all samples lie in OUT/_wdsflow/ledger.
+
+    Exit status: 0, 1 if a shard could not be read, 2 for wrong use or where nothing could be written.
+    """
+    with explained():
+        from wdsflow.filtering.recipe_file import merged, schema
+
+        if print_schema:
+            print(schema(), end="")
+            return
+        flags = {"where": where, "scores": scores, "images": images, "captions": captions, "unknown": unknown}
+        asked = merged(recipe, {**flags, "empty": empty, "hash_images": hash_images, "image_memory": image_memory})
+        if print_recipe or explain:
+            _tell(urls, asked, explain=explain, measure=measure, allow_pipe=allow_pipe)
+            return
+        from wdsflow.filtering.run import filter_shards
+
+        shards, folder = given(urls, out, needs_out=not dry_run)
+        check_exports(export, shard_count)
+        with progress() as begin:
+            limits = workers, memory, quarantine
+            slices = shard_index, shard_count
+            options = run_options(begin, limits, slices, restart=restart, dry_run=dry_run, allow_pipe=allow_pipe)
+            report = filter_shards(shards, folder, asked, options)
+        exported(report, folder, export)
+    show(report, folder, "filter")
+
+
+def _tell(urls: list[str] | None, asked: "Recipe", *, explain: bool, measure: bool, allow_pipe: bool) -> None:
+    """Print the plan of a recipe, or the recipe itself."""
+    if explain:
+        from wdsflow.filtering.pilot import explain_plan
+
+        print(explain_plan(given(urls, Path())[0], asked, allow_pipe=allow_pipe))
+        return
+    from wdsflow.filtering.recipe_file import printed
+
+    if measure:
+        import json
+        from dataclasses import replace
+
+        from wdsflow.filtering.pilot import measure as measured
+
+        found = measured(given(urls, Path())[0], asked, allow_pipe=allow_pipe)
+        asked = replace(asked, pilot=json.dumps(found.to_json(), sort_keys=True))
+    print(printed(asked), end="")

@@ -1,0 +1,80 @@
+"""``wdsflow score``: compute scores, write ledgers, and no tars."""
+
+from typing import Annotated
+
+import typer
+
+from .running import (
+    AllowPipe,
+    Captions,
+    ImageMemory,
+    Images,
+    Memory,
+    Out,
+    Restart,
+    ShardCount,
+    ShardIndex,
+    Urls,
+    Workers,
+    explained,
+    given,
+    progress,
+    run_options,
+    show,
+)
+
+Scores = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scores", metavar="NAMES", help="Scores, joined by commas: min_side,caption_words.", show_default=False
+    ),
+]
+HashImages = Annotated[bool, typer.Option("--hash-images", help="xxh3 of each image's bytes, too.")]
+
+
+def score(
+    urls: Urls = None,
+    out: Out = None,
+    scores: Scores = None,
+    images: Images = None,
+    captions: Captions = None,
+    hash_images: HashImages = False,
+    image_memory: ImageMemory = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    restart: Restart = False,
+    shard_index: ShardIndex = 0,
+    shard_count: ShardCount = 1,
+    allow_pipe: AllowPipe = False,
+) -> None:
+    """Compute scores of all samples.
+
+    Writes them to OUT/_wdsflow/ledger, one Parquet file a shard:
+
+    wdsflow score "in/{000..042}.tar" -o scores --scores min_side,caption_words,blur
+
+    Then thresholds can be chosen, and shards cut as often as you like, by wdsflow cut.
+
+    Exit status: 0, 1 if a shard could not be read, 2 for wrong use or where nothing could be written.
+    """
+    with explained():
+        from wdsflow.filtering.recipe_file import merged
+        from wdsflow.filtering.run import score_shards
+
+        shards, folder = given(urls, out)
+        flags = {
+            "scores": scores,
+            "images": images,
+            "captions": captions,
+            "hash_images": hash_images or None,
+            "image_memory": image_memory,
+        }
+        asked = merged(None, flags)
+        if not asked.scores and not asked.hash_images:
+            raise ValueError("which scores? give --scores; wdsflow scores lists them")
+        with progress() as begin:
+            limits = workers, memory, None
+            slices = shard_index, shard_count
+            options = run_options(begin, limits, slices, restart=restart, dry_run=False, allow_pipe=allow_pipe)
+            report = score_shards(shards, folder, asked, options)
+    show(report, folder, "score")

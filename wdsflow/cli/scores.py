@@ -1,0 +1,68 @@
+"""``wdsflow scores``: the catalog of scores."""
+
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .terminal import console, fail
+
+if TYPE_CHECKING:
+    from wdsflow.stages.scores.base import Score
+
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A score, for its whole page.", show_default=False)]
+
+
+def scores(name: Name = None) -> None:
+    """List the scores that a predicate may name.
+
+    Or show the page of one, SCORE. Listed with tier (header, text, pixels, model: the cost), unit, range, and what has to be installed.
+    """
+    from wdsflow.stages.scores.catalog import all_scores
+
+    try:
+        known = all_scores()
+    except ValueError as error:
+        fail(str(error))
+    if name is not None:
+        if name not in known:
+            from wdsflow.filtering.where.errors import nearest
+
+            close = nearest(name, known)
+            fail(f"there is no score {name!r}", f"did you mean {close}?" if close else "wdsflow scores lists all")
+        _page(known[name])
+        return
+    from rich import box
+    from rich.table import Table
+
+    table = Table("score", "tier", "unit", "range", "meaning", box=box.SIMPLE_HEAD, pad_edge=False)
+    for each in sorted(known.values(), key=lambda score: (_tier(score), score.name)):
+        needs = f" (needs wdsflow[{','.join(each.needs)}])" if each.needs else ""
+        table.add_row(each.name, each.tier, each.unit or each.kind, _range(each), each.meaning() + needs)
+    console().print(table)
+
+
+def _tier(score: "type[Score]") -> int:
+    from wdsflow.stages.scores.base import TIERS
+
+    return TIERS.index(score.tier)
+
+
+def _range(score: "type[Score]") -> str:
+    if score.low is None and score.high is None:
+        return ""
+    low, high = ("" if end is None else f"{end:g}" for end in (score.low, score.high))
+    return f"{low} .. {high}"
+
+
+def _page(score: "type[Score]") -> None:
+    from dataclasses import MISSING, fields
+
+    print(f"{score.name}: {score.tier} tier, {score.kind}{f' in {score.unit}' if score.unit else ''}", end="")
+    print(f", {_range(score)}" if _range(score) else "")
+    if score.needs:
+        print(f"needs: pip install 'wdsflow[{','.join(score.needs)}]'")
+    print(f"\n{inspect.cleandoc(score.__doc__ or '')}")
+    for item in fields(score):
+        default: Any = "" if item.default is MISSING else f" = {item.default!r}"
+        print(f"\nsetting {item.name}{default}")

@@ -1,0 +1,1 @@
+"""Filtering of shards: scores, a predicate over them, and survivors copied byte for byte."""

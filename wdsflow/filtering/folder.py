@@ -1,0 +1,158 @@
+"""The folder of a run: who may work in it, and what is done there already."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wdsflow.filtering.identity import canonical, differences, fingerprint, input_identity
+from wdsflow.filtering.layout import Layout
+from wdsflow.filtering.lock import Lock
+from wdsflow.filtering.manifest import read_manifests
+from wdsflow.filtering.record import ShardRecord
+from wdsflow.shards.atomic import remove_stale, write_file
+from wdsflow.shards.source import SourceError, local_path
+
+
+class Differs(ValueError):
+    """A folder holds a run of something else; ``differences`` names what."""
+
+    def __init__(self, folder: Path, found: list[str]) -> None:
+        super().__init__(f"{folder} holds a run that differs: {'; '.join(found)}")
+        self.differences = found
+
+
+@contextlib.contextmanager
+def held(layout: Layout, index: int, count: int) -> Iterator[list[int]]:
+    """Hold a folder for one run, or for one slice of a run; yields the descriptors that workers inherit.
+
+    Raises Busy.
+    """
+    layout.inside.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        locks = [stack.enter_context(Lock(layout.lock(), shared=count > 1))]
+        if count > 1:
+            locks.append(stack.enter_context(Lock(layout.lock(index, count))))
+        yield [lock.fd for lock in locks]
+
+
+def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool) -> None:
+    """Make a folder ready for a run, or for the rest of one.
+
+    ``asked`` is what the run is to do; "names" are its outputs and "urls" its shards. Raises Differs where the folder
+    holds a run that does something else, FileExistsError where files lie in the way that no run wrote.
+    """
+    with Lock(layout.inside / "lock-prepare", patience=60):  # slices may begin side by side
+        before = _read(layout.run_file)
+        if before is not None and restart:
+            _clear(layout, before)
+            before = None
+        if before is None:
+            _refuse(layout, asked)
+            write_file(layout.run_file, json.dumps(asked, indent=1, sort_keys=True).encode() + b"\n")
+        else:
+            found = list(differences(_decisive(before), _decisive(json.loads(canonical(asked)))))
+            if found:
+                raise Differs(layout.folder, found)
+    for folder in layout.folders():
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_stale(folder)
+
+
+def sweep(layout: Layout) -> None:
+    """Remove what killed processes left behind."""
+    for folder in layout.folders():
+        with contextlib.suppress(OSError):
+            remove_stale(folder)
+
+
+def finished(
+    layout: Layout, shards: Sequence[tuple[int, str, str]], identity: str
+) -> tuple[dict[str, ShardRecord], list[str]]:
+    """Return which of the shards (number, url, name) are done, and what made others count as not done."""
+    known = read_manifests(layout.manifests())
+    done: dict[str, ShardRecord] = {}
+    changed = []
+    for number, url, name in shards:
+        record = known.get(name)
+        if record is None:
+            continue
+        reason = _stale(layout, record, number, url, identity)
+        if reason:
+            changed.append(f"{url}: {reason}")
+        else:
+            done[name] = record
+    return done, changed
+
+
+def _stale(layout: Layout, record: ShardRecord, number: int, url: str, identity: str) -> str:
+    if (record.shard, record.url) != (number, url):
+        return f"its output was made from {record.url}"
+    if record.recipe != identity:
+        return "another recipe"
+    try:
+        now = input_identity(url)
+    except SourceError as error:
+        return f"it cannot be read now: {error}"
+    if now != record.input:
+        return f"the input changed ({'; '.join(differences(record.input, now))})"
+    files = [(layout.tar(record.name), record.output), (layout.quarantine(record.name), record.quarantine)]
+    for path, expected in [*files, (layout.ledger(record.name), record.ledger)]:
+        if expected is None:
+            continue
+        try:
+            found = fingerprint(str(path))
+        except OSError:
+            return f"{path} is gone"
+        if found != expected:
+            return f"{path} is not what was written"
+    return ""
+
+
+def _decisive(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides the outcome: our own version does not, ``code`` counts changes that matter."""
+    return {name: value for name, value in asked.items() if name != "wdsflow"}
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise FileExistsError(f"{path} cannot be read; --restart would not know what to remove") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
+    inputs = {os.path.realpath(path) for url in asked["urls"] if (path := _local(url)) is not None}
+    for name in asked["names"]:
+        target = layout.tar(name)
+        if os.path.realpath(target) in inputs:
+            raise FileExistsError(f"{target} is an input: choose another folder for the output")
+        if target.exists():
+            raise FileExistsError(
+                f"{target} exists already, and no run of wdsflow filter wrote it: choose another folder"
+            )
+
+
+def _local(url: str) -> str | None:
+    return None if url.startswith("pipe:") else local_path(url)
+
+
+def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
+    """Remove what a run wrote, and nothing else."""
+    for name in before.get("names", ()):
+        if not isinstance(name, str) or "/" in name:
+            continue
+        aside = layout.quarantine(name)
+        for path in (layout.tar(name), layout.ledger(name), aside, aside.with_suffix(".jsonl")):
+            path.unlink(missing_ok=True)
+    for path in (*layout.manifests(), layout.folder / "sizes.json", layout.folder / "__len__"):
+        path.unlink(missing_ok=True)
+    scored = _read(layout.scored.run_file)
+    if scored is not None:
+        _clear(layout.scored, scored)
+    layout.run_file.unlink(missing_ok=True)

@@ -1,0 +1,189 @@
+"""One shard in; one shard, its ledger and its quarantined samples out."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from wdsflow.filtering.fields import Views
+from wdsflow.filtering.identity import digest, fingerprint, input_identity
+from wdsflow.filtering.layout import Layout
+from wdsflow.filtering.ledger import write_ledger
+from wdsflow.filtering.mark import Mark
+from wdsflow.filtering.output import write_ranges
+from wdsflow.filtering.program import Program, program_of
+from wdsflow.filtering.quarantine import write_quarantine
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.record import ShardRecord
+from wdsflow.filtering.resolve import add_resolved
+from wdsflow.filtering.row import NOT_COMPARED, Row
+from wdsflow.filtering.samples import Samples
+from wdsflow.filtering.scored import read_scored
+from wdsflow.filtering.spool import seekable
+from wdsflow.filtering.where.values import Unknown
+from wdsflow.shards.source import Source, SourceError
+from wdsflow.shards.tar import Walk
+from wdsflow.stages.scores.view import ViewOptions
+
+_SMALL = 12 << 10  # mean bytes of a member
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """One shard to work on. Picklable: workers get it, on this machine or another."""
+
+    shard: int  # its place among all shards of the run
+    url: str
+    name: str  # of the output
+    recipe: Recipe
+    layout: Layout
+    identity: str = ""  # digest of recipe, scores and their versions, for the manifest
+    about: dict[str, Any] = field(default_factory=dict)  # for the ledger's metadata
+    tars: bool = True  # False: the ledger only
+    write: bool = True  # False: nothing at all
+    budget: int = 1 << 30  # bytes that decoding one image may take
+    allow_pipe: bool = False
+    scored: Layout | None = None  # where a ledger of this shard lies that has all values; no sample is read then
+    compares: bool = False  # the folder has the values of scores that compare all samples
+    aside: frozenset[int] = frozenset()  # samples that killed who touched them
+
+    def without(self, sample: int) -> "ShardTask":
+        """Return the same task with a sample put aside."""
+        return replace(self, aside=self.aside | {sample})
+
+
+def run_shard(task: ShardTask, mark: Mark) -> ShardRecord:
+    """Work on a shard. When this returns all its files are in place, under their names; before, none is half there.
+
+    Raises SourceError where the shard cannot be read, LedgerError where its ledger is missing or is not of this
+    shard, OSError where an output cannot be written.
+    """
+    program = program_of(task.recipe)
+    identity = input_identity(task.url)
+    record = ShardRecord(task.shard, task.url, task.name, task.identity, identity)
+    with seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage):
+        if damage:
+            record.damage.append(damage)
+        if task.scored is None:
+            rows = _score(task, source, program, record, mark)
+        else:
+            rows = read_scored(task.scored, task.name, record)
+        if task.compares:
+            add_resolved(program, rows, task.layout, task.name)
+        if task.compares or not program.dataset_calls:
+            for row in rows:
+                program.decide(row)
+            if task.tars:
+                _part_twins(rows)
+        _count(rows, record)
+        record.check()
+        if task.write:
+            if input_identity(task.url) != identity:
+                raise SourceError("io", "it changed while it was read")
+            _write(task, source, program, rows, record)
+    return record
+
+
+def _score(task: ShardTask, source: Source, program: Program, record: ShardRecord, mark: Mark) -> list[Row]:
+    """Read all samples and compute what the predicate needs to be decided."""
+    options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
+    samples = Samples(source, contents=program.reads_contents or _are_small(source))
+    views = Views(samples, options, task.url)
+    rows = []
+    for sample in samples:
+        row = Row(sample.number, sample.key, sample.start, sample.end)
+        row.fields, row.trouble = views.fields_of(sample), sample.trouble
+        rows.append(row)
+        if sample.number in task.aside:
+            row.trouble = "killed-worker"
+        if not row.trouble:
+            mark.set(sample.number)
+            program.score(row, views.view(sample))
+    mark.set(-1)
+    _find_scattered(rows)
+    record.members, record.headers = samples.members, samples.headers
+    record.left_out = dict(sorted(samples.left_out.items()))
+    record.damage += samples.damage
+    return rows
+
+
+def _are_small(source: Source) -> bool:
+    """Tell whether members are so small that reading all is faster than fetching a few bytes of each."""
+    first = next(iter(Walk(source)), None)
+    rows = first.rows if first is not None else []
+    return sum(row[1] for row in rows) < _SMALL * len(rows)
+
+
+def _find_scattered(rows: Iterable[Row]) -> None:
+    """Find samples whose members do not lie together: each part alone would be a sample that lacks something."""
+    parts: dict[str, Row] = {}
+    for row in rows:
+        first = parts.setdefault(row.key, row)
+        if first is not row and set(first.fields).isdisjoint(row.fields):
+            first.trouble = row.trouble = "scattered"
+
+
+def _part_twins(rows: Iterable[Row]) -> None:
+    """Put aside what would follow a sample of the same key, now that others between them are gone.
+
+    Readers would take the two for one.
+    """
+    before: Row | None = None
+    for row in rows:
+        if row.outcome == "kept":
+            if before is not None and before.key == row.key and before.number != row.number - 1:
+                row.quarantine("same-key", "the sample before it in the output has the same key")
+                continue
+            before = row
+
+
+def _count(rows: list[Row], record: ShardRecord) -> None:
+    dropped: Counter[str] = Counter()
+    quarantined: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for row in rows:
+        if row.outcome == "kept":
+            record.kept += 1
+        elif row.outcome == "dropped":
+            dropped[row.term or ""] += 1
+        else:
+            quarantined[row.error or ""] += 1
+        for call, value in row.values.items():
+            if isinstance(value, Unknown) and value != NOT_COMPARED:
+                failed[f"{call}: {value.slug}"] += 1
+    record.samples = len(rows)
+    record.dropped, record.quarantined = dict(sorted(dropped.items())), dict(sorted(quarantined.items()))
+    record.failed = dict(sorted(failed.items()))
+
+
+def _write(task: ShardTask, source: Source, program: Program, rows: list[Row], record: ShardRecord) -> None:
+    layout = task.layout
+    ledger = layout.ledger(task.name)
+    about = {
+        **task.about,
+        "shard": {"url": task.url, "name": task.name, "number": task.shard},
+        "input": record.input,
+        "headers": record.headers,
+        "members": record.members,
+        "left_out": record.left_out,
+        "damage": record.damage,
+    }
+    write_ledger(ledger, rows, program.kinds, program.dataset_calls, about)
+    record.ledger = fingerprint(str(ledger))
+    if not task.tars:
+        return
+    record.quarantine = write_quarantine(layout.quarantine(task.name), source, task.url, rows, record.headers)
+    target = layout.tar(task.name)
+    if record.kept or task.recipe.empty == "write":
+        write_ranges(
+            target, source, [*record.headers, *((row.start, row.end) for row in rows if row.outcome == "kept")]
+        )
+        record.output = fingerprint(str(target))
+    else:
+        Path(target).unlink(missing_ok=True)  # of a run that was killed, when the shard was another
+
+
+def task_identity(recipe: Recipe, identities: dict[str, Any]) -> str:
+    """Return the digest by which a later run tells whether a shard is done."""
+    return digest({"recipe": recipe.to_dict(), **identities})

@@ -1,0 +1,173 @@
+"""One Parquet file a shard: every sample with its scores and what became of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wdsflow.filtering.row import NOT_COMPARED, Row
+from wdsflow.filtering.where.values import Call, Unknown, Value
+from wdsflow.shards.atomic import write_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = 1
+_OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
+_RESERVED = frozenset((*_OWN, "several", "failed"))
+_GATHERED = " gathered"
+
+
+class LedgerError(ValueError):
+    """A file that is no ledger, or one that lacks something."""
+
+
+def write_ledger(
+    path: Path, rows: Sequence[Row], kinds: Mapping[Call, str], gathered: Sequence[Call], about: Mapping[str, Any]
+) -> None:
+    """Write the ledger of a shard, a row a sample in the order of the tar.
+
+    Args:
+        path: of the file; one that exists is replaced in one step.
+        rows: the samples.
+        kinds: the scores with a column each: "number" (float64), "boolean" or "text". A score that was not needed, or
+            could not be computed, is null; the latter is named in ``failed``. Where a sample has several images or
+            captions their values are in ``several``, as JSON.
+        gathered: scores of the whole dataset; what samples are compared by has a binary column.
+        about: kept as JSON in the file's metadata, under "wdsflow".
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}
+    columns: dict[str, pa.Array] = _own_columns(rows)
+    for call, kind in kinds.items():
+        cells = [_cell(row.values.get(call), kind) for row in rows]
+        columns[_column(str(call))] = pa.array(cells, types[kind])
+    for call in gathered:
+        columns[f"{call}{_GATHERED}"] = pa.array([row.gathered.get(call) for row in rows], pa.binary())
+    columns["several"] = pa.array([_several(row, kinds) for row in rows], pa.string())
+    failure = pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())])
+    columns["failed"] = pa.array([_failed(row) for row in rows], pa.list_(failure))
+    calls = [{"name": call.name, "settings": dict(call.settings), "kind": kind} for call, kind in kinds.items()]
+    own = {"format": FORMAT, "scores": calls, "gathered": [str(call) for call in gathered], **about}
+    table = pa.table(columns).replace_schema_metadata({"wdsflow": json.dumps(own, sort_keys=True)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, sink.getvalue().to_pybytes())
+
+
+def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
+    import pyarrow as pa
+
+    names = pa.dictionary(pa.int32(), pa.string())
+    return {
+        "sample": pa.array([row.number for row in rows], pa.int64()),
+        "key": pa.array([_plain(row.key) for row in rows], pa.string()),
+        "offset": pa.array([row.start for row in rows], pa.int64()),
+        "size": pa.array([row.end - row.start for row in rows], pa.int64()),
+        "image_xxh3": pa.array([row.digest for row in rows], pa.string()),
+        "outcome": pa.array([row.outcome for row in rows], names),
+        "term": pa.array([row.term for row in rows], names),
+        "error": pa.array([row.error for row in rows], names),
+        "detail": pa.array([_plain(row.detail) for row in rows], pa.string()),
+        "trouble": pa.array([row.trouble or None for row in rows], names),
+        "fields": pa.array([_plain(";".join(row.fields)) for row in rows], names),
+    }
+
+
+def _column(name: str) -> str:
+    """Return the column of a score, which may be called ``key``."""
+    return f"score {name}" if name in _RESERVED else name
+
+
+def _cell(value: "Value | Unknown", kind: str) -> Any:
+    if value is None or isinstance(value, (Unknown, list)):
+        return None
+    if kind == "number":
+        return float(value)
+    return _plain(str(value)) if kind == "text" else bool(value)
+
+
+def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
+    lists = {str(call): value for call in kinds if isinstance(value := row.values.get(call), list)}
+    return json.dumps(lists) if lists else None
+
+
+def _failed(row: Row) -> list[dict[str, str | None]] | None:
+    return [
+        {"score": str(call), "error": value.slug, "detail": _plain(value.detail)}
+        for call, value in row.values.items()
+        if isinstance(value, Unknown) and value != NOT_COMPARED
+    ] or None
+
+
+def _plain(text: str | None) -> str | None:
+    """Return text that UTF-8 can hold."""
+    return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """Return what the metadata of a ledger tells. Raises LedgerError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        about = json.loads(metadata[b"wdsflow"])
+    except FileNotFoundError:
+        raise LedgerError(f"there is no ledger {path}") from None
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise LedgerError(f"{path} is no ledger: {error}") from None
+    if about.get("format") != FORMAT:
+        raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): score again")
+    return dict(about)
+
+
+def read_ledger(path: Path) -> tuple[list[Row], dict[str, Any]]:
+    """Return the rows of a ledger, and what its metadata tells. Raises LedgerError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    about = read_about(path)
+    try:
+        table = pq.read_table(path).to_pydict()
+    except (pa.ArrowException, OSError) as error:
+        raise LedgerError(f"{path} cannot be read: {error}") from None
+    rows = []
+    for number, key, start, size in zip(*(table[name] for name in _OWN[:4]), strict=True):
+        rows.append(Row(number, key, start, start + size))
+    for row, digest, trouble, fields in zip(rows, table["image_xxh3"], table["trouble"], table["fields"], strict=True):
+        row.digest, row.trouble, row.fields = digest, trouble or "", tuple(fields.split(";")) if fields else ()
+    _read_values(rows, table, calls_of(about))
+    for name in about["gathered"]:
+        call = next(call for call in calls_of(about) if str(call) == name)
+        for row, data in zip(rows, table[f"{name}{_GATHERED}"], strict=True):
+            if data is not None:
+                row.gathered[call] = data
+    return rows, about
+
+
+def calls_of(about: Mapping[str, Any]) -> dict[Call, str]:
+    """Return the scores that a ledger has columns for, with their kinds."""
+    return {Call(item["name"], _settings(item["settings"])): item["kind"] for item in about["scores"]}
+
+
+def _settings(found: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(found.items()))
+
+
+def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Mapping[Call, str]) -> None:
+    for call in kinds:
+        name = str(call)
+        column = table[_column(name)]
+        for row, value in zip(rows, column, strict=True):
+            if value is not None:
+                row.values[call] = value
+    by_name = {str(call): call for call in kinds}
+    for row, several, failed in zip(rows, table["several"], table["failed"], strict=True):
+        for name, values in json.loads(several).items() if several else ():
+            row.values[by_name[name]] = values
+        for entry in failed or ():
+            row.values[by_name[entry["score"]]] = Unknown(entry["error"], entry["detail"] or "")

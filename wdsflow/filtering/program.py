@@ -1,0 +1,204 @@
+"""A recipe made ready to run: scores, their order, and the verdict on each sample."""
+
+import errno
+import json
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from wdsflow.filtering.fields import ShardView, way_of
+from wdsflow.filtering.ledger import LedgerError
+from wdsflow.filtering.recipe import CODE, Recipe
+from wdsflow.filtering.row import NOT_COMPARED, Row
+from wdsflow.filtering.where import FACTS, PENDING, Call, Plan, Unknown, Where, parse, pilot_from_json, plan
+from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.source import SourceError
+from wdsflow.stages.scores.base import DatasetScore, Score, ScoreError
+from wdsflow.stages.scores.catalog import all_scores, make_score
+from wdsflow.stages.scores.view import View, ViewOptions
+
+_KEPT_IN_DETAIL = 500  # characters
+UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
+
+
+class Program:
+    """Computes what a recipe asks for, and decides. Raises WhereError for a predicate or a score that makes no sense."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        parse_size(recipe.image_memory)  # a wrong one is told before the first sample
+        names = {**FACTS, **all_scores()}
+        self._where = parse(recipe.where, names) if recipe.where.strip() else None
+        asked = [parse(f"{text} is null", names).calls[0] for text in recipe.scores]
+        wanted = self._where.calls if self._where else ()
+        calls = tuple(dict.fromkeys((*wanted, *asked)))
+        self.scores: dict[Call, Score] = {
+            call: make_score(call.name, **dict(call.settings))
+            if call.name in all_scores()
+            else FACTS[call.name](**dict(call.settings))
+            for call in calls
+        }
+        for score in self.scores.values():
+            _must_be_installed(score)
+        self.dataset_calls = tuple(call for call, score in self.scores.items() if isinstance(score, DatasetScore))
+        late = self._late = frozenset(self.dataset_calls)
+        self._ways = {call: way_of(score) for call, score in self.scores.items() if call not in late}
+        self.plan = self._planned(self._where) if self._where else None
+        self.kinds: dict[Call, str] = {call: score.kind for call, score in self.scores.items()}
+        self._asked = tuple(call for call in asked if call not in late)
+        self._beside_late = tuple(
+            call
+            for term in (self.plan.terms if self.plan else ())
+            if late.intersection(term.calls)
+            for call in term.calls
+            if call not in late
+        )
+        self.reads_contents = recipe.hash_images or any(
+            score.tier in {"pixels", "model"} or call in late for call, score in self.scores.items()
+        )
+
+    def _planned(self, where: Where) -> Plan:
+        late = frozenset(self.dataset_calls)
+        if not self.recipe.pilot:
+            return plan(where, last=late)
+        try:
+            pilot = pilot_from_json(where, json.loads(self.recipe.pilot))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError("the pilot of this recipe was measured for another predicate: measure again") from None
+        return plan(where, pilot.seconds, pilot.passing, last=late)
+
+    def identities(self) -> dict[str, Any]:
+        """Return what decides the outcome beside recipe and shards."""
+        options = ViewOptions(images=self.recipe.images, captions=self.recipe.captions)
+        return {
+            "code": CODE,
+            "view": options.identity(),
+            "scores": {str(call): score.identity() for call, score in self.scores.items()},
+            "order": [term.text for term in self.plan.terms] if self.plan else [],
+        }
+
+    def score(self, row: Row, view: ShardView) -> None:
+        """Compute what is needed to decide a sample, cheap things first, and stop where it is decided."""
+        dropped = False
+        if self.plan is not None:
+            ways = self._ways
+
+            def compute(call: Call) -> Any:
+                way = ways.get(call)
+                if way is None:
+                    return PENDING
+                try:
+                    return way(view)
+                except Exception as error:  # noqa: BLE001 - told apart there
+                    return failed(error)
+
+            judgement, row.values = self.plan.drive(compute)
+            dropped = judgement.settled and judgement.keep is not True
+            if judgement.settled:
+                row.judgement = judgement
+            else:
+                self._complete(row, view, self._beside_late)
+                dropped = self.plan.where.judge(row.values).keep is False
+        if self._asked:
+            self._complete(row, view, self._asked)
+        if self.dataset_calls and not dropped:
+            for call in self.dataset_calls:
+                score = self.scores[call]
+                assert isinstance(score, DatasetScore)
+                found = guarded(score.gather, view)
+                if isinstance(found, Unknown):
+                    row.values[call] = found
+                else:
+                    row.gathered[call] = found
+        if self.recipe.hash_images:
+            found = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
+            row.digest = None if isinstance(found, Unknown) else found
+
+    def decide(self, row: Row) -> None:
+        """Set the outcome of a sample. Raises LedgerError where a score is missing that it hangs on."""
+        row.outcome, row.term, row.error, row.detail = "kept", None, None, None
+        if row.trouble:
+            row.quarantine(row.trouble)
+            return
+        if self.plan is None:
+            return
+        judgement = row.judgement or self.plan.settle(row.values)
+        if judgement.keep is None and judgement.unknown is None:
+            missing = self.plan.next_needed(row.values)
+            raise LedgerError(f"{missing} was not computed for sample {row.number}: score it first (wdsflow score)")
+        if judgement.keep:
+            return
+        row.term = judgement.term.text if judgement.term else None
+        if judgement.keep is False:
+            row.outcome = "dropped"
+            return
+        assert judgement.unknown is not None
+        if self.recipe.unknown == "quarantine":
+            row.quarantine(judgement.unknown.slug, judgement.unknown.detail)
+        else:
+            row.outcome = "kept" if self.recipe.unknown == "keep" else "dropped"
+            row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
+
+    def is_candidate(self, row: Row) -> bool:
+        """Tell whether samples are compared with this one: unless the tar, or a term by itself, puts it out.
+
+        Of two alike of which one would be dropped or put aside anyway, the other is no duplicate.
+        """
+        if row.trouble:
+            return False
+        if self.plan is None:
+            return True
+        judgement = self.plan.where.judge(row.values)
+        if judgement.keep is False or self.recipe.unknown == "keep":
+            return judgement.keep is not False
+        own = (term for term in self.plan.terms if self._late.isdisjoint(term.calls))
+        return all(term.result(row.values) is True for term in own)
+
+    def forget_resolved(self, rows: Sequence[Row]) -> None:
+        """Take away what earlier comparisons of all samples said: they may have been among others."""
+        for row in rows:
+            for call in self.dataset_calls:
+                found = row.values.get(call)
+                if not isinstance(found, Unknown) or found == NOT_COMPARED:
+                    row.values.pop(call, None)
+
+    def _complete(self, row: Row, view: View, calls: Sequence[Call]) -> None:
+        for call in calls:
+            if call not in row.values:
+                row.values[call] = guarded(self.scores[call].score, view)
+
+
+def _must_be_installed(score: Score) -> None:
+    """Raise ValueError where a score needs what is not there: every sample would fail, one by one."""
+    for name in score.packages if score.needs else ():
+        try:
+            version(name)
+        except PackageNotFoundError:
+            extras = ",".join(score.needs)
+            raise ValueError(f"{score.name} needs {name}: pip install 'wdsflow[{extras}]'") from None
+
+
+def guarded(compute: Callable[[View], Any], view: View) -> Any:
+    """Return what ``compute`` does, or Unknown: a sample costs itself, never its shard. Raises OSError."""
+    try:
+        return compute(view)
+    except Exception as error:  # noqa: BLE001 - told apart there
+        return failed(error)
+
+
+def failed(error: Exception) -> Unknown:
+    """Return why a score could not be computed. Raises the error where it is the shard's or the disk's fault."""
+    if isinstance(error, ScoreError):
+        return Unknown(error.slug, error.detail[:_KEPT_IN_DETAIL])
+    if isinstance(error, MemoryError):
+        return Unknown("out-of-memory")
+    if isinstance(error, SourceError) or (isinstance(error, OSError) and error.errno in UNREADABLE):
+        raise error
+    return Unknown(f"raised-{type(error).__name__}", str(error)[:_KEPT_IN_DETAIL])
+
+
+@lru_cache(maxsize=4)
+def program_of(recipe: Recipe) -> Program:
+    """Return the program of a recipe; a process makes it once."""
+    return Program(recipe)

@@ -1,0 +1,56 @@
+"""Samples put aside: byte-exact in tars of their own, with reasons beside them."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wdsflow.filtering.identity import fingerprint
+from wdsflow.filtering.output import write_ranges
+from wdsflow.filtering.row import Row
+from wdsflow.filtering.samples import Range
+from wdsflow.shards.atomic import write_file
+from wdsflow.shards.source import Source
+
+
+def write_quarantine(
+    path: Path, source: Source, url: str, rows: Sequence[Row], headers: Sequence[Range]
+) -> dict[str, Any] | None:
+    """Write quarantined samples of a shard as a tar, and ``.jsonl`` beside it, a line a sample.
+
+    A line has key, shard, sample, offset, size, error, stage (the score that failed, or "tar"), detail. Returns the
+    identity of the tar. Where no sample is quarantined, files of an earlier run are removed. Raises OSError.
+    """
+    aside = [row for row in rows if row.outcome == "quarantined"]
+    reasons = path.with_suffix(".jsonl")
+    if not aside:
+        path.unlink(missing_ok=True)
+        reasons.unlink(missing_ok=True)
+        return None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {
+            "key": row.key,
+            "shard": url,
+            "sample": row.number,
+            "offset": row.start,
+            "size": row.end - row.start,
+            "error": row.error,
+            "stage": stage_of(row),
+            "detail": row.detail,
+        }
+        for row in aside
+    ]
+    write_file(reasons, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    write_ranges(path, source, [*headers, *((row.start, row.end) for row in aside)])
+    return fingerprint(str(path))
+
+
+def stage_of(row: Row) -> str:
+    """Return the score whose error put a sample aside, "tar" where the archive itself did."""
+    if row.trouble:
+        return "tar"
+    from wdsflow.filtering.where.values import Unknown
+
+    found = (str(call) for call, value in row.values.items() if isinstance(value, Unknown) and value.slug == row.error)
+    return next(found, "where")

@@ -1,0 +1,37 @@
+"""What a run is asked to do, as a value: the same recipe on the same shards gives the same bytes."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Unknowns = Literal["quarantine", "keep", "drop"]
+Empty = Literal["leave-out", "write"]
+
+CODE = 1  # grows when the same recipe would give other bytes than before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What is computed, and what of it keeps a sample.
+
+    ``where`` is the predicate, empty for none. ``scores`` are computed for every sample that is not dropped by the
+    tar, whether ``where`` needs them or not. ``images`` and ``captions`` say where these lie in a sample.
+    ``unknown``: what becomes of a sample whose predicate stays unknown as a score failed. ``empty``: what becomes of a
+    shard of which nothing is kept. ``hash_images``: xxh3 of every image in the ledger; this reads all their bytes.
+    ``pilot``: what was measured on some samples, as JSON; terms are tried in the order that it suggests.
+    ``image_memory``: what one image may take, encoded or while it is decoded; one that would take more is an error of
+    its sample. It belongs to the recipe, as outcomes must not depend on the machine.
+    """
+
+    where: str = ""
+    scores: tuple[str, ...] = ()
+    images: str = "jpg;png;jpeg;webp"
+    captions: str = "txt"
+    unknown: Unknowns = "quarantine"
+    empty: Empty = "leave-out"
+    hash_images: bool = False
+    pilot: str = ""
+    image_memory: str = "512MiB"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        return {**asdict(self), "scores": list(self.scores)}

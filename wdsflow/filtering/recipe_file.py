@@ -1,0 +1,158 @@
+"""Recipes in files: YAML or TOML, checked, with errors that name the line."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from wdsflow.filtering.recipe import Empty, Recipe, Unknowns
+from wdsflow.filtering.where.errors import nearest
+
+_LARGEST = 4 << 20
+
+
+class RecipeError(ValueError):
+    """A recipe that cannot be used; says where and why."""
+
+
+def merged(path: Path | None, flags: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of a file, or the default one, with what flags say (None: nothing) put over it.
+
+    Raises RecipeError.
+    """
+    recipe = read_recipe(path) if path is not None else Recipe()
+    given = {name: value for name, value in flags.items() if value is not None}
+    if "scores" in given:
+        given["scores"] = tuple(part.strip() for text in given["scores"] for part in _parts(text) if part.strip())
+    return _checked({**recipe.to_dict(), **given}, "", {}) if given else recipe
+
+
+def _parts(text: str) -> list[str]:
+    """Split at commas outside of parentheses and quotes."""
+    return re.findall(r"""(?:[^,("']|\((?:[^)"']|"[^"]*"|'[^']*')*\)|"[^"]*"|'[^']*')+""", text)
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe: TOML by its name, YAML otherwise. Raises RecipeError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        text = data.decode()
+    except OSError as error:
+        raise RecipeError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise RecipeError(f"{path} is not UTF-8") from None
+    if len(data) > _LARGEST:
+        raise RecipeError(f"{path} is too large for a recipe")
+    found, lines = _toml(path, text) if path.suffix.lower() == ".toml" else _yaml(path, text)
+    if not isinstance(found, dict):
+        raise RecipeError(f'{path}: a recipe is a mapping, such as\nwhere: "min_side >= 200"')
+    return _checked(found, str(path), lines)
+
+
+def _toml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        try:
+            import tomli as tomllib
+        except ImportError:
+            raise RecipeError(f"{path}: TOML needs Python 3.11, or the package tomli; YAML does not") from None
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{path}: {error}") from None
+    lines: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r"""\s*\[?\s*["']?([\w-]+)""", line)
+        if match:
+            lines.setdefault(match[1], number)
+    return found, lines
+
+
+def _yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
+    import yaml
+
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        lines: dict[str, int] = {}
+        if isinstance(node, yaml.MappingNode):
+            for key, _ in node.value:
+                name, number = str(key.value), key.start_mark.line + 1
+                if name in lines:
+                    raise RecipeError(
+                        f"{path}, line {number}: {name!r} stands there twice, first in line {lines[name]}"
+                    )
+                lines[name] = number
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark else ""
+        raise RecipeError(f"{path}{place}: {getattr(error, 'problem', None) or error}") from None
+    return found if found is not None else {}, lines
+
+
+def _model() -> Any:
+    """Return the pydantic model of a recipe; made when asked for, as importing pydantic takes a while."""
+    from pydantic import ConfigDict, Field, create_model
+
+    defaults = Recipe()
+    about: dict[str, tuple[Any, str]] = {
+        "where": (str, "The predicate that keeps a sample; empty keeps all."),
+        "scores": (list[str], "Further scores, computed for every sample."),
+        "images": (str, "Fields that are images, the first that is there."),
+        "captions": (str, "Where captions lie: txt, json:caption;alt, txt|json:caption."),
+        "unknown": (Unknowns, "What becomes of a sample whose predicate stays unknown."),
+        "empty": (Empty, "What becomes of a shard of which nothing is kept."),
+        "hash_images": (bool, "Whether the ledger has xxh3 of each image's bytes."),
+        "image_memory": (str, "What one image may take while it is decoded, as 512MiB."),
+        "pilot": (str, "What --measure found on some samples; it decides the order of the terms."),
+    }
+    assert about.keys() == {item.name for item in fields(Recipe)}
+    parts: dict[str, Any] = {
+        name: (kind, Field(default=getattr(defaults, name), description=text)) for name, (kind, text) in about.items()
+    }
+    return create_model("Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts)
+
+
+def _checked(found: Mapping[str, Any], source: str, lines: Mapping[str, int]) -> Recipe:
+    from pydantic import ValidationError
+
+    values = {str(name): list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    try:
+        checked = _model().model_validate(values)
+    except ValidationError as error:
+        raise RecipeError("\n".join(_told(each, source, lines) for each in error.errors())) from None
+    recipe = Recipe()
+    chosen = {name: getattr(checked, name) for name in checked.model_fields_set}
+    if "scores" in chosen:
+        chosen["scores"] = tuple(chosen["scores"])
+    return replace(recipe, **chosen)
+
+
+def _told(error: Mapping[str, Any], source: str, lines: Mapping[str, int]) -> str:
+    name = str(error["loc"][0]) if error["loc"] else ""
+    place = f"{source}, line {lines[name]}: " if name in lines else f"{source}: " if source else ""
+    if error["type"] == "extra_forbidden":
+        known = [item.name for item in fields(Recipe)]
+        close = nearest(name, known)
+        hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
+        return f"{place}there is no key {name!r}; {hint}"
+    return f"{place}{name}: {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def printed(recipe: Recipe) -> str:
+    """Return a recipe as YAML."""
+    import yaml
+
+    return str(yaml.safe_dump(recipe.to_dict(), sort_keys=False, allow_unicode=True, width=120))
+
+
+def schema() -> str:
+    """Return the JSON Schema of recipes, for editors."""
+    tree = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_model().model_json_schema()}
+    tree["title"] = "wdsflow filter recipe"
+    return json.dumps(tree, indent=2) + "\n"

@@ -1,0 +1,57 @@
+"""What became of one shard: a line of the manifest."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from wdsflow.filtering.samples import Range
+
+
+@dataclass
+class ShardRecord:
+    """A finished shard. ``samples == kept + sum(dropped) + sum(quarantined)``."""
+
+    shard: int  # its place among all shards of the run
+    url: str
+    name: str  # of the output
+    recipe: str  # digest
+    input: dict[str, Any]
+    samples: int = 0
+    kept: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)  # term of the predicate -> samples
+    quarantined: dict[str, int] = field(default_factory=dict)  # error -> samples
+    failed: dict[str, int] = field(
+        default_factory=dict
+    )  # score: error -> samples, also of samples that were decided without
+    members: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)  # why a member belongs to no sample -> members
+    headers: list[Range] = field(default_factory=list)  # global PAX headers
+    damage: list[str] = field(default_factory=list)
+    output: dict[str, Any] | None = None  # identity of the tar, None where no sample was kept
+    ledger: dict[str, Any] = field(default_factory=dict)  # identity
+    quarantine: dict[str, Any] | None = None  # identity
+
+    def check(self) -> None:
+        """Raise RuntimeError if a sample is unaccounted for."""
+        if self.samples != self.kept + sum(self.dropped.values()) + sum(self.quarantined.values()):
+            raise RuntimeError(f"{self.url}: samples do not add up: {self}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(line: dict[str, Any]) -> "ShardRecord":
+        """Read a line. Raises TypeError where it is none."""
+        record = ShardRecord(**line)
+        record.headers = [(start, end) for start, end in record.headers]
+        return record
+
+
+@dataclass
+class ShardFailure:
+    """A shard that could not be worked on; it is tried again by the next run."""
+
+    shard: int
+    url: str
+    name: str
+    reason: str

@@ -1,0 +1,126 @@
+"""Filter shards, score them, or cut them anew: on this machine, resumable, with every sample accounted for."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from wdsflow.filtering.identity import digest, fingerprint
+from wdsflow.filtering.layout import Layout
+from wdsflow.filtering.ledger import LedgerError
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.passes import Pass
+from wdsflow.filtering.program import program_of
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.report import RunReport
+from wdsflow.filtering.resolve import resolve
+from wdsflow.repair.repair import output_names
+from wdsflow.shards.urls import expand
+
+Urls = str | Iterable[str]
+
+
+def filter_shards(
+    urls: Urls, out: str | os.PathLike[str], recipe: Recipe, options: RunOptions | None = None
+) -> RunReport:
+    """Write for each shard a shard with the samples that a recipe keeps, byte for byte, and a ledger of all its samples.
+
+    What is done already in ``out`` by the same recipe stays as it is. Raises:
+        ValueError: a recipe or options that make no sense (WhereError among them), urls that match nothing.
+        Differs: ``out`` holds a run of something else. Busy: another run works there.
+        FileExistsError: files lie there that no run wrote.
+        OutputError: an output could not be written; the run stopped and can be taken up again.
+    """
+    return _scored_first("filter", urls, out, recipe, options or RunOptions(), tars=True)
+
+
+def score_shards(
+    urls: Urls, out: str | os.PathLike[str], recipe: Recipe, options: RunOptions | None = None
+) -> RunReport:
+    """Write the ledgers only. Raises as ``filter_shards``."""
+    return _scored_first("score", urls, out, recipe, options or RunOptions(), tars=False)
+
+
+def cut_shards(
+    urls: Urls,
+    out: str | os.PathLike[str],
+    ledger: str | os.PathLike[str],
+    recipe: Recipe,
+    options: RunOptions | None = None,
+) -> RunReport:
+    """Write shards by the scores in ledgers; nothing is decoded. ``ledger``: the folder that an earlier run wrote.
+
+    Raises as ``filter_shards``; LedgerError where a ledger is missing. A shard whose ledger lacks a score that the
+    predicate hangs on, or that has changed since, is told among the failures.
+    """
+    options = options or RunOptions()
+    found, names = _shards(urls)
+    scored = Layout(Path(ledger))
+    if not scored.inside.is_dir():
+        raise LedgerError(f"there are no ledgers in {ledger}: give the folder that filter or score wrote")
+
+    def before(one: Pass, _: RunReport) -> bool:
+        _take_sources(one, scored)
+        return True
+
+    program = program_of(recipe)
+    _refuse_slices(options, compares=bool(program.dataset_calls))
+    compares = bool(program.dataset_calls)
+    layout = Layout(_folder(out), options.quarantine)
+    return Pass("cut", found, names, layout, recipe, options, scored=scored, compares=compares, before=before).run()
+
+
+def _scored_first(
+    kind: str, urls: Urls, out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *, tars: bool
+) -> RunReport:
+    """Run one pass, or two where scores compare all samples: the first computes and gathers, the second decides."""
+    found, names = _shards(urls)
+    layout = Layout(_folder(out), options.quarantine)
+    whole = Pass(kind, found, names, layout, recipe, options, tars=tars)
+    if not program_of(recipe).dataset_calls:
+        return whole.run()
+    _refuse_slices(options, compares=True)
+
+    def before(one: Pass, report: RunReport) -> bool:
+        scored = one.layout.scored
+        first = Pass("score", found, names, scored, recipe, replace(options, dry_run=False, restart=False), tars=False)
+        done = first.run()
+        if done.failures:
+            report.failures, report.whole = done.failures, False
+            return False
+        one.scored = scored
+        _take_sources(one, scored)
+        return True
+
+    whole.before, whole.compares = before, True
+    return whole.run()
+
+
+def _take_sources(one: Pass, scored: Layout) -> None:
+    """Let a pass depend on the ledgers that it takes values from, and compare all samples where it has to."""
+    try:
+        one.sources = digest([fingerprint(str(scored.ledger(name))) for name in one.names])
+    except OSError as error:
+        raise LedgerError(f"a ledger is missing in {scored.folder}: {error}") from None
+    if one.compares:
+        shards = list(enumerate(one.names))
+        resolve(program_of(one.recipe), shards, scored, one.layout)
+
+
+def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
+    if compares and options.count > 1:
+        raise ValueError(
+            "a score that compares all samples cannot be cut into slices: score the slices without it, or run it whole"
+        )
+
+
+def _folder(out: str | os.PathLike[str]) -> Path:
+    text = os.fspath(out)
+    if "://" in text:
+        raise ValueError(f"{text} is no local folder: write to one, and copy it from there")
+    return Path(text)
+
+
+def _shards(urls: Urls) -> tuple[list[str], list[str]]:
+    found = expand([urls] if isinstance(urls, str) else urls).urls
+    return found, output_names(found)

@@ -1,0 +1,22 @@
+"""Take a shard's scores from a ledger instead of computing them."""
+
+from wdsflow.filtering.layout import Layout
+from wdsflow.filtering.ledger import LedgerError, read_ledger
+from wdsflow.filtering.record import ShardRecord
+from wdsflow.filtering.row import Row
+
+
+def read_scored(layout: Layout, name: str, record: ShardRecord) -> list[Row]:
+    """Return the rows of a shard's ledger, and complete its record by what the walk over the tar had found.
+
+    Raises LedgerError where there is none, or where it was made from another shard, or the shard has changed since.
+    """
+    path = layout.ledger(name)
+    rows, about = read_ledger(path)
+    then, now = about["input"], record.input
+    if any(then.get(mark) != now.get(mark) for mark in now if mark != "changed"):
+        raise LedgerError(f"{record.url} is not the shard that {path} was made from, or has changed since: score again")
+    record.members, record.left_out = about["members"], about["left_out"]
+    record.headers = [(start, end) for start, end in about["headers"]]
+    record.damage = about["damage"]
+    return rows

@@ -1,0 +1,67 @@
+"""One sample after another through a plan, computing no score before it is needed."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .evaluate import KINDS
+from .predicate import KEEP, OPEN, Judgement, Term
+from .tree import Node, Ref, children
+from .values import PENDING, Call, Kind, Unknown, Value
+
+
+class Driver:
+    """Runs samples through terms in an order. It holds functions: it is made where it is used, never pickled.
+
+    It comes to what judging all terms after each score comes to; here only those are judged that a new score touches.
+    """
+
+    def __init__(self, terms: tuple[Term, ...], rank: Mapping[Call, int]) -> None:
+        self._terms = terms
+        self._drop = [Judgement(keep=False, term=term) for term in terms]
+        self._single = [term.calls[0] if len(term.calls) == 1 else None for term in terms]
+        self._rank = rank
+        self._before = [term.result({}) for term in terms]  # constants may decide
+        kinds = {call: KINDS[kind] for term in terms for call, kind in _kinds(term.node).items()}
+        fast = [term.fast for term in terms]
+        touched = {call: [at for at, term in enumerate(terms) if call in term.calls] for call in kinds}
+        self._about = {call: (kinds[call], [(at, fast[at]) for at in touched[call]]) for call in kinds}
+
+    def __call__(self, compute: Callable[[Call], Any]) -> tuple[Judgement, dict[Call, Value | Unknown]]:
+        """Judge a sample; return the judgement and the values that were computed for it."""
+        values: dict[Call, Value | Unknown] = {}
+        results: list[Any] = self._before.copy()
+        plain, about = True, self._about
+        if False in results:
+            return self._drop[results.index(False)], values
+        for at, single in enumerate(self._single):
+            while results[at] is PENDING:
+                call = single or self._next(at, values)
+                value = compute(call)
+                if value is PENDING:
+                    return OPEN, values
+                values[call] = value
+                kinds, touched = about[call]
+                plain = plain and value.__class__ in kinds and value == value  # noqa: PLR0124 (NaN)
+                for other, fast in touched:
+                    if results[other] is PENDING:
+                        try:
+                            result = fast(values) if plain else self._terms[other].result(values)
+                        except (KeyError, ArithmeticError):
+                            result = self._terms[other].result(values)
+                        results[other] = result
+                        if result is False:
+                            return self._drop[other], values
+        for at, result in enumerate(results):
+            if result is not True:
+                return Judgement(None, self._terms[at], result), values
+        return KEEP, values
+
+    def _next(self, at: int, values: dict[Call, Any]) -> Call:
+        return min(self._terms[at].seek(values), key=self._rank.__getitem__)
+
+
+def _kinds(node: Node) -> dict[Call, Kind]:
+    found: dict[Call, Kind] = {node.call: node.kind} if isinstance(node, Ref) else {}
+    for child in children(node):
+        found.update(_kinds(child))
+    return found

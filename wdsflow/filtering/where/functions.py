@@ -1,0 +1,63 @@
+"""Functions of a single value: of a text, or of a number."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from .values import Kind
+
+_PATTERN_MEMORY = 8 << 20  # bytes of automaton that one pattern may take; beyond, RE2 gets slower, not larger
+
+
+class Function(NamedTuple):
+    """``takes`` are the kinds of the arguments; those behind the first are constants."""
+
+    takes: tuple[Kind, ...]
+    kind: Kind
+    run: Callable[..., Any]
+    about: str
+
+
+class PatternError(ValueError):
+    """A regular expression that RE2 does not accept."""
+
+
+@lru_cache(maxsize=256)
+def compiled(pattern: str) -> Any:
+    """Return RE2's program for a pattern. Raises PatternError.
+
+    RE2 runs in time linear in the text, whatever the pattern. Python's `re` does not: `(a+)+b` on a caption of forty a's
+    would stop a run. The price are back-references and look-around, which RE2 refuses.
+    """
+    import re2  # type: ignore[import-untyped]
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _PATTERN_MEMORY
+    try:
+        return re2.compile(pattern.encode("utf-8", "surrogatepass"), options)
+    except re2.error as error:
+        said = error.args[0] if error.args else "not a regular expression"
+        raise PatternError(said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)) from None
+
+
+def _matches(text: str, pattern: str) -> bool:
+    # As bytes: a caption may hold what is not UTF-8, which re2 would refuse to encode.
+    return compiled(pattern).search(text.encode("utf-8", "surrogatepass")) is not None
+
+
+FUNCTIONS: dict[str, Function] = {
+    "lower": Function(("text",), "text", str.lower, "the text in lower case"),
+    "upper": Function(("text",), "text", str.upper, "the text in upper case"),
+    "strip": Function(("text",), "text", str.strip, "the text without white space at its ends"),
+    "contains": Function(("text", "text"), "boolean", str.__contains__, "whether a text holds another"),
+    "startswith": Function(("text", "text"), "boolean", str.startswith, "whether a text begins so"),
+    "endswith": Function(("text", "text"), "boolean", str.endswith, "whether a text ends so"),
+    "matches": Function(
+        ("text", "text"), "boolean", _matches, "whether a regular expression (RE2's) is found anywhere in a text"
+    ),
+    "length": Function(("text",), "number", len, "characters (code points) of a text"),
+    "words": Function(("text",), "number", lambda text: len(text.split()), "pieces of a text between white space"),
+    "abs": Function(("number",), "number", abs, "a number without its sign"),
+}
+OVER_ENTRIES = ("any", "all", "mean", "min", "max")

@@ -1,0 +1,220 @@
+"""From the text of a predicate to its tree, by recursive descent."""
+
+from collections.abc import Mapping
+
+from .build import Builder, Piece
+from .constants import Constants
+from .errors import WhereError
+from .functions import FUNCTIONS, OVER_ENTRIES
+from .names import Names
+from .tokens import Token
+from .tree import Literal, Ref
+from .values import Call, ScoreType, Setting
+
+_COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
+
+
+class Parser(Constants):
+    """Parses one predicate.
+
+    Grammar, loosest first::
+
+        or      := and ("or" and)*
+        and     := not ("and" not)*
+        not     := "not" not | test
+        test    := sum (("<" | "<=" | ">" | ">=" | "==" | "=" | "!=") sum)*
+                 | sum ["not"] "in" ("(" constant ("," constant)* ")" | sum)
+                 | sum ["not"] "between" sum "and" sum
+                 | sum "is" ["not"] "null"
+        sum     := product (("+" | "-") product)*
+        product := unary (("*" | "/" | "//" | "%") unary)*
+        unary   := "-" unary | "+" unary | atom
+        atom    := number | text | "true" | "false" | "(" or ")"
+                 | name | function "(" or ("," or)* ")" | name "(" [setting "=" constant ("," ...)*] ")"
+    """
+
+    def __init__(self, text: str, scores: Mapping[str, ScoreType]) -> None:
+        super().__init__(text)
+        self.names = Names(text, scores)
+        self.calls: dict[Call, None] = {}
+        self._make = Builder(text)
+
+    def parse(self) -> Piece:
+        """Return the whole predicate. Raises WhereError."""
+        if self.ends:
+            raise WhereError(self.text, 0, 0, "the predicate is empty", "write for example: width >= 200; or: true")
+        piece = self._or()
+        if not self.ends:
+            raise self.left_over()
+        return self._make.condition(piece, "a predicate is")
+
+    def _or(self) -> Piece:
+        items = [self._and()]
+        while self.take("word", "or"):
+            items.append(self._and())
+        return self._make.both("or", items)
+
+    def _and(self) -> Piece:
+        items = [self._not()]
+        while self.take("word", "and"):
+            items.append(self._not())
+        return self._make.both("and", items)
+
+    def _not(self) -> Piece:
+        token = self.take("word", "not")
+        if token is None:
+            return self._test()
+        self.deeper()
+        body = self._not()
+        self.nested -= 1
+        return self._make.negation(body, token.start)
+
+    def _test(self) -> Piece:
+        left = self._sum()
+        token = self.here
+        if token.kind == "sign" and token.value in _COMPARISONS:
+            return self._compare(left)
+        if token.kind != "word" or token.value not in {"in", "between", "is", "not"}:
+            return left
+        how, body = left.over, left._replace(over="")  # any(x) not in (1, 2) is any(x not in (1, 2))
+        if self.take("word", "is"):
+            negated = self.take("word", "not") is not None
+            piece = self._make.is_null(body, self.expect("word", "null", "`null` or `not null`").end)
+        else:
+            negated = self.take("word", "not") is not None
+            if self.take("word", "in"):
+                piece, how = self._in(body, how)
+            else:
+                self.expect("word", "between", "`in` or `between`")
+                piece = self._between(body)
+        piece = self._make.negation(piece, left.start) if negated else piece
+        return self._make.over(how, piece, left.start, piece.end) if how else piece
+
+    def _compare(self, left: Piece) -> Piece:
+        signs, operands = [], [left]
+        while token := self.take("sign", *_COMPARISONS):
+            signs.append(str(token.value))
+            operands.append(self._sum())
+        if self.here.kind == "word" and self.here.value in {"in", "between", "is"}:
+            raise self.wrong("`and`, `or` or the end", "put the comparison in parentheses")
+        return self._make.compare(signs, operands)
+
+    def _between(self, left: Piece) -> Piece:
+        low = self._sum()
+        self.expect("word", "and", "`and` and the upper end")
+        high = self._sum()
+        return self._make.between(left, low, high)
+
+    def _in(self, left: Piece, how: str) -> tuple[Piece, str]:
+        behind = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        is_list = behind.kind != "name" or left.node.kind != "text"
+        if is_list and self.take("sign", "("):
+            options = self.constants("a list of constants")
+            return self._make.member(left, options, self.before.end), how
+        whole = self._sum()
+        if whole.node.kind != "text":
+            raise self._make.error(whole, "`in` takes a list of constants or a text", "write x in (1, 2, 3)")
+        self._make.alike(left, whole)
+        if how:
+            self._make.value(whole)
+        piece = self._make.apply("contains", [whole._replace(over=""), left], left.start, whole.end)
+        return piece, how or whole.over
+
+    def _sum(self) -> Piece:
+        left = self._product()
+        while token := self.take("sign", "+", "-"):
+            left = self._make.arithmetic(str(token.value), left, self._product())
+        return left
+
+    def _product(self) -> Piece:
+        left = self._unary()
+        while token := self.take("sign", "*", "/", "//", "%"):
+            left = self._make.arithmetic(str(token.value), left, self._unary())
+        return left
+
+    def _unary(self) -> Piece:
+        token = self.take("sign", "-", "+")
+        if token is None:
+            return self._atom()
+        self.deeper()
+        body = self._unary()
+        self.nested -= 1
+        if token.value == "+":
+            return self._make.number(body, "+")._replace(start=token.start)
+        return self._make.negate(body, token.start)
+
+    def _atom(self) -> Piece:
+        token = self.next()
+        if token.kind == "name":
+            return self._name(token)
+        if token.kind in {"number", "text"}:
+            return Piece(Literal(token.value), token.start, token.end)
+        if token.kind == "word" and token.value in {"true", "false"}:
+            return Piece(Literal(token.value == "true"), token.start, token.end)
+        if token.kind == "sign" and token.value == "(":
+            self.deeper()
+            inner = self._or()
+            end = self.expect("sign", ")", "a closing parenthesis").end
+            self.nested -= 1
+            return inner._replace(start=token.start, end=end)
+        self.at -= token.kind != "end"
+        if token.kind == "word" and token.value == "null":
+            raise self.wrong("a value", "write `x is null` or `x is not null`")
+        raise self.wrong("a value: a score, a number, a 'text'")
+
+    def _name(self, token: Token) -> Piece:
+        name, start = str(token.value), token.start
+        if self.take("sign", "("):
+            if name in FUNCTIONS or name in OVER_ENTRIES:
+                return self._function(name, start)
+            if not self.names.is_score(name):
+                raise self.names.unknown(name, start, token.end)
+            return self._score(name, start, self._settings(name))
+        if not self.names.is_score(name):
+            raise self.names.unknown(name, start, token.end)
+        return self._score(name, start, {})
+
+    def _score(self, name: str, start: int, settings: dict[str, tuple[Setting, int, int]]) -> Piece:
+        end = self.before.end
+        call = self.names.call(name, settings, start, end)
+        self.calls[call] = None
+        return Piece(Ref(call, self.names.kind(name)), start, end)
+
+    def _function(self, name: str, start: int) -> Piece:
+        self.deeper()
+        arguments: list[Piece] = []
+        while not self.take("sign", ")"):
+            if arguments:
+                self.expect("sign", ",", "a comma or a closing parenthesis")
+            arguments.append(self._or())
+        self.nested -= 1
+        end = self.before.end
+        if name in FUNCTIONS:
+            return self._make.apply(name, arguments, start, end)
+        if len(arguments) != 1:
+            hint = "it goes over the images or texts of one sample; join conditions with `and` or `or`"
+            raise WhereError(self.text, start, end, f"{name} takes 1 value, here are {len(arguments)}", hint)
+        return self._make.over(name, arguments[0], start, end)
+
+    def _settings(self, name: str) -> dict[str, tuple[Setting, int, int]]:
+        found: dict[str, tuple[Setting, int, int]] = {}
+        while not self.take("sign", ")"):
+            if found:
+                self.expect("sign", ",", "a comma or a closing parenthesis")
+            token = self.here
+            bare = self.names.argument(name)
+            if token.kind != "name" and not found and bare:
+                setting = bare
+            elif token.kind == "name":
+                self.next()
+                setting = str(token.value)
+                equal = self.expect("sign", "==", f"= and a value, as in {name}({setting}=1)")
+                if equal.end - equal.start != 1:
+                    raise WhereError(self.text, equal.start, equal.end, "a setting is written with one =")
+            else:
+                raise self.wrong("the name of a setting", f"write {name}(setting=value)")
+            if setting in found:
+                raise WhereError(self.text, token.start, token.end, f"the setting {setting!r} stands here twice")
+            value = self.setting()
+            found[setting] = value, token.start, self.before.end
+        return found
