@@ -23,9 +23,9 @@ def random_part(width: int, height: int, scale: tuple[float, float], ratio: tupl
     draws = _draws(seed)
     area = height * width
     low, high = _logarithms(ratio)
-    shapes = torch.exp(torch.tensor([_uniform(draw, low, high) for draw in draws[1 : 2 * _TRIES : 2]])).tolist()
-    for attempt, shape in enumerate(shapes):
+    for attempt in range(_TRIES):
         target = area * _uniform(draws[2 * attempt], *scale)
+        shape = float(np.exp(np.float32(_uniform(draws[2 * attempt + 1], low, high))))
         across, down = round(math.sqrt(target * shape)), round(math.sqrt(target / shape))
         if 0 < across <= width and 0 < down <= height:
             top = draws[2 * attempt + 2] % (height - down + 1)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 _BATCHES = 3  # one in training, one ready, one being made
 _LEAST_DECODE = 64 << 20  # bytes; an image that needs more is refused
 _DEFAULT = 2 << 30
-_CHUNKS = 4  # a thread, on their way: work does not pause while a batch is joined
+_CHUNKS = 16  # a thread, on their way: work does not pause while a batch is joined
 
 
 class Shares(NamedTuple):

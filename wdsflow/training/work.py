@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from .images import ImageWork
 
+_CLOSE = 8192  # bytes; one look into the file instead of two
+
 
 class Made(NamedTuple):
     """A sample as it goes into a batch."""
@@ -95,6 +97,8 @@ class Work:
             )
         try:
             with self.files.use(ref.shard) as fd:
+                if len(ref.texts) == 1 and (pair := _together(fd, ref.image, ref.texts[0])) is not None:
+                    return pair[0], {ref.texts[0].name: pair[1]}
                 texts = {blob.name: _exactly(fd, blob) if blob.size <= LARGEST else blob.size for blob in ref.texts}
                 return _exactly(fd, ref.image), texts
         except OSError as error:
@@ -118,6 +122,17 @@ class Work:
             raise SampleError(
                 _place(tasks[at[0]].ref, "the tokenizer, for several captions at once,", error)
             ) from error
+
+
+def _together(fd: int, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
+    """Read an image and the caption close behind it at once; None where they do not lie so, or are not all there."""
+    size = text.at + text.size - image.at
+    if not image.size <= size <= image.size + _CLOSE:
+        return None
+    data = read_fully(fd, size, image.at)
+    if len(data) < size:
+        return None
+    return data[: image.size], data[text.at - image.at :]
 
 
 def _content(blob: Blob) -> bytes | int:
