@@ -48,7 +48,7 @@ def arguments(**given: Any) -> Namespace:
     """Return open_clip_train's arguments, by its own parser."""
     from open_clip_train.params import parse_args
 
-    args = parse_args([])
+    args: Namespace = parse_args([])
     args.world_size, args.rank, args.distributed = 1, 0, False
     for name, value in given.items():
         setattr(args, name, value)
