@@ -62,14 +62,14 @@ def test_a_run_that_is_taken_up_again_goes_on_with_the_same_batches(tmp_path, sc
     data = write_shards(tmp_path, [13, 9, 14, 7, 12])
     for rank in range(world):
         given = {**SCHEDULES[schedule], "rank": rank, "world": world}
-        whole = [digest(batch) for batch in loader(data, **given, threads=1)]
+        whole = [digest(batch) for batch in loader(data, **given, decoders=1)]
         for stop in (1, len(whole) // 2, len(whole) - 1):
-            first = loader(data, **given, threads=3)
+            first = loader(data, **given, decoders=3)
             running = iter(first)
             begun = [digest(next(running)) for _ in range(stop)]
             state = json.loads(json.dumps(first.state_dict()))
             first.close()
-            second = loader(data, **given, threads=2)
+            second = loader(data, **given, decoders=2)
             second.load_state_dict(state)
             rest = [digest(batch) for batch in second]
             assert begun + rest == whole

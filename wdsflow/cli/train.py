@@ -24,6 +24,14 @@ class Decode(str, Enum):
     fast = "fast"
 
 
+class DecodeIn(str, Enum):
+    """Where."""
+
+    auto = "auto"
+    processes = "processes"
+    threads = "threads"
+
+
 class Schedule(str, Enum):
     """Which rank reads what."""
 
@@ -67,7 +75,18 @@ StallSamples = Annotated[
     typer.Option("--stall-samples", min=1, metavar="N", help="The same after so many samples lost in a row."),
 ]
 Memory = Annotated[str | None, typer.Option(metavar="SIZE", help="Bound of everything in flight, as 2GiB.")]
-Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads that decode, of each rank.")]
+Decoders = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Images decoded at once, of each rank; all its processors if not given."),
+]
+DecodingIn = Annotated[
+    DecodeIn,
+    typer.Option(
+        "--decode-in",
+        metavar="WHERE",
+        help="processes of their own, or threads; auto: processes where the system forks.",
+    ),
+]
 Metrics = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write metrics: FILE.prom for Prometheus, FILE.jsonl for JSON lines.")
 ]
@@ -99,7 +118,8 @@ def train(
     stall_after: StallAfter = 300.0,
     stall_samples: StallSamples = None,
     memory: Memory = None,
-    threads: Threads = None,
+    decoders: Decoders = None,
+    decode_in: DecodingIn = DecodeIn.auto,
     metrics: Metrics = None,
     status_every: StatusEvery = 10.0,
     no_preflight: NoPreflight = False,
@@ -134,7 +154,8 @@ def train(
         stall_after=stall_after,
         stall_samples=stall_samples,
         memory=memory,
-        threads=threads,
+        decoders=decoders,
+        decode_in=decode_in.value,
         metrics=metrics,
         status_every=status_every,
     )

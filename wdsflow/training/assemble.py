@@ -1,8 +1,9 @@
-"""From single samples to a batch in OpenCLIP's shape. Imports torch."""
+"""From single samples to a batch in OpenCLIP's shape. Imports numpy and torch."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from .buffers import BatchPool
@@ -33,6 +34,9 @@ class Assembler:
 
 def stack(items: Sequence[Any]) -> Any:
     """Return tensors or arrays of one shape as one tensor, numbers as a tensor, anything else as a list."""
+    first = items[0]
+    if isinstance(first, np.ndarray) and first.dtype.kind in "biuf" and all(_alike(item, first) for item in items):
+        return torch.from_numpy(np.stack(items))
     items = [as_tensor(item) for item in items]
     first = items[0]
     if isinstance(first, torch.Tensor):
@@ -40,3 +44,7 @@ def stack(items: Sequence[Any]) -> Any:
     if isinstance(first, (int, float)):
         return torch.tensor(list(items))
     return list(items)
+
+
+def _alike(item: Any, other: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.shape == other.shape and item.dtype == other.dtype

@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wdsflow.shards.names import is_meta, split_name
 from wdsflow.shards.source import Source, SourceError, open_source
@@ -47,6 +47,19 @@ class Ref(NamedTuple):
 
 Listed = Ref | Loss
 
+# The collector of garbage looks through all objects that hold others now and then, but not through plain tuples of
+# numbers and strings: lists of references would make training wait for a second.
+_Row = Loss | tuple[str | int, ...]
+
+
+def _packed(ref: Ref) -> _Row:
+    return ref.key, *ref.image[:3], *(value for blob in ref.texts for value in blob[:3])
+
+
+def _unpacked(url: str, row: tuple[Any, ...]) -> Ref:
+    texts = [Blob(*row[at : at + 3]) for at in range(4, len(row), 3)]
+    return Ref(url, row[0], Blob(*row[1:4]), tuple(texts))
+
 
 class Catalog:
     """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
@@ -60,7 +73,7 @@ class Catalog:
     def __init__(self, images: tuple[str, ...], texts: tuple[str, ...], *, allow_pipe: bool) -> None:
         self.images, self._texts, self._allow_pipe = images, texts, allow_pipe
         self._wanted = frozenset((*images, *texts))
-        self._cache: OrderedDict[tuple[str, int], list[Listed]] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, int], list[_Row]] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
 
@@ -76,12 +89,13 @@ class Catalog:
             stamp = (url, source.length or 0)
             if later and stamp in self._cache:
                 self._cache.move_to_end(stamp)
-                yield from self._cache[stamp]
+                for row in self._cache[stamp]:
+                    yield row if isinstance(row, Loss) else _unpacked(url, row)
                 return
-            listed: list[Listed] | None = [] if later else None
+            listed: list[_Row] | None = [] if later else None
             for item in self._walk(url, source):
                 if listed is not None:
-                    listed.append(item)
+                    listed.append(item if isinstance(item, Loss) else _packed(item))
                     if len(listed) > _KEPT:
                         listed = None
                 yield item
@@ -92,7 +106,7 @@ class Catalog:
         """Return how many samples of a shard have an image and a caption, by the names of their members."""
         return sum(isinstance(item, Ref) for item in self.samples(url))
 
-    def _keep(self, stamp: tuple[str, int], listed: list[Listed]) -> None:
+    def _keep(self, stamp: tuple[str, int], listed: list[_Row]) -> None:
         with self._lock:
             if stamp not in self._cache:
                 self._cache[stamp] = listed

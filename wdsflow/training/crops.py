@@ -46,8 +46,14 @@ def _draws(seed: int) -> list[int]:
 
 def _uniform(draw: int, low: float, high: float) -> float:
     """Return what torch's ``uniform_`` makes of a draw: 24 bits of it, one multiplication and addition in one step."""
+    start, step = _steps(low, high)
+    return float(np.float32((draw & 0xFFFFFF) * step + start))
+
+
+@lru_cache
+def _steps(low: float, high: float) -> tuple[float, float]:
     start, stop = np.float32(low), np.float32(high)
-    return float(np.float32((draw & 0xFFFFFF) * 2.0**-24 * float(stop - start) + float(start)))
+    return float(start), float(stop - start) * 2.0**-24
 
 
 @lru_cache

@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from wdsflow.memory.budget import Budget
+from wdsflow.memory.shared_budget import SharedBudget
 
 from .assemble import Assembler
 from .captions import Captions
 from .catalog import Catalog
-from .engines import Engine, Processes, Threads
+from .decoders import Decoders
+from .engines import Engine, Threads
 from .images import ImageWork
 from .lanes import Lane, Position
+from .loader_workers import LoaderWorkers
 from .options import FeedOptions
-from .place import Place, threads_for
+from .place import Place, decoders_for, forks
 from .planner import Planner
 from .run import Run
 from .schedule import Buffers, Schedule
@@ -25,7 +28,7 @@ from .tally import Loss, Tally
 from .tokens import Tokens
 from .work import Work
 
-_CHUNK = 8  # samples done together
+_MOST_CHUNK = 32  # samples done together
 _TYPICAL = 3 * 224 * 224  # values of an image, where its shape is not known beforehand
 _FLOAT = 4
 _MOST_LOST = 50_000  # samples in a row, where shards are drawn for ever
@@ -50,11 +53,14 @@ class Recipe:
 
 
 class Feed:
-    """Starts the making of an epoch's batches; keeps what epochs share: threads, buffers, lists of samples."""
+    """Starts the making of an epoch's batches; keeps what epochs share: buffers, threads, lists of samples."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe, self.tally = recipe, Tally()
-        self._threads = threads_for(recipe.options.threads)
+        self._decoders = decoders_for(recipe.options.decoders)
+        self._forks = recipe.images.known and forks(recipe.options.decode_in)
+        # Small enough for all decoders to have a part in each batch.
+        self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * self._decoders)))
         self._shares = self._share()
         self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; decides about the order of samples
         if recipe.options.memory is not None:
@@ -76,7 +82,7 @@ class Feed:
             recipe.captions.at_epoch(epoch),
             self._tokens,
             self._shares.decode,
-            hold=Budget(self._shares.decode).hold,
+            hold=self._budget().hold,
         )
 
         def plan(idle: Callable[[], None]) -> Planner:
@@ -86,7 +92,7 @@ class Feed:
                 self.tally,
                 ahead=self._shares.ahead,
                 most_bytes=self._shares.raw,
-                chunk=_CHUNK,
+                chunk=self._chunk,
                 first=first,
                 last=recipe.schedule.num_batches if recipe.shuffle is not None else None,
                 most_lost=self._most_lost(),
@@ -96,7 +102,7 @@ class Feed:
         return Run(self._ready_engine(), work, self.tally, self._assemble, plan)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads or processes."""
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -127,13 +133,22 @@ class Feed:
 
     def _ready_engine(self) -> Engine:
         if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
-            ahead = -(-(self._shares.ahead + self.recipe.batch_size) // _CHUNK)
-            if self.recipe.images.known:
-                self._engine = Threads(self._threads, ahead)
-            else:
-                self._engine = Processes(max(1, self.recipe.processes), ahead)
+            self._engine = self._new_engine()
             self._owner = os.getpid()
         return self._engine
+
+    def _new_engine(self) -> Engine:
+        samples = self._shares.ahead + self.recipe.batch_size
+        ahead, shape = -(-samples // self._chunk), self.recipe.images.shape
+        if not self.recipe.images.known:
+            return LoaderWorkers(max(1, self.recipe.processes), ahead)
+        if self._forks and shape is not None:
+            return Decoders(self._decoders, ahead, samples + 2 * self._chunk, shape)
+        return Threads(self._decoders, ahead)
+
+    def _budget(self) -> Budget | SharedBudget:
+        total = self._shares.decode
+        return SharedBudget(total, self._decoders) if self._forks else Budget(total)
 
     def _most_lost(self) -> int:
         """Return how many samples lost in a row mean starvation; a lane that comes to its end is judged there."""
@@ -152,7 +167,7 @@ class Feed:
             batch=self.recipe.batch_size,
             sample=values * _FLOAT,
             made=values if images.known else values * _FLOAT,
-            threads=self._threads if images.known else max(1, self.recipe.processes),
-            chunk=_CHUNK,
+            decoders=self._decoders if images.known else max(1, self.recipe.processes),
+            chunk=self._chunk,
             lanes=self.recipe.schedule.lanes,
         )

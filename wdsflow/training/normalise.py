@@ -1,6 +1,6 @@
 """Levels to normalised floats. Imports numpy only: torch's own would take a pool of threads for each thread of ours."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +13,31 @@ def normalise(items: Sequence[NDArray[np.uint8]], mean: Sequence[float], std: Se
 
     In two steps of float32, at most 1e-6 from torchvision's ``ToTensor`` and ``Normalize``.
     """
-    deviation = 255 * np.array(std, np.float64).reshape(3, 1, 1)
-    factor = (1 / deviation).astype(np.float32)
-    offset = (-255 * np.array(mean, np.float64).reshape(3, 1, 1) / deviation).astype(np.float32)
+    steps = [
+        (np.float32(1 / (255 * deviation)), np.float32(-middle / deviation)) for middle, deviation in _pairs(mean, std)
+    ]
     for item, place in zip(items, out, strict=True):
-        np.multiply(item, factor, out=place, dtype=np.float32)
-        np.add(place, offset, out=place)
+        for channel, (factor, offset) in enumerate(steps):
+            plane = place[channel]
+            # Turned into floats first: numpy multiplies whole vectors only where it need not convert.
+            plane[...] = item[channel]
+            np.multiply(plane, factor, out=plane)
+            np.add(plane, offset, out=plane)
 
 
 def normalise_as_torchvision(
     items: Sequence[NDArray[np.uint8]], mean: Sequence[float], std: Sequence[float], out: Floats
 ) -> None:
     """Do the same by the steps of ``ToTensor`` and ``Normalize``: equal to theirs in every bit."""
-    means, deviations = (np.array(values, np.float32).reshape(3, 1, 1) for values in (mean, std))
+    steps = [(np.float32(middle), np.float32(deviation)) for middle, deviation in _pairs(mean, std)]
     for item, place in zip(items, out, strict=True):
-        np.divide(item, np.float32(255), out=place, dtype=np.float32)
-        np.subtract(place, means, out=place)
-        np.divide(place, deviations, out=place)
+        for channel, (middle, deviation) in enumerate(steps):
+            plane = place[channel]
+            plane[...] = item[channel]
+            np.divide(plane, np.float32(255), out=plane)
+            np.subtract(plane, middle, out=plane)
+            np.divide(plane, deviation, out=plane)
+
+
+def _pairs(mean: Sequence[float], std: Sequence[float]) -> Iterator[tuple[float, float]]:
+    return zip(mean, std, strict=True)

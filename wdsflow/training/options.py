@@ -19,7 +19,8 @@ class FeedOptions:
     sample once an epoch and each rank the same number of batches. ``stall_after``: seconds that training waits for a
     batch before all ranks fail with StallError; ``stall_samples``: the same in samples lost in a row, None: 50,000 where
     shards are drawn for ever, else whole passes are judged. ``memory``:
-    bytes of everything in flight, a number or "2GiB". ``threads``: that decode. ``status_every``: seconds between
+    bytes of everything in flight, a number or "2GiB". ``decoders``: how many images are decoded at once; ``decode_in``: in processes of their own or in
+    threads, "auto": processes where they can be forked. ``status_every``: seconds between
     status lines, 0 for none. ``metrics``: a file, ``.prom`` for Prometheus' text format or ``.jsonl`` for JSON lines.
     ``allow_pipe``: whether ``pipe:`` urls may run their commands.
     """
@@ -33,7 +34,8 @@ class FeedOptions:
     stall_after: float = 300.0
     stall_samples: int | None = None
     memory: int | str | None = field(default=None)
-    threads: int | None = None
+    decoders: int | None = None
+    decode_in: Literal["auto", "processes", "threads"] = "auto"
     status_every: float = 10.0
     metrics: str | None = None
     allow_pipe: bool = True
@@ -46,7 +48,7 @@ class FeedOptions:
                 raise ValueError(f"{item.name} is {value!r}; choose one of {', '.join(map(str, choices))}")
         if self.memory is not None:
             object.__setattr__(self, "memory", parse_size(self.memory))
-        for name in ("stall_after", "stall_samples", "threads", "max_pixels"):
+        for name in ("stall_after", "stall_samples", "decoders", "max_pixels"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} is {value!r}; it must be more than 0")

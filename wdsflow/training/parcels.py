@@ -22,28 +22,38 @@ class Parcel(NamedTuple):
 def pack(results: Sequence[Made | Loss]) -> Parcel:
     """Join images and texts, in the worker's process."""
     made = [each for each in results if isinstance(each, Made)]
-    images, texts = _joined([each.image for each in made]), _joined([each.text for each in made])
+    images, texts = _joined([each.image for each in made]), joined_rows([each.text for each in made])
     rest = [
         each
         if isinstance(each, Loss)
         else Made(None if images is not None else each.image, None if texts is not None else each.text)
         for each in results
     ]
-    return Parcel(rest, images, None if texts is None else texts.numpy())
+    return Parcel(rest, images, texts)
 
 
 def unpack(parcel: Parcel) -> list[Made | Loss]:
     """Return the results with images and texts in their places; the shared memory is given back."""
-    import torch
-
     images = None if parcel.images is None else iter(parcel.images.clone())
-    texts = None if parcel.texts is None else iter(torch.from_numpy(parcel.texts))
+    texts = None if parcel.texts is None else iter(parcel.texts)
     return [
         each
         if isinstance(each, Loss)
         else Made(each.image if images is None else next(images), each.text if texts is None else next(texts))
         for each in parcel.results
     ]
+
+
+def joined_rows(items: list[Any]) -> Any:
+    """Return texts as one array with a row for each; None where they cannot be joined."""
+    import numpy as np
+
+    if items and all(type(item) is np.ndarray and item.ndim for item in items):
+        first = items[0]
+        same = all(item.shape == first.shape and item.dtype == first.dtype for item in items)
+        return np.stack(items) if same and first.dtype.kind in "biuf" else None
+    joined = _joined(items)
+    return joined.numpy() if joined is not None and joined.dim() > 1 else None
 
 
 def _joined(items: list[Any]) -> Any:

@@ -1,8 +1,9 @@
-"""Which rank this process is, and how many decoding threads it may have."""
+"""Which rank this process is, and how many decoders it may have, and of which kind."""
 
+import multiprocessing
 import os
 from argparse import Namespace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Place(NamedTuple):
@@ -34,8 +35,8 @@ def talks() -> bool:
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
-def threads_for(asked: int | None) -> int:
-    """Return how many threads decode: as asked, else this rank's share of the processors that it may use."""
+def decoders_for(asked: int | None) -> int:
+    """Return how many threads or processes decode: as asked, else this rank's share of the processors that it may use."""
     if asked is not None:
         return asked
     try:
@@ -43,3 +44,19 @@ def threads_for(asked: int | None) -> int:
     except AttributeError:  # not on macOS
         count = os.cpu_count() or 1
     return max(1, count // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+
+
+def forks(asked: Literal["auto", "processes", "threads"]) -> bool:
+    """Tell whether images are decoded in forked processes; "auto": where a DataLoader's workers would be forked.
+
+    Raises ValueError where processes are asked for and cannot be had.
+    """
+    methods = multiprocessing.get_all_start_methods()  # the usual one comes first
+    can = "fork" in methods and not multiprocessing.current_process().daemon
+    if asked == "processes" and not can:
+        raise ValueError(
+            "images cannot be decoded in processes here: this system does not fork, or this is a daemonic process; "
+            "decode in threads"
+        )
+    usual = multiprocessing.get_start_method(allow_none=True) or methods[0]  # without deciding it for the user
+    return can and (asked == "processes" or (asked == "auto" and usual == "fork"))

@@ -4,12 +4,12 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .engines import Engine
 from .lanes import Position
-from .planner import Planner, StarvedError
+from .planner import Chunk, Planner, StarvedError
 from .tally import Tally
 from .work import Made, Work
 
@@ -46,10 +46,12 @@ class Run:
         *,
         depth: int = 1,
     ) -> None:
-        self._engine, self._work, self._tally, self._assemble, self._plan = engine, work, tally, assemble, plan
+        self._work, self._tally, self._assemble, self._plan = work, tally, assemble, plan
         self._ready: queue.Queue[Ready | _End] = queue.Queue(depth)
         self._stop = threading.Event()
         self.planner: Planner | None = None
+        # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
+        self._results = engine.map(work, self._chunks())
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
         self._thread.start()
 
@@ -99,8 +101,8 @@ class Run:
             self._put(_End(error))
 
     def _make_all(self) -> None:
-        planner = self.planner = self._plan(self._look)
-        with contextlib.closing(self._engine.map(self._work, planner.chunks())) as results:  # type: ignore[type-var]
+        with contextlib.closing(self._results) as results:  # type: ignore[type-var]
+            planner = self.planner = self._plan(self._look)
             while not planner.finished:
                 self._look()
                 found = next(results, None)
@@ -108,10 +110,16 @@ class Run:
                     planner.take(*found)
                 while (cut := planner.cut()) is not None:
                     self._tally.kept += len(cut.samples)
+                    count = len(cut.samples)
                     batch = self._assemble(cut.samples)
-                    self._put(Ready(batch, cut.number, len(cut.samples), cut.positions))
+                    cut.samples.clear()  # places in shared memory are free again
+                    self._put(Ready(batch, cut.number, count, cut.positions))
                 if found is None and not planner.finished:
                     raise RuntimeError("the feed came to its end before the epoch did")
+
+    def _chunks(self) -> Iterator[Chunk]:
+        assert self.planner is not None
+        yield from self.planner.chunks()
 
     def _look(self) -> None:
         if self._stop.is_set():

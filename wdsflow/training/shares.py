@@ -6,7 +6,7 @@ from typing import NamedTuple
 _BATCHES = 3  # one in training, one ready, one being made
 _LEAST_DECODE = 64 << 20  # bytes; an image that needs more is refused
 _DEFAULT = 2 << 30
-_CHUNKS = 16  # a thread, on their way: work does not pause while a batch is joined
+_CHUNKS = 16  # a decoder, on their way: work does not pause while a batch is joined
 
 
 class Shares(NamedTuple):
@@ -21,17 +21,17 @@ class Shares(NamedTuple):
     ahead: int
 
 
-def shares(memory: int | None, *, batch: int, sample: int, made: int, threads: int, chunk: int, lanes: int) -> Shares:
+def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: int, chunk: int, lanes: int) -> Shares:
     """Divide ``memory`` bytes; None stands for as much as is sensible, at most half of this machine's share.
 
     ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits to be joined.
-    The share of shuffling does not depend on ``threads``: the order of samples depends on it. Raises ValueError where
+    The share of shuffling does not depend on ``decoders``: the order of samples depends on it. Raises ValueError where
     not even three batches and one image fit.
     """
     batches = _BATCHES * batch * sample
-    wanted = max(2 * threads * chunk, min(batch, _CHUNKS * threads * chunk))
+    wanted = max(2 * decoders * chunk, min(batch, _CHUNKS * decoders * chunk))
     fixed = batches + batch * made + _LEAST_DECODE
-    least = fixed + threads * chunk * made
+    least = fixed + decoders * chunk * made
     if memory is None:
         free = max(0, min(_DEFAULT, _half() - fixed))
         memory = max(least + wanted * made, fixed + free)
@@ -44,8 +44,8 @@ def shares(memory: int | None, *, batch: int, sample: int, made: int, threads: i
         )
     shuffle, raw = free // 4, free // 4
     left = memory - least
-    ahead = min(wanted, threads * chunk + left // 4 // max(made, 1))
-    left -= max(0, ahead - threads * chunk) * made + shuffle + raw
+    ahead = min(wanted, decoders * chunk + left // 4 // max(made, 1))
+    left -= max(0, ahead - decoders * chunk) * made + shuffle + raw
     return Shares(_LEAST_DECODE + max(0, left), max(1 << 20, shuffle // max(1, lanes)), max(1 << 20, raw), ahead)
 
 

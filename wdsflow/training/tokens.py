@@ -28,7 +28,7 @@ class Tokens:
             if self._many is None:
                 self._many = self._takes_many()
             if self._many:
-                return list(self.tokenizer(list(texts)))
+                return list(self.tokenizer(list(texts)).numpy())  # a row of torch's takes ten times as long
             return [self.tokenizer(text)[0] for text in texts]
 
     def _takes_many(self) -> bool:
@@ -42,7 +42,11 @@ class Tokens:
             single = [self.tokenizer(text)[0] for text in _TRIAL]
         except Exception:  # noqa: BLE001 - whatever it raises, it wants one text at a time
             return False
-        if not isinstance(rows, torch.Tensor) or len(rows) != len(single):
+        if not isinstance(rows, torch.Tensor) or len(rows) != len(single) or rows.dim() < 2:
+            return False
+        try:
+            rows.numpy()
+        except (RuntimeError, TypeError):  # on another device, with gradients, of 16 bits
             return False
         return all(
             isinstance(one, torch.Tensor) and torch.equal(row, one) for row, one in zip(rows, single, strict=True)

@@ -22,7 +22,7 @@ LOADERS = """\
 `loader-*`, `first-batch`: `wdsflow.training.openclip.get_wds_dataset` beside OpenCLIP's own, with the same arguments, the
 same transform (`open_clip.image_transform(224)`), the same tokenizer, from a warm page cache; both make float32 batches of
 256, which are thrown away. Each run is a process of its own. OpenCLIP's has the number of workers that was best in short
-trials on this machine (below); ours gets the same argument, and has its usual number of threads.
+trials on this machine (below); ours gets the same argument, and has its usual number of decoding processes.
 
 * Samples a second are those of a stretch within an epoch: it begins when each worker has delivered a batch, has whole
   rounds of one batch a worker, and at neither end a batch waits. OpenCLIP's shuffle buffer is held at 1,000 samples, with

@@ -1,0 +1,162 @@
+"""Decoding in processes: the same batches as in threads, and nothing stays behind."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
+
+from tests.training.shards import samples, write_shards, write_tar
+from tests.training.test_loader import EVAL, digest, loader
+from wdsflow.memory.shared_budget import SharedBudget
+from wdsflow.training.decoders import DecoderError
+from wdsflow.training.options import FeedOptions
+from wdsflow.training.place import forks
+from wdsflow.training.slots import Slots
+
+pytestmark = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"
+)
+
+
+def decoding():
+    return [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize("train", [True, False], ids=["train", "eval"])
+def test_processes_and_threads_make_the_same_batches(tmp_path, train):
+    data = write_shards(tmp_path, [13, 9, 14])
+    write_tar(tmp_path / "hurt.tar", [*samples(9, 6), ("x.jpg", b"<html>"), ("x.txt", b"page")])
+    urls = f"{data}::{tmp_path}/hurt.tar"
+    found = []
+    for where, count in (("threads", 1), ("processes", 1), ("processes", 3), ("auto", 2)):
+        loading = loader(
+            urls, train=train, preprocess=EVAL, decode_in=where, decoders=count, **({} if train else {"workers": 1})
+        )
+        found.append([digest(batch) for batch in loading])
+        assert loading.tally.losses[("decode", "not-an-image")].count >= 1
+        loading.close()
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+def test_processes_end_with_the_pass_and_their_memory_is_used_again(tmp_path):
+    loading = loader(write_shards(tmp_path, [30, 30]), decode_in="processes", decoders=2)
+    before = len(decoding())
+    whole = [digest(batch) for batch in loading]
+    assert len(decoding()) == before
+    slots = loading._feed._engine._slots
+    for _ in range(3):  # passes that are given up
+        running = iter(loading)
+        first = digest(next(running))
+        assert first == whole[0]
+        assert len(decoding()) == before + 2
+        running.close()
+        assert len(decoding()) == before
+    loading.close()
+    gc.collect()
+    assert len(slots.take(slots.count + 1)) == slots.count + 1
+    assert slots.take(1) == [-1]
+    assert sorted(slots._free) == []
+
+
+def test_a_decoding_process_that_is_killed_ends_the_run_with_the_samples_it_was_at(tmp_path):
+    loading = loader(write_shards(tmp_path, [40, 40]), decode_in="processes", decoders=1)
+    running = iter(loading)
+    next(running)
+    for each in decoding():
+        each.send_signal(signal.SIGKILL)
+    with pytest.raises(DecoderError, match="signal SIGKILL, as the kernel does where memory runs out"):
+        list(running)
+    loading.close()
+
+
+_ORPHANS = """
+import sys, time
+import torch
+from tests.training.test_loader import loader
+running = iter(loader(sys.argv[1], decode_in="processes", decoders=2))
+next(running)
+print("begun", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_no_decoding_process_outlives_its_parent(tmp_path, how):
+    data = write_shards(tmp_path, [40, 40])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ORPHANS, data], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
+    children = psutil.Process(process.pid).children()
+    assert len(children) == 2
+    process.send_signal(how)
+    process.wait(30)
+    process.stdout.close()
+    gone, alive = psutil.wait_procs(children, timeout=30)
+    assert (len(gone), alive) == (2, [])
+
+
+def test_a_daemonic_process_decodes_in_threads_unless_told_otherwise(monkeypatch):
+    assert forks("processes")
+    assert not forks("threads")
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    assert not forks("auto")
+    with pytest.raises(ValueError, match="decode in threads"):
+        forks("processes")
+    with pytest.raises(ValueError, match="choose one of auto, processes, threads"):
+        FeedOptions(decode_in="gpu")
+
+
+def test_a_slot_is_free_again_when_nobody_looks_at_it():
+    slots = Slots(2, (3, 4, 4))
+    first, second, none = slots.take(3)
+    assert (first, second, none) == (0, 1, -1)
+    child = os.fork()
+    if not child:
+        slots.write(1, np.full((3, 4, 4), 7, np.uint8))
+        os._exit(0)
+    os.waitpid(child, 0)
+    seen = slots.lend(1)
+    assert seen.min() == seen.max() == 7
+    assert slots.take(1) == [-1]
+    slots.give_back(first)
+    del seen
+    assert slots.take(3) == [0, 1, -1]
+
+
+def _hold(budget, size, started, seconds):
+    with budget.hold(size):
+        started.put((size, time.monotonic()))
+        time.sleep(seconds)
+        started.put((-size, time.monotonic()))
+
+
+def test_processes_share_a_budget():
+    budget = SharedBudget(1 << 20, 3)
+    context = multiprocessing.get_context("fork")
+    heard = context.SimpleQueue()
+    sizes = [600_000, 500_000, 5 << 20, 400_000, 100]
+    children = [context.Process(target=_hold, args=(budget, size, heard, 0.2)) for size in sizes]
+    for child in children:
+        child.start()
+    events = sorted((heard.get() for _ in range(2 * len(sizes))), key=lambda event: event[1])
+    for child in children:
+        child.join(20)
+        assert child.exitcode == 0
+    held: list[int] = []
+    for size, _ in events:
+        held.append(size) if size > 0 else held.remove(-size)
+        large = [each for each in held if each > 100]
+        assert sum(large) <= 1 << 20 or len(large) == 1  # beyond the whole budget: alone
+    assert budget.used == 0

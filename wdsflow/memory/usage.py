@@ -1,0 +1,75 @@
+"""What a process and those it started take of the memory now, in bytes."""
+
+import contextlib
+import os
+import resource
+import sys
+from pathlib import Path
+
+import psutil
+
+_PAGE = resource.getpagesize()
+_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
+
+
+def resident(pid: int) -> int:
+    """Return the resident bytes of a process, 0 where it is gone. Pages shared with others count in full."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return _by_psutil(pid)
+
+
+def held(pid: int) -> int:
+    """Return the resident bytes of a process with shared pages divided among those who share them (PSS).
+
+    The sum over processes is what they take together. Resident bytes where the system does not tell; 0 where the process
+    is gone.
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) * 1024
+    return resident(pid)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process started, and those that they started."""
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def forget_peak() -> bool:
+    """Let ``peak`` begin anew for this process; False where the system cannot."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def peak() -> int:
+    """Return the most resident bytes that this process had since ``forget_peak``, or since its start."""
+    return _status(b"VmHWM:") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
+
+
+def private_data() -> int:
+    """Return the bytes of this process that ``RLIMIT_DATA`` counts, 0 where the system does not tell."""
+    return _status(b"VmData:")
+
+
+def _status(name: bytes) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{os.getpid()}/status").read_bytes().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _by_psutil(pid: int) -> int:
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
