@@ -6,10 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 Part = tuple[int, int, int, int]  # left, top, right, bottom
 
 _TRIES = 10
+_BITS = np.uint64(0xFFFFFF)
 _local = threading.local()
 
 
@@ -23,31 +25,34 @@ def random_part(width: int, height: int, scale: tuple[float, float], ratio: tupl
     draws = _draws(seed)
     area = height * width
     low, high = _logarithms(ratio)
+    wanted, shapes = _uniform(draws[0:-2:2], *scale).tolist(), np.exp(_uniform(draws[1:-2:2], low, high)).tolist()
+    numbers = draws.tolist()
     for attempt in range(_TRIES):
-        target = area * _uniform(draws[2 * attempt], *scale)
-        shape = float(np.exp(np.float32(_uniform(draws[2 * attempt + 1], low, high))))
+        target, shape = area * wanted[attempt], shapes[attempt]
         across, down = round(math.sqrt(target * shape)), round(math.sqrt(target / shape))
         if 0 < across <= width and 0 < down <= height:
-            top = draws[2 * attempt + 2] % (height - down + 1)
-            left = draws[2 * attempt + 3] % (width - across + 1)
+            top = numbers[2 * attempt + 2] % (height - down + 1)
+            left = numbers[2 * attempt + 3] % (width - across + 1)
             return left, top, left + across, top + down
     return _central(width, height, ratio)
 
 
-def _draws(seed: int) -> list[int]:
+def _draws(seed: int) -> NDArray[np.uint64]:
     """Return the first numbers of 32 bits that torch's generator gives after it was seeded."""
-    generator = getattr(_local, "generator", None)
-    if generator is None:
-        generator = _local.generator = np.random.RandomState()
-    generator.seed(seed & 0xFFFFFFFF)  # torch, too, takes no more of it
-    draws: list[int] = generator.randint(0, 1 << 32, size=2 * _TRIES + 2, dtype=np.uint32).tolist()
+    pair = getattr(_local, "pair", None)
+    if pair is None:
+        bits = np.random.MT19937()
+        pair = _local.pair = bits, np.random.RandomState(bits)
+    bits, state = pair
+    state.seed(seed & 0xFFFFFFFF)  # torch, too, takes no more of it
+    draws: NDArray[np.uint64] = bits.random_raw(2 * _TRIES + 2)
     return draws
 
 
-def _uniform(draw: int, low: float, high: float) -> float:
-    """Return what torch's ``uniform_`` makes of a draw: 24 bits of it, one multiplication and addition in one step."""
+def _uniform(draws: NDArray[np.uint64], low: float, high: float) -> NDArray[np.float32]:
+    """Return what torch's ``uniform_`` makes of draws: 24 bits of each, one multiplication and addition in one step."""
     start, step = _steps(low, high)
-    return float(np.float32((draw & 0xFFFFFF) * step + start))
+    return ((draws & _BITS) * step + start).astype(np.float32)
 
 
 @lru_cache

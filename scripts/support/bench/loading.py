@@ -47,10 +47,11 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
     transform = open_clip.image_transform(SIDE, is_train=plan.train)
     given = {"is_train": plan.train, "tokenizer": open_clip.get_tokenizer("ViT-B-32")}
     torch.manual_seed(0)
+    if plan.measure == "rate":
+        # The stride of both from the beginning: until the shuffle buffer is full two samples are read for each given.
+        data._SAMPLE_SHUFFLE_SIZE = data._SAMPLE_SHUFFLE_INITIAL  # noqa: SLF001
+        os.environ["OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE"] = str(data._SAMPLE_SHUFFLE_INITIAL)  # noqa: SLF001
     if name == "open_clip":
-        if plan.measure == "rate":
-            # Its stride from the beginning: until its shuffle buffer is full it reads two samples for each it gives.
-            data._SAMPLE_SHUFFLE_SIZE = data._SAMPLE_SHUFFLE_INITIAL  # noqa: SLF001
         return functools.partial(data.get_wds_dataset, args, transform, **given)
     from wdsflow.training.openclip import get_wds_dataset
     from wdsflow.training.options import FeedOptions
