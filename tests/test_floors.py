@@ -9,10 +9,13 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "wdsflow.shards": 1,
+    "wdsflow.engines": 1,
     "wdsflow.memory": 1,
     "wdsflow.images": 1,
     "wdsflow.repair": 2,
+    "wdsflow.mapping": 2,
     "wdsflow.stages": 2,
+    "wdsflow.models": 3,
     "wdsflow.validate": 3,
     "wdsflow.filtering": 4,
     "wdsflow.training": 4,
@@ -79,10 +82,11 @@ def test_contributors_are_told_every_floor():
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_imports_from_its_own_room_or_from_lower_floors(module):
     mine = room_of(module)
+    floor = FLOORS.get(mine or "", 0) if module != "wdsflow" else 9  # the door: it hands out names of all floors
     upward = [
         name
         for name, _ in imports_of(module, MODULES[module])
-        if (room := room_of(name)) in FLOORS and room != mine and FLOORS[room] >= FLOORS.get(mine or "", 0)
+        if (room := room_of(name)) in FLOORS and room != mine and FLOORS[room] >= floor
     ]
     assert upward == []
 

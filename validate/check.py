@@ -3,8 +3,10 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from wdsflow.engines.base import EngineName, check_engine
 from wdsflow.shards.urls import NoShards, expand
 
 from .advice import advise
@@ -12,7 +14,7 @@ from .arguments import Arguments, parse_arguments
 from .consumers import CONSUMERS, resolve
 from .consumers.base import Consumer, Options
 from .environment import versions
-from .evidence import Evidence, Gap, Level
+from .evidence import Evidence, Gap, Level, ShardEvidence
 from .forecast import Forecast, forecast
 from .pool import Progress, scan_shards
 from .report.baseline import apply_baseline
@@ -24,6 +26,7 @@ from .sidecars import read_sidecars
 from .verdict import Outcome, Reason, Verdict, judge
 
 Found = Callable[[int], Progress | None]
+Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with who scans
 
 
 def check(
@@ -35,6 +38,8 @@ def check(
     world_size: int = 1,
     max_loss: float = 0.05,
     jobs: int | None = None,
+    engine: EngineName = "local",
+    address: str | None = None,
     select: Sequence[str] = (),
     ignore: Mapping[str, str] | None = None,
     baseline: str | Path | None = None,
@@ -52,6 +57,9 @@ def check(
         world_size: ranks that train.
         max_loss: share of samples, 0 to 1, that may vanish before the outcome is "loses".
         jobs: processes; None takes one a core where there is enough to read.
+        engine: who reads: ``local`` processes, or ``ray``, a cluster all of whose nodes see shards that are files under
+            the same paths.
+        address: of the Ray cluster; None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
         select: codes or their first letters; only these rules run.
         ignore: codes or their first letters, with the reason why they are accepted.
         baseline: file of known findings, which do not fail.
@@ -60,32 +68,40 @@ def check(
 
     Raises:
         NoShards, UnknownConsumer, UnknownCode, ArgumentsError: nothing by that name; the message has the nearest.
+        EngineError: there is no cluster, or nobody there can read. ValueError: no engine of that name.
     """
     start = time.perf_counter()
+    check_engine(engine, address)
+    scan = partial(scan_shards, jobs=jobs, engine=engine, address=address)
     written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
     check_codes(select, ignore or {})
     environment = versions()
     parsed, readers = _readers(consumers, arguments, world_size, environment)
     options = scan_options(level, readers, allow_pipe=allow_pipe)
-    evidence = _gather(written, options, jobs, progress)
-    context = Context(
-        evidence,
-        readers,
-        [judge(evidence, reader, max_loss) for reader in readers],
-        max_loss,
-        written,
-        parsed,
-        sidecars=read_sidecars([shard.url for shard in evidence.shards], evidence),
-        environment=environment,
-    )
-    forecasts = _forecasts(context, parsed, options)
+    evidence = _gather(written, options, scan, progress)
+    context = _context(evidence, readers, max_loss, written, parsed, environment)
+    forecasts = _forecasts(context, parsed, options, scan)
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, baseline) if baseline is not None else (findings, 0)
-    report = Report(written, evidence, context.verdicts, findings, ignored, known)
+    report = Report(
+        written, evidence, context.verdicts, findings, ignored, known, against_baseline=baseline is not None
+    )
     report.forecasts, report.advice, report.level = forecasts, advise(context), level
-    report.against_baseline = baseline is not None
     report.seconds = evidence.seconds = time.perf_counter() - start
     return report
+
+
+def _context(
+    evidence: Evidence,
+    readers: list[Consumer],
+    max_loss: float,
+    written: tuple[str, ...],
+    parsed: Arguments | None,
+    environment: dict[str, str],
+) -> Context:
+    sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
+    verdicts = [judge(evidence, reader, max_loss) for reader in readers]
+    return Context(evidence, readers, verdicts, max_loss, written, parsed, sidecars=sidecars, environment=environment)
 
 
 def _readers(
@@ -96,20 +112,20 @@ def _readers(
     return parsed, [CONSUMERS[name](parsed.options(name) if parsed else Options()) for name in names]
 
 
-def _gather(written: Sequence[str], options: ScanOptions, jobs: int | None, progress: Found | None) -> Evidence:
+def _gather(written: Sequence[str], options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:
     expansion = expand(written)
     told = progress(len(expansion.urls)) if progress is not None else None
-    shards = scan_shards(expansion.urls, options, jobs, told)
+    shards = scan(expansion.urls, options, progress=told)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     return Evidence(options.level, shards, gaps)
 
 
-def _forecasts(context: Context, parsed: Arguments | None, options: ScanOptions) -> list[Forecast]:
+def _forecasts(context: Context, parsed: Arguments | None, options: ScanOptions, scan: Scan) -> list[Forecast]:
     """Compute forecasts, and let what they prove overrule the verdict of a single pass."""
     if parsed is None:
         return []
     forecasts = []
-    held_out = _scan_validation(context, parsed, options)
+    held_out = _scan_validation(context, parsed, options, scan)
     for index, reader in enumerate(context.consumers):
         if not reader.name.startswith("open-clip"):
             continue
@@ -120,14 +136,14 @@ def _forecasts(context: Context, parsed: Arguments | None, options: ScanOptions)
     return forecasts
 
 
-def _scan_validation(context: Context, parsed: Arguments, options: ScanOptions) -> Evidence | None:
+def _scan_validation(context: Context, parsed: Arguments, options: ScanOptions, scan: Scan) -> Evidence | None:
     """Scan the shards of ``--val-data``; None where there are none that can be found."""
     if not parsed.val_data:
         return None
     if parsed.val_data in (parsed.train_data, "::".join(context.urls)):
         return context.evidence
     try:
-        return Evidence(options.level, scan_shards(expand([parsed.val_data]).urls, options))
+        return Evidence(options.level, scan(expand([parsed.val_data]).urls, options))
     except NoShards:
         return None  # the forecast says so itself
 

@@ -41,7 +41,7 @@ __all__ = [
 
 Tier = Literal["header", "text", "pixels", "model"]
 Kind = Literal["number", "boolean", "text"]
-Subject = Literal["image", "caption", "sample"]
+Subject = Literal["image", "video", "caption", "sample"]
 Scalar = float | int | bool | str | None
 Value = Scalar | list[Scalar]
 
@@ -57,6 +57,7 @@ class Score(ABC):
     ``name`` is what a predicate calls it. ``low`` and ``high`` bound the values of a number, where there are bounds.
     ``needs`` names the extras of this distribution that have to be installed. ``packages`` are the distributions
     whose versions decide a value, ``revision`` counts changes of our own definition: both belong to the identity.
+    ``gpus`` is the share of a GPU that a process takes which computes it: 0.25 where four may work on one.
     """
 
     name: ClassVar[str]
@@ -68,6 +69,7 @@ class Score(ABC):
     subject: ClassVar[Subject] = "sample"
     needs: ClassVar[tuple[str, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
+    gpus: ClassVar[float] = 0.0
     revision: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -81,8 +83,9 @@ class Score(ABC):
             elif item.type in _PLAIN and type(value) not in _PLAIN[item.type]:
                 allowed = " or ".join(each.__name__ for each in _PLAIN[item.type])
                 raise ValueError(f"{self.name}: {item.name}={value!r} has to be of type {allowed}")
-        if image := getattr(self, "image", ""):
-            parse_images(image)
+        for names in (getattr(self, "image", ""), getattr(self, "video", "")):
+            if names:
+                parse_images(names)
         if caption := getattr(self, "caption", ""):
             parse_captions(caption)
 

@@ -6,6 +6,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from .aesthetic import Aesthetic
 from .alnum_ratio import AlnumRatio
 from .animated import Animated
 from .aspect_ratio import AspectRatio
@@ -15,17 +16,24 @@ from .brightness import Brightness
 from .bytes import Bytes
 from .caption_count import CaptionCount
 from .caption_length import CaptionLength
+from .caption_perplexity import CaptionPerplexity
 from .caption_tokens import CaptionTokens
 from .caption_words import CaptionWords
 from .char_repetition import CharRepetition
+from .classify import Classify
+from .clip_similarity import ClipSimilarity
 from .contrast import Contrast
 from .duplicate import Duplicate
+from .duration import Duration
+from .entities import Entities
 from .entropy import Entropy
 from .flagged_words import FlaggedWords
 from .format import Format
+from .fps import Fps
 from .has_pii import HasPii
 from .has_url import HasUrl
 from .height import Height
+from .image_text_match import ImageTextMatch
 from .is_blank import IsBlank
 from .is_filename_like import IsFilenameLike
 from .language import Language
@@ -33,12 +41,20 @@ from .language_score import LanguageScore
 from .min_side import MinSide
 from .mode import Mode
 from .near_duplicate import NearDuplicate
+from .ocr_area import OcrArea
+from .ocr_caption_overlap import OcrCaptionOverlap
+from .ocr_text import OcrText
 from .orientation import Orientation
 from .phash import Phash
 from .pixels import Pixels
+from .pos import Pos
 from .special_char_ratio import SpecialCharRatio
+from .text_classify import TextClassify
+from .video_height import VideoHeight
+from .video_width import VideoWidth
 from .width import Width
 from .word_repetition import WordRepetition
+from .zero_shot import ZeroShot
 
 GROUP = "wdsflow.scores"  # entry points: name = "package.module:ClassName"
 
@@ -56,6 +72,10 @@ SCORES: dict[str, type[Score]] = {
         Bytes,
         Orientation,
         Animated,
+        Duration,
+        Fps,
+        VideoWidth,
+        VideoHeight,
         CaptionLength,
         CaptionWords,
         AlnumRatio,
@@ -78,6 +98,18 @@ SCORES: dict[str, type[Score]] = {
         Duplicate,
         NearDuplicate,
         CaptionCount,
+        ClipSimilarity,
+        ZeroShot,
+        Aesthetic,
+        ImageTextMatch,
+        Classify,
+        CaptionPerplexity,
+        TextClassify,
+        OcrArea,
+        OcrText,
+        OcrCaptionOverlap,
+        Pos,
+        Entities,
     )
 }
 

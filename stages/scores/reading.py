@@ -75,16 +75,21 @@ def _text(reader: Reader, name: str) -> str:
         raise ScoreError("not-utf8", f"field {name!r}: {error}") from None
 
 
+def json_tree(reader: Reader, name: str) -> Any:
+    """Return a field's json, parsed."""
+    size = reader.fields.size(name)
+    if size > LARGEST:
+        raise ScoreError("large-json", f"field {name!r} has {size:,} bytes, at most {LARGEST:,} are read")
+    try:
+        return parse_json(reader.read(name))
+    except ValueError as error:
+        raise ScoreError("bad-json", f"field {name!r}: {error}") from None
+
+
 def _in_json(reader: Reader, place: CaptionField) -> list[str]:
     if place.member not in reader.fields:
         return []
-    size = reader.fields.size(place.member)
-    if size > LARGEST:
-        raise ScoreError("large-json", f"field {place.member!r} has {size:,} bytes, at most {LARGEST:,} are read")
-    try:
-        tree = parse_json(reader.read(place.member))
-    except ValueError as error:
-        raise ScoreError("bad-json", f"field {place.member!r}: {error}") from None
+    tree = json_tree(reader, place.member)
     others: set[str] = set()
     for name in place.names:
         value = look_up(tree, name)
@@ -99,6 +104,11 @@ def _in_json(reader: Reader, place: CaptionField) -> list[str]:
         text = f"{place.member!r} holds no text under {';'.join(place.names)!r} but {', '.join(sorted(others))}"
         raise ScoreError("not-text", text)
     return []
+
+
+def as_file(reader: Reader, name: str) -> io.RawIOBase:
+    """Return a field as a file of which only what is asked for is read. It raises ScoreError where that cannot be had."""
+    return _Ranges(reader, name)
 
 
 class _Ranges(io.RawIOBase):
@@ -138,7 +148,7 @@ def _tiff_header(reader: Reader, name: str) -> ImageHeader:
 
     with quiet():
         try:
-            with TiffImagePlugin.TiffImageFile(io.BufferedReader(_Ranges(reader, name), 1024)) as image:
+            with TiffImagePlugin.TiffImageFile(io.BufferedReader(as_file(reader, name), 1024)) as image:
                 exif = image.tag_v2.get(274, 1)
                 return ImageHeader("tiff", image.width, image.height, image.mode, orientation=exif)
         except ScoreError:

@@ -10,9 +10,10 @@ from wdsflow.shards.numbering import natural
 
 from ..fields import IMAGES, alternatives
 
-__all__ = ["CAPTIONS", "IMAGES", "Names", "chosen", "parse_captions", "parse_images"]
+__all__ = ["CAPTIONS", "IMAGES", "VIDEOS", "Names", "chosen", "parse_captions", "parse_images"]
 
 CAPTIONS = "txt"
+VIDEOS = "mp4;webm;mkv;avi;mov"
 
 
 class Names(NamedTuple):

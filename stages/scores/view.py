@@ -1,15 +1,20 @@
 """One sample as scores see it: each thing is read, parsed and decoded when it is first asked for, and once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import ref
 
 from wdsflow.images.header import ImageHeader
 
 from .errors import ScoreError
 from .fields import Fields, Held
 from .picture import SIDE, Picture, decode_picture
-from .reading import CHUNK, caption_texts, image_header
-from .selection import CAPTIONS, IMAGES, Names, chosen, parse_captions, parse_images
+from .reading import CHUNK, caption_texts, image_header, json_tree
+from .selection import CAPTIONS, IMAGES, VIDEOS, Names, chosen, parse_captions, parse_images
+from .video.facts import VideoFacts, video_facts
+from .video.frames import Frames, video_frames
+from .video.sampling import Sampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +43,9 @@ class ViewOptions:
 class View:
     """A sample: ``key``, ``url`` and what scores ask for. Raises ScoreError where that cannot be had.
 
-    Slugs: "no-image", "no-caption" (nothing of that name), "not-an-image", "truncated", "undecodable", "unknown-size",
-    "over-budget", "not-utf8", "large-text", "bad-json", "large-json", "not-text", "unread" (the shard ends before it).
+    Slugs: "no-image", "no-video", "no-caption" (nothing of that name), "not-an-image", "truncated", "undecodable",
+    "unknown-size", "over-budget", "not-utf8", "large-text", "bad-json", "large-json", "not-text", "unread" (the shard
+    ends before it). Those of videos: see ``video_frames``.
     ``bytes_read`` counts what was read so far.
     """
 
@@ -82,6 +88,32 @@ class View:
         """Return the images, decoded at a bounded size."""
         return [self._once("picture", name) for name in self.image_names(image)]
 
+    def prepared(self, name: str, prepare: Callable[[bytes, int], Any]) -> Any:
+        """Return ``prepare(data, budget)`` of an image field, once for equal ones as long as somebody holds the result."""
+        return self._shared(prepare, name)
+
+    def video_names(self, video: str = "") -> tuple[str, ...]:
+        """Return the fields that are the sample's videos, mp4, webm, mkv, avi or mov; ``video`` names others."""
+        names = chosen(parse_images(video or VIDEOS), self.fields)
+        if not names:
+            raise ScoreError("no-video", f"no field {video or VIDEOS!r}; there are {self._listed()}")
+        return names
+
+    def videos(self, video: str = "") -> list[VideoFacts]:
+        """Return what the videos' headers tell: nothing is decoded."""
+        return [self._once("video", name) for name in self.video_names(video)]
+
+    def frames(self, name: str, sampling: Sampling) -> Frames:
+        """Return frames of a video field, RGB of full size, once as long as somebody holds them: see ``video_frames``."""
+        frames: Frames = self._shared(sampling, name)
+        self._cache["count", sampling, name] = len(frames)
+        return frames
+
+    def frame_count(self, name: str, sampling: Sampling) -> int:
+        """Return how many frames ``frames`` returns."""
+        count: int | None = self._cache.get(("count", sampling, name))
+        return len(self.frames(name, sampling)) if count is None else count
+
     def captions(self, caption: str = "") -> list[str]:
         """Return the captions; ``caption`` names another place than the options do. Never empty."""
         texts: list[str] | None = self._cache.get(("captions", caption))
@@ -92,6 +124,15 @@ class View:
                 raise ScoreError("no-caption", f"none in {place!r}; there are {self._listed()}")
             self._cache["captions", caption] = texts
         return texts
+
+    def json(self, name: str = "json") -> Any:
+        """Return a field's json, parsed. Raises ScoreError "no-json" where there is no such field."""
+        tree = self._cache.get(("json", name))
+        if tree is None:
+            if name not in self.fields:
+                raise ScoreError("no-json", f"no field {name!r}; there are {self._listed()}")
+            tree = self._cache["json", name] = json_tree(self, name)
+        return tree
 
     def digests(self, image: str = "") -> list[bytes]:
         """Return xxh3_128 of each image's bytes, 16 bytes each; they are read in parts and not kept."""
@@ -113,7 +154,18 @@ class View:
             raise ScoreError("unread", f"{len(data):,} of {size:,} bytes could be read")
         return data
 
-    def _once(self, what: str, name: str) -> Any:
+    def _shared(self, what: Any, name: str) -> Any:
+        cached = self._cache.get((what, name))
+        made = cached() if isinstance(cached, ref) else None
+        if made is None:
+            if isinstance(cached, ref):
+                del self._cache[what, name]
+            made = self._once(what, name)
+            # Not held here: what a model is given may be large, and waits elsewhere.
+            self._cache[what, name] = ref(made)
+        return made
+
+    def _once(self, what: Any, name: str) -> Any:
         value = self._cache.get((what, name))
         if value is None:
             try:
@@ -126,9 +178,15 @@ class View:
             raise ScoreError(value.slug, value.detail)
         return value
 
-    def _made(self, what: str, name: str) -> Any:
+    def _made(self, what: Any, name: str) -> Any:
+        if callable(what):
+            return what(self.read(name), self.options.budget - self._held)
+        if isinstance(what, Sampling):
+            return video_frames(self, name, what, self.options.budget - self._held)
         if what == "header":
             return image_header(self, name)
+        if what == "video":
+            return video_facts(self, name)
         if what == "picture":
             picture = decode_picture(self.read(name), self.options.budget - self._held)
             self._held += 4 * picture.image.width * picture.image.height

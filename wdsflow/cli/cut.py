@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from .options import Address, Engine, Engines, Numbering
 from .running import (
     AllowPipe,
     DryRun,
@@ -53,8 +54,11 @@ def cut(
     where: Where = None,
     unknown: Unknown = None,
     empty: Empty = None,
+    numbering: Numbering = None,
     workers: Workers = None,
     memory: Memory = None,
+    engine: Engines = Engine.local,
+    address: Address = None,
     export: Export = None,
     quarantine: Quarantine = None,
     restart: Restart = False,
@@ -79,11 +83,11 @@ def cut(
         check_exports(export, shard_count)
         if ledger is None:
             raise ValueError("by which scores? give --ledger, the folder that wdsflow score or filter wrote")
-        asked = merged(None, {"where": where, "unknown": unknown, "empty": empty})
+        asked = merged(None, {"where": where, "unknown": unknown, "empty": empty, "numbering": numbering})
         with progress() as begin:
             limits = workers, memory, quarantine
-            slices = shard_index, shard_count
-            options = run_options(begin, limits, slices, restart=restart, dry_run=dry_run, allow_pipe=allow_pipe)
+            slices, on = (shard_index, shard_count), (engine, address)
+            options = run_options(begin, limits, slices, on, restart=restart, dry_run=dry_run, allow_pipe=allow_pipe)
             report = cut_shards(shards, folder, ledger, asked, options)
         exported(report, folder, export)
     show(report, folder, "cut")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .options import Address, Device, Engine, Engines, GpuMemory, Numbering
 from .running import (
     AllowPipe,
     Captions,
@@ -76,10 +77,15 @@ def filter(  # noqa: A001 - the name of the command
     captions: Captions = None,
     unknown: Unknown = None,
     empty: Empty = None,
+    numbering: Numbering = None,
     hash_images: HashImages = None,
     image_memory: ImageMemory = None,
     workers: Workers = None,
     memory: Memory = None,
+    engine: Engines = Engine.local,
+    address: Address = None,
+    device: Device = "auto",
+    gpu_memory: GpuMemory = None,
     export: Export = None,
     quarantine: Quarantine = None,
     restart: Restart = False,
@@ -103,31 +109,35 @@ def filter(  # noqa: A001 - the name of the command
     Exit status: 0, 1 if a shard could not be read, 2 for wrong use or where nothing could be written.
     """
     with explained():
-        from wdsflow.filtering.recipe_file import merged, schema
-
-        if print_schema:
-            print(schema(), end="")
-            return
-        flags = {"where": where, "scores": scores, "images": images, "captions": captions, "unknown": unknown}
-        asked = merged(recipe, {**flags, "empty": empty, "hash_images": hash_images, "image_memory": image_memory})
-        if print_recipe or explain:
-            _tell(urls, asked, explain=explain, measure=measure, allow_pipe=allow_pipe)
-            return
+        from wdsflow.filtering.recipe_file import merged
         from wdsflow.filtering.run import filter_shards
 
+        flags = {"where": where, "scores": scores, "images": images, "captions": captions, "unknown": unknown}
+        more = {"empty": empty, "numbering": numbering, "hash_images": hash_images, "image_memory": image_memory}
+        asked = merged(recipe, {**flags, **more})
+        if print_schema or print_recipe or explain:
+            _tell(urls, asked, schema=print_schema, explain=explain, measure=measure, allow_pipe=allow_pipe)
+            return
         shards, folder = given(urls, out, needs_out=not dry_run)
         check_exports(export, shard_count)
         with progress() as begin:
-            limits = workers, memory, quarantine
-            slices = shard_index, shard_count
-            options = run_options(begin, limits, slices, restart=restart, dry_run=dry_run, allow_pipe=allow_pipe)
+            limits, slices, on = (workers, memory, quarantine), (shard_index, shard_count), (engine, address)
+            how = {"restart": restart, "dry_run": dry_run, "allow_pipe": allow_pipe}
+            options = run_options(begin, limits, slices, on, (device, gpu_memory), **how)
             report = filter_shards(shards, folder, asked, options)
         exported(report, folder, export)
     show(report, folder, "filter")
 
 
-def _tell(urls: list[str] | None, asked: "Recipe", *, explain: bool, measure: bool, allow_pipe: bool) -> None:
-    """Print the plan of a recipe, or the recipe itself."""
+def _tell(
+    urls: list[str] | None, asked: "Recipe", *, schema: bool, explain: bool, measure: bool, allow_pipe: bool
+) -> None:
+    """Print the schema of recipes, the plan of one, or the recipe itself."""
+    if schema:
+        from wdsflow.filtering.recipe_file import schema as recipe_schema
+
+        print(recipe_schema(), end="")
+        return
     if explain:
         from wdsflow.filtering.pilot import explain_plan
 

@@ -26,6 +26,53 @@ class Format(str, Enum):
     html = "html"
 
 
+class Engine(str, Enum):
+    """Who works."""
+
+    local = "local"
+    ray = "ray"
+
+
+Engines = Annotated[
+    Engine,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="local: processes on this machine; ray: a Ray cluster (pip install 'wdsflow[ray]'), all of whose nodes have to "
+        "see shards that are files, and the output folder, under the same paths.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="Of the Ray cluster; by default RAY_ADDRESS, the cluster of this machine, or a new one.",
+        show_default=False,
+    ),
+]
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="DEVICE", help="Where models run: auto (all GPUs, else the CPU), cpu, cuda, cuda:1."
+    ),
+]
+GpuMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu-memory", metavar="SIZE", help="What models may take of each GPU: 8GiB or 80%.", show_default=False
+    ),
+]
+Numbering = Annotated[
+    str | None,
+    typer.Option(
+        "--numbering",
+        metavar="WHAT",
+        help="Names of the outputs: kept (default), as the inputs'; or dense, 00000.tar and so on without gaps, which they "
+        "get when all shards of all slices are done, and not before.",
+        show_default=False,
+    ),
+]
 Urls = Annotated[
     list[str] | None,
     typer.Argument(

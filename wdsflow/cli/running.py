@@ -11,6 +11,7 @@ import typer
 
 from wdsflow.shards.escape import escape
 
+from .options import Engine
 from .terminal import WRONG_USE, console, fail
 
 if TYPE_CHECKING:
@@ -35,7 +36,13 @@ Captions = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", min=0, metavar="N", help="Processes; by default one a core.", show_default=False),
+    typer.Option(
+        "--workers",
+        min=0,
+        metavar="N",
+        help="Processes; by default one a core, of this machine or of the cluster.",
+        show_default=False,
+    ),
 ]
 Memory = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Memory for all processes together, as 4GiB.", show_default=False)
@@ -83,6 +90,7 @@ def given(urls: list[str] | None, out: Path | None, *, needs_out: bool = True) -
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
     """Turn what can go wrong before and in a run into a message and an exit status."""
+    from wdsflow.engines.base import EngineError
     from wdsflow.filtering.folder import Differs
     from wdsflow.filtering.lock import Busy
     from wdsflow.shards.urls import NoShards
@@ -98,6 +106,8 @@ def explained() -> Iterator[None]:
         raise typer.Exit(WRONG_USE) from None
     except Busy as error:
         fail(str(error))
+    except EngineError as error:
+        fail(str(error), "what is done stays; the same command goes on from there, with any engine")
     except FileExistsError as error:
         fail(str(error))
     except ValueError as error:  # WhereError draws the place on several lines
@@ -117,17 +127,25 @@ def run_options(
     begin: Callable[[int], Callable[[Any], object] | None],
     limits: tuple[int | None, str | None, Path | None],
     slices: tuple[int, int],
+    engine: tuple[Engine, str | None],
+    models: tuple[str, str | None] = ("auto", None),
     *,
     restart: bool,
     dry_run: bool,
     allow_pipe: bool,
 ) -> Any:
-    """Return the options of a run; ``limits`` are workers, memory and quarantine. Raises ValueError."""
+    """Return the options of a run. Raises ValueError.
+
+    ``limits`` are workers, memory and quarantine; ``engine`` has its address, ``models`` the device and how much of it
+    they may take.
+    """
     from wdsflow.filtering.options import RunOptions
     from wdsflow.memory.sizes import parse_size
 
     workers, memory, quarantine = limits
     return RunOptions(
+        engine=engine[0].value,
+        address=engine[1],
         workers=workers,
         memory=parse_size(memory) if memory else None,
         quarantine=quarantine,
@@ -136,6 +154,8 @@ def run_options(
         index=slices[0],
         count=slices[1],
         allow_pipe=allow_pipe,
+        device=models[0],
+        gpu_memory=models[1],
         begin=begin,
     )
 

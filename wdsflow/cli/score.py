@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from .options import Address, Device, Engine, Engines, GpuMemory
 from .running import (
     AllowPipe,
     Captions,
@@ -42,6 +43,10 @@ def score(
     image_memory: ImageMemory = None,
     workers: Workers = None,
     memory: Memory = None,
+    engine: Engines = Engine.local,
+    address: Address = None,
+    device: Device = "auto",
+    gpu_memory: GpuMemory = None,
     restart: Restart = False,
     shard_index: ShardIndex = 0,
     shard_count: ShardCount = 1,
@@ -74,7 +79,9 @@ def score(
             raise ValueError("which scores? give --scores; wdsflow scores lists them")
         with progress() as begin:
             limits = workers, memory, None
-            slices = shard_index, shard_count
-            options = run_options(begin, limits, slices, restart=restart, dry_run=False, allow_pipe=allow_pipe)
+            slices, on = (shard_index, shard_count), (engine, address)
+            options = run_options(
+                begin, limits, slices, on, (device, gpu_memory), restart=restart, dry_run=False, allow_pipe=allow_pipe
+            )
             report = score_shards(shards, folder, asked, options)
     show(report, folder, "score")

@@ -18,10 +18,11 @@ def scores(name: Name = None) -> None:
 
     Or show the page of one, SCORE. Listed with tier (header, text, pixels, model: the cost), unit, range, and what has to be installed.
     """
+    from wdsflow.filtering.where.facts import FACTS
     from wdsflow.stages.scores.catalog import all_scores
 
     try:
-        known = all_scores()
+        known = {**FACTS, **all_scores()}
     except ValueError as error:
         fail(str(error))
     if name is not None:

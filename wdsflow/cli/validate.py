@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from .options import (
+    Address,
     AllowPipe,
     Baseline,
     Consumers,
+    Engine,
+    Engines,
     Format,
     Formats,
     Ignore,
@@ -68,6 +71,8 @@ def validate(
     output: Output = None,
     max_loss: MaxLoss = "5%",
     jobs: Jobs = None,
+    engine: Engines = Engine.local,
+    address: Address = None,
     world_size: WorldSize = 1,
     allow_pipe: AllowPipe = False,
     print_schema: PrintSchema = False,
@@ -88,6 +93,8 @@ def validate(
     training: list[str] | None = context.obj
     for path in (output, write_baseline):
         check_output(path)
+    if address is not None and engine is not Engine.ray:
+        fail("--address is for --engine ray")
     if baseline is not None and write_baseline is None:
         _must_load(baseline)
     report = _check(
@@ -98,6 +105,8 @@ def validate(
         world_size=world_size,
         max_loss=_share(max_loss),
         jobs=jobs,
+        engine=engine.value,
+        address=address,
         select=several(select),
         ignore=_reasons(ignore),
         baseline=None if write_baseline else baseline,
@@ -119,6 +128,7 @@ def _train_data(training: Sequence[str]) -> list[str]:
 
 
 def _check(urls: Sequence[str], **options: Any) -> "Report":
+    from wdsflow.engines.base import EngineError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.arguments import ArgumentsError
     from wdsflow.validate.check import check
@@ -134,7 +144,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
         fail(str(error), "wdsflow explain lists all codes")
     except ArgumentsError as error:
         fail(f"in the arguments after --: {error}")
-    except UnknownConsumer as error:
+    except (UnknownConsumer, EngineError) as error:
         fail(str(error))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.layout import Layout
+from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.samples import Sample, Samples
 from wdsflow.shards.atomic import create, discard, sync_folder, write_file
@@ -44,7 +45,7 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[Sample, Samples]]:
     if record.output is not None:
-        with open_source(str(layout.tar(record.name))) as source:
+        with open_source(str(finder(layout)(record.name))) as source:
             samples = Samples(source, contents=True)
             for sample in samples:
                 yield sample, samples

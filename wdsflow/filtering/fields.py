@@ -1,10 +1,12 @@
 """Samples of a shard as scores see them, where they lie."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from wdsflow.filtering.samples import Sample, Samples
+from wdsflow.filtering.staged import Lying, Staging
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
+from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.base import HeaderScore, Score, TextScore, Value
 from wdsflow.stages.scores.selection import Names, chosen, parse_captions
 from wdsflow.stages.scores.view import View, ViewOptions
@@ -14,6 +16,7 @@ _PLAIN = frozenset(("jpeg", "png", "webp"))  # one look at the first bytes is en
 _CAPTION = 4096  # bytes; longer ones go the careful way
 
 Chosen = tuple[str | None, str | None]  # the only image, the only caption; None: the careful way finds out
+_CAREFUL: Chosen = None, None
 
 
 class Fields:
@@ -37,6 +40,34 @@ class Fields:
     def read(self, name: str, start: int, size: int) -> bytes:
         """Return a part of a field. Raises OSError where the disk does."""
         return self.samples.read(self.rows[name], start, size)
+
+
+class StagedFields(Fields):
+    """The fields of the latest sample as stages leave it."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, samples: Samples, sample: Sample, found: Mapping[str, Lying | bytes]) -> None:
+        super().__init__(samples, sample)
+        self._found = found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def size(self, name: str) -> int:
+        """Return the size of a field in bytes."""
+        value = self._found[name]
+        return value.row[1] if isinstance(value, Lying) else len(value)
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """Return a part of a field. Raises OSError where the disk does."""
+        value = self._found[name]
+        if isinstance(value, Lying):
+            return self.samples.read(value.row, start, size)
+        return value[start : start + size]
 
 
 class ShardView(View):
@@ -111,8 +142,9 @@ def way_of(score: Score) -> Callable[[ShardView], Value]:
 class Views:
     """Makes the views of a shard's samples."""
 
-    def __init__(self, samples: Samples, options: ViewOptions, url: str) -> None:
+    def __init__(self, samples: Samples, options: ViewOptions, url: str, stages: Sequence[SampleStage] = ()) -> None:
         self._samples, self._options, self._url = samples, options, url
+        self._staging = Staging(stages, samples, url) if stages else None
         self._places = parse_captions(options.captions)
         self._known: dict[tuple[str, ...], tuple[tuple[str, ...], Chosen]] = {}
 
@@ -121,7 +153,10 @@ class Views:
         return self._of(sample)[0]
 
     def view(self, sample: Sample) -> ShardView:
-        """Return the view of the latest sample."""
+        """Return the view of the latest sample, as the stages leave it. Raises Gone."""
+        if self._staging is not None:
+            staged = StagedFields(self._samples, sample, self._staging.fields(sample))
+            return ShardView(staged, _CAREFUL, self._options, sample.key, self._url)
         return ShardView(Fields(self._samples, sample), self._of(sample)[1], self._options, sample.key, self._url)
 
     def _of(self, sample: Sample) -> tuple[tuple[str, ...], Chosen]:

@@ -6,24 +6,28 @@ from collections.abc import Sequence
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.lock import Lock
 from wdsflow.filtering.manifest import read_manifests, write_manifest
+from wdsflow.filtering.numbering import give_numbers
 from wdsflow.shards.atomic import write_file
 
 
 def finish(layout: Layout, names: Sequence[str], *, tars: bool) -> bool:
     """Write ``sizes.json`` and ``__len__`` for the shards done so far, and return whether that is all of them.
 
-    If so, the manifests of all slices become one, in the order of the shards: a run that was interrupted leaves the
+    Outputs that are numbered densely get their numbers, and are counted, only then. And the manifests of all slices become one, in the order of the shards: a run that was interrupted leaves the
     same bytes as one that was not.
     """
     with Lock(layout.inside / "lock-finish", patience=600):
         paths = layout.manifests()
         known = read_manifests(paths)
         records = [known[name] for name in names if name in known]
-        if tars:
-            sizes = {record.name: record.kept for record in records if record.output is not None}
+        whole = len(records) == len(names)
+        if tars and (whole or not layout.dense):
+            if layout.dense:
+                sizes = give_numbers(layout, records)
+            else:
+                sizes = {record.name: record.kept for record in records if record.output is not None}
             write_file(layout.folder / "sizes.json", json.dumps(sizes, indent=1).encode() + b"\n")
             write_file(layout.folder / "__len__", f"{sum(sizes.values())}\n".encode())
-        whole = len(records) == len(names)
         if whole:
             write_manifest(layout.manifest(), records)
             for path in paths:

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from wdsflow.filtering.identity import canonical, differences, fingerprint, inpu
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.lock import Lock
 from wdsflow.filtering.manifest import read_manifests
+from wdsflow.filtering.numbering import dense_name, finder
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.shards.atomic import remove_stale, write_file
-from wdsflow.shards.source import SourceError, local_path
+from wdsflow.shards.source import SourceError, local_file
 
 
 class Differs(ValueError):
@@ -35,7 +36,16 @@ def held(layout: Layout, index: int, count: int) -> Iterator[list[int]]:
         locks = [stack.enter_context(Lock(layout.lock(), shared=count > 1))]
         if count > 1:
             locks.append(stack.enter_context(Lock(layout.lock(index, count))))
+        await_workers(layout, index, count)
         yield [lock.fd for lock in locks]
+
+
+def await_workers(layout: Layout, index: int, count: int) -> None:
+    """Wait until no worker of a run, or of a slice, is left on any machine. Raises Busy."""
+    paths = layout.workers_locks() if count == 1 else [layout.workers_lock(index, count)]
+    for path in paths:
+        if path.exists():
+            Lock(path, patience=60).close()
 
 
 def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool) -> None:
@@ -73,13 +83,14 @@ def finished(
 ) -> tuple[dict[str, ShardRecord], list[str]]:
     """Return which of the shards (number, url, name) are done, and what made others count as not done."""
     known = read_manifests(layout.manifests())
+    lies_at = finder(layout)
     done: dict[str, ShardRecord] = {}
     changed = []
     for number, url, name in shards:
         record = known.get(name)
         if record is None:
             continue
-        reason = _stale(layout, record, number, url, identity)
+        reason = _stale(layout, record, number, url, identity, lies_at)
         if reason:
             changed.append(f"{url}: {reason}")
         else:
@@ -87,7 +98,9 @@ def finished(
     return done, changed
 
 
-def _stale(layout: Layout, record: ShardRecord, number: int, url: str, identity: str) -> str:
+def _stale(
+    layout: Layout, record: ShardRecord, number: int, url: str, identity: str, lies_at: Callable[[str], Path]
+) -> str:
     if (record.shard, record.url) != (number, url):
         return f"its output was made from {record.url}"
     if record.recipe != identity:
@@ -98,7 +111,7 @@ def _stale(layout: Layout, record: ShardRecord, number: int, url: str, identity:
         return f"it cannot be read now: {error}"
     if now != record.input:
         return f"the input changed ({'; '.join(differences(record.input, now))})"
-    files = [(layout.tar(record.name), record.output), (layout.quarantine(record.name), record.quarantine)]
+    files = [(lies_at(record.name), record.output), (layout.quarantine(record.name), record.quarantine)]
     for path, expected in [*files, (layout.ledger(record.name), record.ledger)]:
         if expected is None:
             continue
@@ -127,9 +140,10 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
-    inputs = {os.path.realpath(path) for url in asked["urls"] if (path := _local(url)) is not None}
-    for name in asked["names"]:
-        target = layout.tar(name)
+    inputs = {os.path.realpath(path) for url in asked["urls"] if (path := local_file(url)) is not None}
+    names = map(dense_name, range(len(asked["names"]))) if layout.dense else asked["names"]
+    for name in names:
+        target = layout.folder / name
         if os.path.realpath(target) in inputs:
             raise FileExistsError(f"{target} is an input: choose another folder for the output")
         if target.exists():
@@ -138,19 +152,16 @@ def _refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
             )
 
 
-def _local(url: str) -> str | None:
-    return None if url.startswith("pipe:") else local_path(url)
-
-
 def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
     """Remove what a run wrote, and nothing else."""
+    lies_at = finder(layout)
     for name in before.get("names", ()):
         if not isinstance(name, str) or "/" in name:
             continue
         aside = layout.quarantine(name)
-        for path in (layout.tar(name), layout.ledger(name), aside, aside.with_suffix(".jsonl")):
+        for path in (lies_at(name), layout.ledger(name), aside, aside.with_suffix(".jsonl")):
             path.unlink(missing_ok=True)
-    for path in (*layout.manifests(), layout.folder / "sizes.json", layout.folder / "__len__"):
+    for path in (*layout.manifests(), layout.numbering, layout.folder / "sizes.json", layout.folder / "__len__"):
         path.unlink(missing_ok=True)
     scored = _read(layout.scored.run_file)
     if scored is not None:

@@ -1,17 +1,20 @@
 """One shard in; one shard, its ledger and its quarantined samples out."""
 
+import platform
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from wdsflow.engines.base import Unfit
+from wdsflow.engines.mark import Mark
 from wdsflow.filtering.fields import Views
-from wdsflow.filtering.identity import digest, fingerprint, input_identity
+from wdsflow.filtering.identity import differences, digest, fingerprint, input_identity
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.ledger import write_ledger
-from wdsflow.filtering.mark import Mark
-from wdsflow.filtering.output import write_ranges
+from wdsflow.filtering.modelled import Modelled
+from wdsflow.filtering.output import write_pieces, write_ranges
 from wdsflow.filtering.program import Program, program_of
 from wdsflow.filtering.quarantine import write_quarantine
 from wdsflow.filtering.recipe import Recipe
@@ -21,7 +24,10 @@ from wdsflow.filtering.row import NOT_COMPARED, Row
 from wdsflow.filtering.samples import Samples
 from wdsflow.filtering.scored import read_scored
 from wdsflow.filtering.spool import seekable
+from wdsflow.filtering.staged import Gone, Piece, Staging, pieces_of
 from wdsflow.filtering.where.values import Unknown
+from wdsflow.models.client import models_at
+from wdsflow.models.place import ModelPlace
 from wdsflow.shards.source import Source, SourceError
 from wdsflow.shards.tar import Walk
 from wdsflow.stages.scores.view import ViewOptions
@@ -46,6 +52,7 @@ class ShardTask:
     allow_pipe: bool = False
     scored: Layout | None = None  # where a ledger of this shard lies that has all values; no sample is read then
     compares: bool = False  # the folder has the values of scores that compare all samples
+    models: ModelPlace = field(default_factory=ModelPlace)  # where scores' models run
     aside: frozenset[int] = frozenset()  # samples that killed who touched them
 
     def without(self, sample: int) -> "ShardTask":
@@ -57,9 +64,11 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord:
     """Work on a shard. When this returns all its files are in place, under their names; before, none is half there.
 
     Raises SourceError where the shard cannot be read, LedgerError where its ledger is missing or is not of this
-    shard, OSError where an output cannot be written.
+    shard, OSError where an output cannot be written, Unfit where other libraries are installed than where the run was
+    started.
     """
     program = program_of(task.recipe)
+    _check_versions(task, program)
     identity = input_identity(task.url)
     record = ShardRecord(task.shard, task.url, task.name, task.identity, identity)
     with seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage):
@@ -85,11 +94,19 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord:
     return record
 
 
+def _check_versions(task: ShardTask, program: Program) -> None:
+    expected, found = task.about.get("identities"), program.score_identities
+    if expected is not None and expected != found:
+        what = "; ".join(differences(expected, found))
+        raise Unfit(f"{platform.node()} would compute other values than the machine that started the run: {what}")
+
+
 def _score(task: ShardTask, source: Source, program: Program, record: ShardRecord, mark: Mark) -> list[Row]:
     """Read all samples and compute what the predicate needs to be decided."""
     options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
     samples = Samples(source, contents=program.reads_contents or _are_small(source))
-    views = Views(samples, options, task.url)
+    views = Views(samples, options, task.url, task.recipe.stages)
+    modelled = Modelled(program, models_at(task.models, task.shard), mark) if program.model_calls else None
     rows = []
     for sample in samples:
         row = Row(sample.number, sample.key, sample.start, sample.end)
@@ -99,8 +116,17 @@ def _score(task: ShardTask, source: Source, program: Program, record: ShardRecor
             row.trouble = "killed-worker"
         if not row.trouble:
             mark.set(sample.number)
-            program.score(row, views.view(sample))
+            try:
+                view = views.view(sample)
+            except Gone as gone:
+                row.trouble, row.about = gone.trouble, gone.detail
+                continue
+            program.score(row, view)
+            if modelled is not None:
+                modelled.add(row, view)
     mark.set(-1)
+    if modelled is not None:
+        modelled.finish()
     _find_scattered(rows)
     record.members, record.headers = samples.members, samples.headers
     record.left_out = dict(sorted(samples.left_out.items()))
@@ -176,12 +202,33 @@ def _write(task: ShardTask, source: Source, program: Program, rows: list[Row], r
     record.quarantine = write_quarantine(layout.quarantine(task.name), source, task.url, rows, record.headers)
     target = layout.tar(task.name)
     if record.kept or task.recipe.empty == "write":
-        write_ranges(
-            target, source, [*record.headers, *((row.start, row.end) for row in rows if row.outcome == "kept")]
-        )
+        kept = [row for row in rows if row.outcome == "kept"]
+        if task.recipe.stages:
+            write_pieces(target, source, _staged(task, source, kept, record))
+        else:
+            write_ranges(target, source, [*record.headers, *((row.start, row.end) for row in kept)])
         record.output = fingerprint(str(target))
     else:
         Path(target).unlink(missing_ok=True)  # of a run that was killed, when the shard was another
+
+
+def _staged(task: ShardTask, source: Source, kept: list[Row], record: ShardRecord) -> Iterator[Piece]:
+    """Yield what the output consists of where stages changed samples: they are applied again, to those that stay."""
+    wanted = {row.number: row for row in kept}
+    headers = sorted(record.headers, reverse=True)
+    samples = Samples(source, contents=_are_small(source))
+    staging = Staging(task.recipe.stages, samples, task.url)
+    for sample in samples:
+        row = wanted.pop(sample.number, None)
+        if row is None:
+            continue
+        if (row.key, row.start) != (sample.key, sample.start):
+            raise SourceError("io", "it changed while it was read")
+        while headers and headers[-1][0] < sample.start:
+            yield headers.pop()
+        yield from pieces_of(sample, staging.fields(sample), samples)
+    if wanted:
+        raise SourceError("io", "it changed while it was read")
 
 
 def task_identity(recipe: Recipe, identities: dict[str, Any]) -> str:

@@ -8,10 +8,14 @@ INSIDE = "_wdsflow"  # no reader of shards looks into it
 
 @dataclass(frozen=True)
 class Layout:
-    """The paths of one output folder; a shard is named by its output, such as ``00000.tar``."""
+    """The paths of one output folder; a shard is named by its output, such as ``00000.tar``.
+
+    ``dense``: outputs are numbered anew when all are there, and wait inside until then.
+    """
 
     folder: Path
     quarantine_folder: Path | None = None
+    dense: bool = False
 
     @property
     def inside(self) -> Path:
@@ -41,9 +45,27 @@ class Layout:
         """Return the file that a run holds as long as it works."""
         return self.inside / ("lock" if count == 1 else f"lock-{index:05d}-of-{count:05d}")
 
+    def workers_lock(self, index: int = 0, count: int = 1) -> Path:
+        """Return the file that workers on other machines hold as long as they live."""
+        return self.lock(index, count).with_suffix(".workers")
+
+    def workers_locks(self) -> list[Path]:
+        """Return those that there are, of all slices."""
+        return sorted(self.inside.glob("lock*.workers"))
+
     def tar(self, name: str) -> Path:
-        """Return the path of the output."""
-        return self.folder / name
+        """Return the path that an output is written to."""
+        return (self.waiting if self.dense else self.folder) / name
+
+    @property
+    def waiting(self) -> Path:
+        """Where outputs wait for their numbers."""
+        return self.inside / "tars"
+
+    @property
+    def numbering(self) -> Path:
+        """Which number each output was given."""
+        return self.inside / "numbering.json"
 
     def ledger(self, name: str) -> Path:
         """Return the path of a shard's ledger."""
@@ -65,7 +87,8 @@ class Layout:
     def folders(self) -> list[Path]:
         """Return the folders that outputs may lie in."""
         inside = self.inside
-        return [self.folder, inside, inside / "ledger", inside / "resolved", inside / "spool", self.quarantined]
+        found = [self.folder, inside, inside / "ledger", inside / "resolved", inside / "spool", self.quarantined]
+        return [*found, self.waiting] if self.dense else found
 
     @property
     def spool(self) -> Path:

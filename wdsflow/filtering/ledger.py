@@ -140,6 +140,8 @@ def read_ledger(path: Path) -> tuple[list[Row], dict[str, Any]]:
         rows.append(Row(number, key, start, start + size))
     for row, digest, trouble, fields in zip(rows, table["image_xxh3"], table["trouble"], table["fields"], strict=True):
         row.digest, row.trouble, row.fields = digest, trouble or "", tuple(fields.split(";")) if fields else ()
+    for row, detail in zip(rows, table["detail"], strict=True):
+        row.about = detail or "" if row.trouble else ""
     _read_values(rows, table, calls_of(about))
     for name in about["gathered"]:
         call = next(call for call in calls_of(about) if str(call) == name)

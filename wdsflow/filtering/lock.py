@@ -21,13 +21,29 @@ class Lock:
     """
 
     def __init__(self, path: Path, patience: float = 5.0, *, shared: bool = False) -> None:
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self.path = path
+        self.fd = self._open()
         until = time.monotonic() + patience  # workers of a killed run take a moment to notice
-        while not self._take(shared=shared):
+        while True:
+            if self._take(shared=shared):
+                if self._is_there():
+                    return
+                os.close(self.fd)  # who held it has removed it: it keeps nobody away any more
+                self.fd = self._open()
+                continue
             if time.monotonic() >= until:
                 os.close(self.fd)
                 raise Busy(f"another run works in {path.parent.parent}; wait for it or stop it")
             time.sleep(0.05)
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self.fd), os.stat(self.path))
+        except FileNotFoundError:
+            return False
 
     def _take(self, *, shared: bool) -> bool:
         if fcntl is None:
@@ -39,6 +55,10 @@ class Lock:
         except OSError:  # a file system without locks: nothing keeps two runs apart there
             return True
         return True
+
+    def remove(self) -> None:
+        """Remove the file while it is held; who waits for it makes a new one."""
+        self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let others have it."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from wdsflow.engines.base import EngineName, check_engine
 from wdsflow.filtering.record import ShardFailure, ShardRecord
 
 Tell = Callable[[ShardRecord | ShardFailure], object]
@@ -17,11 +18,17 @@ class OutputError(OSError):
 class RunOptions:
     """How a run works.
 
+    ``engine``: "local", or "ray" for the Ray cluster at ``address`` (None: ``RAY_ADDRESS``, that of this machine, or a
+    new one); all its nodes have to see the output, and shards that are files, under the same paths.
     ``workers``: processes, None for one a core, 0 for this process. ``memory``: bytes for all processes together.
     ``restart``: remove what an earlier run wrote. ``index`` of ``count``: the slice of the shards that is this run's.
+    ``device``: where models run, "auto" for all GPUs that there are, else the CPU; ``gpu_memory``: how much of one they
+    may take, "8GiB" or "80%".
     ``begin``: called with the number of shards to do; what it returns is called after each of them.
     """
 
+    engine: EngineName = "local"
+    address: str | None = None
     workers: int | None = None
     memory: int | None = None
     quarantine: Path | None = None
@@ -30,10 +37,15 @@ class RunOptions:
     index: int = 0
     count: int = 1
     allow_pipe: bool = False
+    device: str = "auto"
+    gpu_memory: str | None = None
     begin: Callable[[int], Tell | None] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
+        check_engine(self.engine, self.address)
+        if self.engine == "ray" and self.workers == 0:
+            raise ValueError("0 workers means this process: leave the number out, or the engine ray")
         if not 0 <= self.index < self.count:
             raise ValueError(f"there is no slice {self.index} of {self.count}: they count from 0")
         if self.restart and self.count > 1:

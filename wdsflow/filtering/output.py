@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from wdsflow.filtering.samples import Range
@@ -42,11 +42,19 @@ def write_ranges(path: Path, source: Source, ranges: Iterable[Range]) -> int:
     padding that the source lacks is made up. Replaces a file of that name, in one step.
     Raises ShortSourceError where the source ends early, OSError as the disk does; then nothing is left behind.
     """
+    return write_pieces(path, source, merge(ranges))
+
+
+def write_pieces(path: Path, source: Source, pieces: Iterable[Range | bytes]) -> int:
+    """Write a tar that consists of ranges of another and of bytes, in the order given. As ``write_ranges`` else."""
     name, file = create(path)
     try:
         copier = _Copier(source, file)
-        for start, end in merge(ranges):
-            copier.copy(start, end)
+        for piece in _joined(pieces):
+            if isinstance(piece, bytes):
+                copier.add(piece)
+            else:
+                copier.copy(*piece)
         copier.end()
         os.fsync(file)
         os.replace(name, path)
@@ -56,6 +64,22 @@ def write_ranges(path: Path, source: Source, ranges: Iterable[Range]) -> int:
     os.close(file)
     sync_folder(path.parent)
     return copier.size
+
+
+def _joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
+    """Join ranges that follow each other, and leave out those that are empty."""
+    start = end = 0
+    for piece in pieces:
+        if not isinstance(piece, bytes) and piece[0] == end:
+            end = piece[1]
+            continue
+        if end > start:
+            yield start, end
+        start, end = (end, end) if isinstance(piece, bytes) else piece
+        if isinstance(piece, bytes):
+            yield piece
+    if end > start:
+        yield start, end
 
 
 class _Copier:
@@ -79,6 +103,10 @@ class _Copier:
             self._copy_large(start, end - missing)
         if missing:
             self._hold(bytes(missing))
+
+    def add(self, data: bytes) -> None:
+        """Append bytes."""
+        self._hold(data)
 
     def end(self) -> None:
         """Append the end mark."""

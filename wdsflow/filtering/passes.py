@@ -3,27 +3,32 @@
 import json
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import wdsflow
+from wdsflow.engines.base import Trouble, work_on
+from wdsflow.filtering.engine import engine_for, joined
+from wdsflow.filtering.failing import UNREADABLE
 from wdsflow.filtering.finish import finish
-from wdsflow.filtering.folder import finished, held, prepare, sweep
+from wdsflow.filtering.folder import await_workers, finished, held, prepare, sweep
 from wdsflow.filtering.identity import canonical
-from wdsflow.filtering.job import ShardTask, run_shard, task_identity
+from wdsflow.filtering.job import ShardTask, task_identity
 from wdsflow.filtering.layout import Layout
+from wdsflow.filtering.lock import Busy, Lock
 from wdsflow.filtering.manifest import Manifest
+from wdsflow.filtering.numbering import take_numbers
 from wdsflow.filtering.options import OutputError, RunOptions
-from wdsflow.filtering.program import UNREADABLE, program_of
+from wdsflow.filtering.program import program_of
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.record import ShardFailure, ShardRecord
 from wdsflow.filtering.report import RunReport
-from wdsflow.filtering.share import share_memory
-from wdsflow.filtering.worker import Trouble
-from wdsflow.filtering.workers import work_on
+from wdsflow.filtering.tidy import tidy
 from wdsflow.memory.sizes import parse_size
+from wdsflow.models.place import ModelPlace
+from wdsflow.models.processes import ModelProcesses
 
 
 @dataclass
@@ -70,7 +75,7 @@ class Pass:
         return every[self.options.index :: self.options.count]
 
     def run(self) -> RunReport:
-        """Do what is not done yet. Raises Busy, Differs, FileExistsError, LedgerError, OutputError."""
+        """Do what is not done yet. Raises Busy, Differs, EngineError, FileExistsError, LedgerError, OutputError."""
         report = RunReport(self.layout.folder, tars=self.tars, quarantine=self.layout.quarantined)
         report.dry_run = self.options.dry_run
         with ExitStack() as stack:
@@ -78,9 +83,15 @@ class Pass:
             if self.before is None or self.before(self, report):
                 done, report.changed = finished(self.layout, self.shards(), self.identity)
                 report.records, report.resumed = list(done.values()), len(done)
-                self._work(locks, [shard for shard in self.shards() if shard[2] not in done], report)
+                todo = [shard for shard in self.shards() if shard[2] not in done]
+                if todo and self.layout.dense:
+                    with Lock(self.layout.inside / "lock-finish", patience=600):
+                        take_numbers(self.layout)
+                self._work(locks, todo, report)
                 if not self.options.dry_run:
                     report.whole = finish(self.layout, self.names, tars=self.tars)
+        if report.whole and not self.options.dry_run:
+            tidy(self.layout)
         report.records.sort(key=lambda record: record.shard)
         report.failures.sort(key=lambda failure: failure.shard)
         report.check()
@@ -90,33 +101,55 @@ class Pass:
         """Make the folder ready; a dry run gets one that goes."""
         options = self.options
         if options.dry_run:
-            self.layout = Layout(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wdsflow-"))))
+            shared = self._shared_folder() if options.engine == "ray" else None
+            passing = stack.enter_context(tempfile.TemporaryDirectory(prefix="wdsflow-", dir=shared))
+            self.layout = Layout(Path(passing))
             for folder in self.layout.folders():
                 folder.mkdir(parents=True, exist_ok=True)
             return []
         locks = stack.enter_context(held(self.layout, options.index, options.count))
         stack.callback(sweep, self.layout)
+        stack.callback(self._await_workers)
         prepare(self.layout, self.asked, restart=options.restart)
         return locks
+
+    def _await_workers(self) -> None:
+        with suppress(Busy):  # then they are told of by the next run
+            await_workers(self.layout, self.options.index, self.options.count)
+
+    def _shared_folder(self) -> Path:
+        """Return a folder that others see as they would see the output: the nearest that is there."""
+        folder = self.layout.folder.absolute()
+        return next(path for path in (folder, *folder.parents) if path.is_dir())
 
     def _work(self, locks: Sequence[int], todo: Sequence[tuple[int, str, str]], report: RunReport) -> None:
         options = self.options
         if not todo:
             return
-        budget = parse_size(self.recipe.image_memory)
-        workers = share_memory(options.memory, options.workers, len(todo), budget)
-        tasks = self._tasks(todo, budget)
-        tell = options.begin(len(tasks)) if options.begin else None
+        urls = [url for _, url, _ in todo]
         with ExitStack() as stack:
+            tasks = self._tasks(todo, parse_size(self.recipe.image_memory), self._models(stack))
+            stack.enter_context(joined(options))
+            engine = engine_for(self.recipe, self.layout, options, urls, locks, scores=self.scored is None)
+            tell = options.begin(len(tasks)) if options.begin else None
             manifest = None
             if not options.dry_run:
                 manifest = stack.enter_context(Manifest(self.layout.manifest(options.index, options.count)))
-            for task, answer in work_on(tasks, run_shard, workers, locks):
+            for task, answer in stack.enter_context(closing(work_on(engine, tasks))):
                 result = _taken(task, answer, manifest, report)
                 if tell is not None:
                     tell(result)
 
-    def _tasks(self, todo: Sequence[tuple[int, str, str]], budget: int) -> list[ShardTask]:
+    def _models(self, stack: ExitStack) -> ModelPlace:
+        """Return where models run: on this machine in a process for each device, loaded and tried before the first shard."""
+        options, models = self.options, program_of(self.recipe).models
+        if not models or self.scored is not None or options.engine != "local" or options.workers == 0:
+            return ModelPlace(device=options.device, memory=options.gpu_memory)
+        processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
+        processes.prepare(models)
+        return processes.place
+
+    def _tasks(self, todo: Sequence[tuple[int, str, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
         about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))
         identities = json.loads(canonical(self.asked["scores"]))
         return [
@@ -132,6 +165,7 @@ class Pass:
                 allow_pipe=self.options.allow_pipe,
                 scored=self.scored,
                 compares=self.compares,
+                models=models,
             )
             for shard in todo
         ]

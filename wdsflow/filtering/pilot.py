@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from wdsflow.filtering.failing import guarded
 from wdsflow.filtering.fields import Views
-from wdsflow.filtering.program import Program, guarded, program_of
+from wdsflow.filtering.program import Program, program_of
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.samples import Samples
 from wdsflow.filtering.spool import seekable
+from wdsflow.filtering.staged import Gone
 from wdsflow.filtering.where import Call, Pilot, Unknown, Value, explain, pilot_of, plan
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.urls import expand
@@ -67,11 +69,14 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
         seekable(url, Path(folder), allow_pipe=allow_pipe) as (source, _),
     ):
         samples = Samples(source, contents=True)
-        views = Views(samples, options, url)
+        views = Views(samples, options, url, recipe.stages)
         for sample in samples:
             if sample.trouble:
                 continue
-            view = views.view(sample)
+            try:
+                view = views.view(sample)
+            except Gone:
+                continue
             values: _Values = {}
             for call in order:
                 score = program.scores[call]

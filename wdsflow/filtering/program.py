@@ -1,25 +1,27 @@
 """A recipe made ready to run: scores, their order, and the verdict on each sample."""
 
-import errno
 import json
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from wdsflow.filtering.failing import failed, guarded
 from wdsflow.filtering.fields import ShardView, way_of
+from wdsflow.filtering.identity import canonical
 from wdsflow.filtering.ledger import LedgerError
 from wdsflow.filtering.recipe import CODE, Recipe
 from wdsflow.filtering.row import NOT_COMPARED, Row
+from wdsflow.filtering.staged import DROPPED
+from wdsflow.filtering.stages import stage_identities
 from wdsflow.filtering.where import FACTS, PENDING, Call, Plan, Unknown, Where, parse, pilot_from_json, plan
 from wdsflow.memory.sizes import parse_size
-from wdsflow.shards.source import SourceError
-from wdsflow.stages.scores.base import DatasetScore, Score, ScoreError
+from wdsflow.stages.scores.base import DatasetScore, Score
 from wdsflow.stages.scores.catalog import all_scores, make_score
+from wdsflow.stages.scores.model import Model, ModelScore
 from wdsflow.stages.scores.view import View, ViewOptions
-
-_KEPT_IN_DETAIL = 500  # characters
-UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 
 
 class Program:
@@ -43,17 +45,21 @@ class Program:
             _must_be_installed(score)
         self.dataset_calls = tuple(call for call, score in self.scores.items() if isinstance(score, DatasetScore))
         late = self._late = frozenset(self.dataset_calls)
-        self._ways = {call: way_of(score) for call, score in self.scores.items() if call not in late}
+        self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
+        later = late | self.model_calls
+        self._ways = {call: way_of(score) for call, score in self.scores.items() if call not in later}
         self.plan = self._planned(self._where) if self._where else None
         self.kinds: dict[Call, str] = {call: score.kind for call, score in self.scores.items()}
-        self._asked = tuple(call for call in asked if call not in late)
-        self._beside_late = tuple(
+        self._asked = tuple(call for call in asked if call not in later)
+        self._models_asked = tuple(call for call in asked if call in self.model_calls)
+        beside = [
             call
             for term in (self.plan.terms if self.plan else ())
             if late.intersection(term.calls)
             for call in term.calls
-            if call not in late
-        )
+        ]
+        self._beside_late = tuple(call for call in beside if call not in later)
+        self._models_beside_late = tuple(call for call in beside if call in self.model_calls)
         self.reads_contents = recipe.hash_images or any(
             score.tier in {"pixels", "model"} or call in late for call, score in self.scores.items()
         )
@@ -74,34 +80,34 @@ class Program:
         return {
             "code": CODE,
             "view": options.identity(),
+            "stages": stage_identities(self.recipe.stages),
             "scores": {str(call): score.identity() for call, score in self.scores.items()},
-            "order": [term.text for term in self.plan.terms] if self.plan else [],
+            "order": [str(term) for term in self.plan.terms] if self.plan else [],
         }
 
+    @cached_property
+    def score_identities(self) -> Any:
+        """The identities of the scores, as JSON holds them."""
+        return json.loads(canonical(self.identities()["scores"]))
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that a worker needs for all scores that models compute; shares of one, else whole ones."""
+        total = sum(score.gpus for score in self.scores.values())
+        return total if total <= 1 else math.ceil(total)
+
     def score(self, row: Row, view: ShardView) -> None:
-        """Compute what is needed to decide a sample, cheap things first, and stop where it is decided."""
-        dropped = False
-        if self.plan is not None:
-            ways = self._ways
+        """Compute what is needed to decide a sample, cheap things first, and stop where it is decided.
 
-            def compute(call: Call) -> Any:
-                way = ways.get(call)
-                if way is None:
-                    return PENDING
-                try:
-                    return way(view)
-                except Exception as error:  # noqa: BLE001 - told apart there
-                    return failed(error)
-
-            judgement, row.values = self.plan.drive(compute)
-            dropped = judgement.settled and judgement.keep is not True
-            if judgement.settled:
-                row.judgement = judgement
-            else:
-                self._complete(row, view, self._beside_late)
-                dropped = self.plan.where.judge(row.values).keep is False
-        if self._asked:
-            self._complete(row, view, self._asked)
+        What models compute is left open: see ``wanted``.
+        """
+        self.resume(row, view)
+        judgement = row.judgement
+        dropped = judgement is not None and judgement.keep is not True
+        if judgement is None and self.plan is not None:
+            self._complete(row, view, self._beside_late)
+            dropped = self.plan.where.judge(row.values).keep is False
+        self._complete(row, view, self._asked)
         if self.dataset_calls and not dropped:
             for call in self.dataset_calls:
                 score = self.scores[call]
@@ -115,11 +121,56 @@ class Program:
             found = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
             row.digest = None if isinstance(found, Unknown) else found
 
+    def resume(self, row: Row, view: ShardView) -> None:
+        """Go on deciding a sample with what is known of it, as far as that goes without a model."""
+        if self.plan is None or row.judgement is not None:
+            return
+        known, ways = row.values, self._ways
+
+        def compute(call: Call) -> Any:
+            if call in known:
+                return known[call]
+            way = ways.get(call)
+            if way is None:
+                return PENDING
+            try:
+                return way(view)
+            except Exception as error:  # noqa: BLE001 - told apart there
+                return failed(error)
+
+        judgement, values = self.plan.drive(compute)
+        row.values = {**known, **values} if known else values
+        if judgement.settled:
+            row.judgement = judgement
+
+    def wanted(self, row: Row) -> list[Call]:
+        """Return the scores that a model has to compute for a sample before it can be taken further."""
+        if not self.model_calls or row.trouble:
+            return []
+        calls: list[Call] = []
+        if self.plan is not None and row.judgement is None:
+            needed = self.plan.next_needed(row.values)
+            if needed in self.model_calls:
+                calls.append(needed)
+            elif self.plan.where.judge(row.values).keep is not False:
+                calls += [call for call in self._models_beside_late if call not in row.values]
+        calls += [call for call in self._models_asked if call not in row.values]
+        return list(dict.fromkeys(calls))
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models that are asked."""
+        scores = (score for score in self.scores.values() if isinstance(score, ModelScore))
+        return tuple(dict.fromkeys(model for score in scores for model in score.models()))
+
     def decide(self, row: Row) -> None:
         """Set the outcome of a sample. Raises LedgerError where a score is missing that it hangs on."""
         row.outcome, row.term, row.error, row.detail = "kept", None, None, None
+        if row.trouble.startswith(DROPPED):
+            row.outcome, row.term, row.detail = "dropped", row.trouble.removeprefix(DROPPED), row.about or None
+            return
         if row.trouble:
-            row.quarantine(row.trouble)
+            row.quarantine(row.trouble, row.about)
             return
         if self.plan is None:
             return
@@ -129,7 +180,7 @@ class Program:
             raise LedgerError(f"{missing} was not computed for sample {row.number}: score it first (wdsflow score)")
         if judgement.keep:
             return
-        row.term = judgement.term.text if judgement.term else None
+        row.term = str(judgement.term) if judgement.term else None
         if judgement.keep is False:
             row.outcome = "dropped"
             return
@@ -179,23 +230,12 @@ def _must_be_installed(score: Score) -> None:
             raise ValueError(f"{score.name} needs {name}: pip install 'wdsflow[{extras}]'") from None
 
 
-def guarded(compute: Callable[[View], Any], view: View) -> Any:
-    """Return what ``compute`` does, or Unknown: a sample costs itself, never its shard. Raises OSError."""
-    try:
-        return compute(view)
-    except Exception as error:  # noqa: BLE001 - told apart there
-        return failed(error)
-
-
-def failed(error: Exception) -> Unknown:
-    """Return why a score could not be computed. Raises the error where it is the shard's or the disk's fault."""
-    if isinstance(error, ScoreError):
-        return Unknown(error.slug, error.detail[:_KEPT_IN_DETAIL])
-    if isinstance(error, MemoryError):
-        return Unknown("out-of-memory")
-    if isinstance(error, SourceError) or (isinstance(error, OSError) and error.errno in UNREADABLE):
-        raise error
-    return Unknown(f"raised-{type(error).__name__}", str(error)[:_KEPT_IN_DETAIL])
+def canonical_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe in one spelling: white space and the like make no other recipe. Raises WhereError."""
+    names = {**FACTS, **all_scores()}
+    where = str(parse(recipe.where, names)) if recipe.where.strip() else ""
+    scores = (str(parse(f"{text} is null", names).calls[0]) for text in recipe.scores)
+    return replace(recipe, where=where, scores=tuple(dict.fromkeys(scores)))
 
 
 @lru_cache(maxsize=4)

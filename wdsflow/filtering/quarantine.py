@@ -18,7 +18,7 @@ def write_quarantine(
 ) -> dict[str, Any] | None:
     """Write quarantined samples of a shard as a tar, and ``.jsonl`` beside it, a line a sample.
 
-    A line has key, shard, sample, offset, size, error, stage (the score that failed, or "tar"), detail. Returns the
+    A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail. Returns the
     identity of the tar. Where no sample is quarantined, files of an earlier run are removed. Raises OSError.
     """
     aside = [row for row in rows if row.outcome == "quarantined"]
@@ -47,9 +47,9 @@ def write_quarantine(
 
 
 def stage_of(row: Row) -> str:
-    """Return the score whose error put a sample aside, "tar" where the archive itself did."""
+    """Return the stage or score whose error put a sample aside, "tar" where the archive itself did."""
     if row.trouble:
-        return "tar"
+        return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
     from wdsflow.filtering.where.values import Unknown
 
     found = (str(call) for call, value in row.values.items() if isinstance(value, Unknown) and value.slug == row.error)

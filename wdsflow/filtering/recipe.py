@@ -1,10 +1,14 @@
 """What a run is asked to do, as a value: the same recipe on the same shards gives the same bytes."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+from wdsflow.filtering.stages import written_stages
+from wdsflow.stages.base import SampleStage
 
 Unknowns = Literal["quarantine", "keep", "drop"]
 Empty = Literal["leave-out", "write"]
+Numbering = Literal["kept", "dense"]
 
 CODE = 1  # grows when the same recipe would give other bytes than before
 
@@ -13,25 +17,30 @@ CODE = 1  # grows when the same recipe would give other bytes than before
 class Recipe:
     """What is computed, and what of it keeps a sample.
 
-    ``where`` is the predicate, empty for none. ``scores`` are computed for every sample that is not dropped by the
+    ``where`` is the predicate, empty for none. ``stages`` are applied to each sample first: scores see what they make of
+    it, and members that they change are written anew. ``scores`` are computed for every sample that is not dropped by the
     tar, whether ``where`` needs them or not. ``images`` and ``captions`` say where these lie in a sample.
     ``unknown``: what becomes of a sample whose predicate stays unknown as a score failed. ``empty``: what becomes of a
-    shard of which nothing is kept. ``hash_images``: xxh3 of every image in the ledger; this reads all their bytes.
+    shard of which nothing is kept. ``numbering``: outputs have the names of their inputs, or 00000.tar and so on without
+    gaps, which they get when all are done. ``hash_images``: xxh3 of every image in the ledger; this reads all their bytes.
     ``pilot``: what was measured on some samples, as JSON; terms are tried in the order that it suggests.
     ``image_memory``: what one image may take, encoded or while it is decoded; one that would take more is an error of
     its sample. It belongs to the recipe, as outcomes must not depend on the machine.
     """
 
     where: str = ""
+    stages: tuple[SampleStage, ...] = ()
     scores: tuple[str, ...] = ()
     images: str = "jpg;png;jpeg;webp"
     captions: str = "txt"
     unknown: Unknowns = "quarantine"
     empty: Empty = "leave-out"
+    numbering: Numbering = "kept"
     hash_images: bool = False
     pilot: str = ""
     image_memory: str = "512MiB"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
-        return {**asdict(self), "scores": list(self.scores)}
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {**plain, "stages": written_stages(self.stages), "scores": list(self.scores)}

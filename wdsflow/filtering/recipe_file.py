@@ -8,7 +8,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.recipe import Empty, Recipe, Unknowns
+from wdsflow.filtering.recipe import Empty, Numbering, Recipe, Unknowns
+from wdsflow.filtering.stages import StagesError, read_stages, schema_of_stages
 from wdsflow.filtering.where.errors import nearest
 
 _LARGEST = 4 << 20
@@ -102,18 +103,21 @@ def _model() -> Any:
     defaults = Recipe()
     about: dict[str, tuple[Any, str]] = {
         "where": (str, "The predicate that keeps a sample; empty keeps all."),
+        "stages": (list[Any], "What is done to each sample before it is scored; what changes is written anew."),
         "scores": (list[str], "Further scores, computed for every sample."),
         "images": (str, "Fields that are images, the first that is there."),
         "captions": (str, "Where captions lie: txt, json:caption;alt, txt|json:caption."),
         "unknown": (Unknowns, "What becomes of a sample whose predicate stays unknown."),
         "empty": (Empty, "What becomes of a shard of which nothing is kept."),
+        "numbering": (Numbering, "Names of the inputs, or numbers without gaps, given when all shards are done."),
         "hash_images": (bool, "Whether the ledger has xxh3 of each image's bytes."),
         "image_memory": (str, "What one image may take while it is decoded, as 512MiB."),
         "pilot": (str, "What --measure found on some samples; it decides the order of the terms."),
     }
     assert about.keys() == {item.name for item in fields(Recipe)}
+    plain = defaults.to_dict()
     parts: dict[str, Any] = {
-        name: (kind, Field(default=getattr(defaults, name), description=text)) for name, (kind, text) in about.items()
+        name: (kind, Field(default=plain[name], description=text)) for name, (kind, text) in about.items()
     }
     return create_model("Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts)
 
@@ -123,6 +127,11 @@ def _checked(found: Mapping[str, Any], source: str, lines: Mapping[str, int]) ->
 
     values = {str(name): list(value) if isinstance(value, tuple) else value for name, value in found.items()}
     try:
+        stages = read_stages(values.get("stages") or [])
+    except StagesError as error:
+        raise RecipeError(f"{_place('stages', source, lines)}{error}") from None
+    values["stages"] = []
+    try:
         checked = _model().model_validate(values)
     except ValidationError as error:
         raise RecipeError("\n".join(_told(each, source, lines) for each in error.errors())) from None
@@ -130,12 +139,16 @@ def _checked(found: Mapping[str, Any], source: str, lines: Mapping[str, int]) ->
     chosen = {name: getattr(checked, name) for name in checked.model_fields_set}
     if "scores" in chosen:
         chosen["scores"] = tuple(chosen["scores"])
-    return replace(recipe, **chosen)
+    return replace(recipe, **{**chosen, "stages": stages})
+
+
+def _place(name: str, source: str, lines: Mapping[str, int]) -> str:
+    return f"{source}, line {lines[name]}: " if name in lines else f"{source}: " if source else ""
 
 
 def _told(error: Mapping[str, Any], source: str, lines: Mapping[str, int]) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
-    place = f"{source}, line {lines[name]}: " if name in lines else f"{source}: " if source else ""
+    place = _place(name, source, lines)
     if error["type"] == "extra_forbidden":
         known = [item.name for item in fields(Recipe)]
         close = nearest(name, known)
@@ -155,4 +168,5 @@ def schema() -> str:
     """Return the JSON Schema of recipes, for editors."""
     tree = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_model().model_json_schema()}
     tree["title"] = "wdsflow filter recipe"
+    tree["properties"]["stages"].update(schema_of_stages())
     return json.dumps(tree, indent=2) + "\n"

@@ -18,14 +18,15 @@ class Row:
     """
 
     __slots__ = (
-        "detail", "digest", "end", "error", "fields", "gathered", "judgement", "key", "number", "outcome", "start", "term", "trouble",
+        "about", "detail", "digest", "end", "error", "fields", "gathered", "judgement", "key", "number", "outcome", "start", "term", "trouble",
         "values",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, start: int, end: int) -> None:
         self.number, self.key, self.start, self.end = number, key, start, end
         self.fields: tuple[str, ...] = ()
-        self.trouble = ""  # what is wrong with the tar here
+        self.trouble = ""  # what is wrong with the tar here, or what a stage had against the sample
+        self.about = ""  # more of that
         self.judgement: Judgement | None = None  # where it is settled already
         self.values: dict[Call, Value | Unknown] = {}
         self.gathered: dict[Call, bytes] = {}

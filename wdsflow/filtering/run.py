@@ -1,19 +1,22 @@
 """Filter shards, score them, or cut them anew: on this machine, resumable, with every sample accounted for."""
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from wdsflow.filtering.engine import joined
 from wdsflow.filtering.identity import digest, fingerprint
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.ledger import LedgerError
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.passes import Pass
-from wdsflow.filtering.program import program_of
+from wdsflow.filtering.program import canonical_recipe, program_of
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.report import RunReport
 from wdsflow.filtering.resolve import resolve
+from wdsflow.filtering.stages import read_stages
 from wdsflow.repair.repair import output_names
 from wdsflow.shards.urls import expand
 
@@ -30,6 +33,7 @@ def filter_shards(
         Differs: ``out`` holds a run of something else. Busy: another run works there.
         FileExistsError: files lie there that no run wrote.
         OutputError: an output could not be written; the run stopped and can be taken up again.
+        EngineError: nobody could work (any longer); the same.
     """
     return _scored_first("filter", urls, out, recipe, options or RunOptions(), tars=True)
 
@@ -53,11 +57,13 @@ def cut_shards(
     Raises as ``filter_shards``; LedgerError where a ledger is missing. A shard whose ledger lacks a score that the
     predicate hangs on, or that has changed since, is told among the failures.
     """
-    options = options or RunOptions()
+    options, recipe = options or RunOptions(), canonical_recipe(recipe)
     found, names = _shards(urls)
     scored = Layout(Path(ledger))
     if not scored.inside.is_dir():
         raise LedgerError(f"there are no ledgers in {ledger}: give the folder that filter or score wrote")
+
+    recipe = _with_stages(recipe, scored)
 
     def before(one: Pass, _: RunReport) -> bool:
         _take_sources(one, scored)
@@ -66,16 +72,29 @@ def cut_shards(
     program = program_of(recipe)
     _refuse_slices(options, compares=bool(program.dataset_calls))
     compares = bool(program.dataset_calls)
-    layout = Layout(_folder(out), options.quarantine)
+    layout = _layout(out, recipe, options)
     return Pass("cut", found, names, layout, recipe, options, scored=scored, compares=compares, before=before).run()
+
+
+def _with_stages(recipe: Recipe, scored: Layout) -> Recipe:
+    """Return the recipe with the stages that samples went through before they were scored."""
+    try:
+        found = json.loads(scored.run_file.read_bytes())["recipe"].get("stages", [])
+    except (OSError, ValueError, KeyError) as error:
+        raise LedgerError(f"{scored.run_file} does not tell how {scored.folder} was scored: {error}") from None
+    stages = read_stages(found)
+    if recipe.stages and recipe.stages != stages:
+        raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
+    return replace(recipe, stages=stages)
 
 
 def _scored_first(
     kind: str, urls: Urls, out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *, tars: bool
 ) -> RunReport:
     """Run one pass, or two where scores compare all samples: the first computes and gathers, the second decides."""
+    recipe = canonical_recipe(recipe)
     found, names = _shards(urls)
-    layout = Layout(_folder(out), options.quarantine)
+    layout = _layout(out, recipe, options, tars=tars)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars)
     if not program_of(recipe).dataset_calls:
         return whole.run()
@@ -93,7 +112,8 @@ def _scored_first(
         return True
 
     whole.before, whole.compares = before, True
-    return whole.run()
+    with joined(options):  # once for both passes
+        return whole.run()
 
 
 def _take_sources(one: Pass, scored: Layout) -> None:
@@ -112,6 +132,10 @@ def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
         raise ValueError(
             "a score that compares all samples cannot be cut into slices: score the slices without it, or run it whole"
         )
+
+
+def _layout(out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *, tars: bool = True) -> Layout:
+    return Layout(_folder(out), options.quarantine, dense=tars and recipe.numbering == "dense")
 
 
 def _folder(out: str | os.PathLike[str]) -> Path:

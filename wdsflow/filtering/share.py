@@ -7,22 +7,25 @@ from wdsflow.memory.sizes import format_size
 BASE = 160 << 20  # bytes of a process before it sees a sample
 
 
-def share_memory(memory: int | None, workers: int | None, shards: int, image: int) -> int:
+def share_memory(
+    memory: int | None, workers: int | None, shards: int, image: int, cores: int = 0, own: int = BASE
+) -> int:
     """Return the number of worker processes; 0 stays 0, which is work in this process.
 
     ``memory`` bounds all processes together, the one that asks among them: there are fewer workers where it is not
-    enough for each to hold an image of ``image`` bytes. Raises ValueError where it is not enough for one.
+    enough for each to hold an image of ``image`` bytes. ``cores``: of a cluster, else this machine's.
+    ``own``: what a worker takes before it sees a sample. Raises ValueError where it is not enough for one.
 
     >>> share_memory(4 << 30, 16, 100, 512 << 20)
     5
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = cores or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     wanted = min(cores if workers is None else workers, max(shards, 1))
     if memory is None:
         return wanted
-    fits = int(memory >= BASE + image) if not wanted else max(memory - BASE, 0) // (BASE + image)
+    fits = int(memory >= BASE + image) if not wanted else max(memory - BASE, 0) // (own + image)
     if not fits:
-        least = BASE + image + (BASE if wanted else 0)
+        least = BASE + image + (own if wanted else 0)
         raise ValueError(
             f"{format_size(memory)} is too little memory: a worker and one image of {format_size(image)} need"
             f" {format_size(least)}; --image-memory lowers that"

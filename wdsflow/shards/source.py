@@ -111,6 +111,11 @@ def local_path(url: str) -> str | None:
     return os.path.expanduser(url)
 
 
+def local_file(url: str) -> str | None:
+    """Return the path of a local shard, None also for what comes from a command."""
+    return None if url.startswith("pipe:") else local_path(url)
+
+
 def _open_local(url: str, path: str) -> Source:
     from .decompress import compression_of
     from .streams import ForwardSource

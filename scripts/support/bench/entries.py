@@ -1,5 +1,6 @@
 """What is compared with what, and how good it has to be."""
 
+from . import mapping
 from .entry import Entry
 from .loader_entries import LOADERS
 
@@ -162,5 +163,29 @@ ENTRIES = [
         runs=1,
         bound=10.48576,
     ),
+    Entry(
+        "filter-ray",
+        "filter by pixels, 20 KB pictures, by Ray on two cores, beside one core",
+        "filter-ray",
+        "filter-one-core",
+        "small",
+        1.7,
+        measure="seconds",
+        unit="s",
+        runs=1,
+    ),
     *LOADERS,
+    Entry(
+        "bounded-map",
+        "peak memory of all processes, 2,000 rows to 30 GB of float images, beside datasets.map, which is stopped at 6 GiB",
+        "bounded_map",
+        "map",
+        mapping.ROWS_ONLY,
+        mapping.CAP / 1e6,
+        at_most=True,
+        measure="peak_mb",
+        unit="MB",
+        runs=1,
+        judged="ours",
+    ),
 ]

@@ -14,8 +14,8 @@ class Entry:
 
     name: str
     title: str
-    ours: str  # a job of jobs.py, "wdsflow" for our loader, or "fidelity"
-    peer: str  # a job of jobs.py, "tar" for GNU tar, "open_clip" for its loader, or "bound" for a fixed number
+    ours: str  # a job of jobs.py, "wdsflow" for our loader, "bounded_map", or "fidelity"
+    peer: str  # a job of jobs.py, "tar" for GNU tar, "open_clip" for its loader, "map", or "bound" for a fixed number
     shards: str
     goal: float
     at_most: bool = False  # the goal is an upper bound, and the ratio ours / peer; else the ratio is by how much ours

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import decoding
+from support.bench import cluster, decoding
 
 Result = dict[str, Any]
 
@@ -100,6 +100,8 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "webdataset": webdataset_keys,
     "webdataset+pillow": webdataset_pillow,
     "read": plain_read,
+    "filter-one-core": lambda paths: cluster.on_one_core(paths, Clock),
+    "filter-ray": lambda paths: cluster.on_ray(paths, Clock),
     **{name: functools.partial(decoding.run, name, clock=Clock) for name in decoding.WORKS},
 }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..environment import ROOT, ensure_webdataset1
-from . import loaders, shards
+from . import loaders, mapping, shards
 from .entries import ENTRIES
 from .entry import MORE_IS_BETTER, Entry
 from .loader_entries import PHOTOS
@@ -73,6 +73,8 @@ def prepare(name: str, webdataset1: Path, photos: Path | None) -> Material:
     if name == PHOTOS and photos is not None:
         found = loaders.shards_in(photos)
         return Material(found, [loaders.count_pictures([path]) for path in found], "photographs given with --photos")
+    if name == mapping.ROWS_ONLY:
+        return Material([], [mapping.ROWS], "rows")
     shard_count, samples = shards.SETS[name]
     found = shards.paths(BENCH, name)
     if not all(os.path.isfile(path) for path in found):
@@ -135,6 +137,8 @@ def run(entry: Entry, job: str, paths: list[str], samples: int, webdataset1: Pat
         return {entry.measure: entry.bound}
     if job == "fidelity":
         return loaders.run_fidelity(paths)
+    if entry.shards == mapping.ROWS_ONLY:
+        return mapping.run(job)
     if entry.plan is not None:
         return loaders.run_loader(job, entry.plan, entry.shards, paths, samples)
     if entry.cold:

@@ -7,7 +7,12 @@ from wdsflow.stages.scores import SCORES, TIERS, DatasetScore, ScoreError, View,
 from wdsflow.stages.scores import catalog as catalogue
 from wdsflow.stages.scores.width import Width
 
-SETTINGS = {"flagged_words": {"words": "spam"}}
+SETTINGS = {
+    "flagged_words": {"words": "spam"},
+    "zero_shot": {"labels": "a photo;a drawing"},
+    "aesthetic": {"head": __file__},
+    "text_classify": {"model": "somebody/model"},
+}
 ALL = {name: make_score(name, **SETTINGS.get(name, {})) for name in SCORES}
 
 
@@ -42,7 +47,7 @@ def test_settings_are_part_of_the_identity():
     ("name", "settings", "message"),
     [
         ("widht", {}, "did you mean 'width'"),
-        ("zzzzzz", {}, "there are alnum_ratio, "),
+        ("zzzzzz", {}, "there are aesthetic, "),
         ("near_duplicate", {"distanc": 3}, "did you mean 'distance'"),
         ("near_duplicate", {"distance": "3"}, "type int"),
         ("near_duplicate", {"distance": 11}, "0 to 10"),

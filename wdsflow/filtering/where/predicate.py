@@ -22,6 +22,11 @@ class Term:
     node: Node
 
     def __str__(self) -> str:
+        return self.spelled
+
+    @cached_property
+    def spelled(self) -> str:
+        """The canonical form."""
         return printed_term(self.node)
 
     @cached_property

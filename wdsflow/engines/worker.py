@@ -1,4 +1,4 @@
-"""The other end of ``workers``: a process that works on one shard after another."""
+"""The other end of ``Process``: works on one task after another."""
 
 import contextlib
 import os
@@ -8,20 +8,12 @@ import signal
 import struct
 import sys
 import threading
-import traceback
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
-from wdsflow.filtering.mark import Mark
+from wdsflow.engines.base import trouble_of
+from wdsflow.engines.mark import Mark
 
 _LENGTH = struct.Struct("<Q")
-
-
-class Trouble(NamedTuple):
-    """What a task raised: ``errno`` of an OSError, else 0; ``where`` is the traceback."""
-
-    text: str
-    errno: int
-    where: str
 
 
 def send(pipe: IO[bytes], value: object) -> None:
@@ -40,19 +32,6 @@ def receive(pipe: IO[bytes]) -> Any:
     if len(data) < _LENGTH.unpack(length)[0]:
         raise EOFError  # killed while it wrote
     return pickle.loads(data)  # noqa: S301 - written by our own process
-
-
-def trouble_of(error: BaseException) -> Trouble:
-    """Return what is to be told of an exception."""
-    where = traceback.format_exc()
-    if isinstance(error, OSError) and error.errno:
-        text = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
-        return Trouble(text, error.errno, where)
-    if isinstance(error, (OSError, ValueError)):  # ours, written to be read
-        return Trouble(str(error) or type(error).__name__, 0, where)
-    at = traceback.extract_tb(error.__traceback__)[-1:]
-    place = f" in {os.path.basename(at[0].filename)}, line {at[0].lineno}" if at else ""
-    return Trouble(f"{type(error).__name__}: {error}{place}", 0, where)
 
 
 def serve(mark: int) -> None:

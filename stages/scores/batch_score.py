@@ -1,0 +1,93 @@
+"""The short way to a score of one's own that a model computes: load it, score a batch."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from .base import Scalar, Value, bare
+from .model import Item, Model, ModelScore, Output, Request
+
+if TYPE_CHECKING:
+    from .view import View
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchScore(ModelScore):
+    """A frozen dataclass with ``name``, ``inputs``, ``load`` and ``score``; its fields are its settings.
+
+    ``inputs`` says what an item of a batch is: "image" an array (height, width, 3) of uint8, RGB, as ``Picture`` decodes
+    it; "caption" a string; "pair" both, each caption with the sample's first image. An image or caption that the sample
+    has several of gives a list of values.
+    """
+
+    inputs: ClassVar[Literal["image", "caption", "pair"]] = "image"
+
+    image: str = ""
+    caption: str = ""
+
+    @abstractmethod
+    def load(self, device: str) -> Any:
+        """Return the model, on a torch device ("cpu", "cuda:1"). Called once for each device."""
+
+    @abstractmethod
+    def score(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Scalar]:  # type: ignore[override]
+        """Return a value for each item, in order; it must not depend on the others. Called in inference mode."""
+
+    def cost(self, item: Item) -> int:
+        """Return the size of an item before padding: pixels, characters."""
+        picture, text = item if self.inputs == "pair" else (item, item)
+        pixels = 0 if self.inputs == "caption" else int(picture.shape[0] * picture.shape[1])
+        return pixels + (0 if self.inputs == "image" else len(text))
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the one model."""
+        return (_Own(score=self),)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides a value."""
+        return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
+
+    def requests(self, view: "View") -> list[Request]:
+        """Return a request for each image or caption. Raises ScoreError."""
+        model = _Own(score=self)
+        if self.inputs == "caption":
+            return [Request(model, text, lambda text=text: text) for text in view.captions(self.caption)]
+        names = view.image_names(self.image)
+        if self.inputs == "image":
+            return [Request(model, name, lambda at=at: _pixels(view, self.image, at)) for at, name in enumerate(names)]
+        return [
+            Request(model, text, lambda text=text: (_pixels(view, self.image, 0), text))
+            for text in view.captions(self.caption)
+        ]
+
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:  # noqa: ARG002
+        """Return the outputs."""
+        return bare(list(outputs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Own(Model):
+    """A score as its own model."""
+
+    kind: ClassVar[str] = "a score of your own"
+
+    score: BatchScore
+
+    def load(self, device: str) -> Any:
+        return self.score.load(device)
+
+    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+        return self.score.score(loaded, batch)
+
+    def cost(self, item: Item) -> int:
+        return self.score.cost(item)
+
+    def identity(self) -> dict[str, Any]:
+        return self.score.identity()
+
+
+def _pixels(view: "View", image: str, at: int) -> Any:
+    import numpy as np
+
+    return np.asarray(view.pictures(image)[at].image)

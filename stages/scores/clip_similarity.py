@@ -1,0 +1,56 @@
+"""How well an image and its caption go together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from .base import Subject, Value, bare
+from .model import Model, Output, Request
+from .models.clip_score import ClipScore
+from .models.pairs import pairs, reduced
+from .view import View
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipSimilarity(ClipScore):
+    """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 where they match, for ViT-B-32.
+
+    One value for each caption. Where a sample has several images, it is the mean over them, or as ``reduce`` says the
+    largest or the smallest. ``model`` and ``pretrained`` name any CLIP of OpenCLIP, or a file of weights; ``flip``
+    mirrors images before. Captions are cut where the context ends.
+    Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.01 in bf16 and fp16.
+    Source: CLIP (Radford et al. 2021). Data-Juicer's image_text_similarity (logits_per_text / 100) is the same number
+    for the same weights.
+    """
+
+    name: ClassVar[str] = "clip_similarity"
+    low: ClassVar[float | None] = -1
+    high: ClassVar[float | None] = 1
+    subject: ClassVar[Subject] = "caption"
+
+    caption: str = ""
+    reduce: Literal["mean", "max", "min"] = "mean"
+    flip: Literal["", "horizontal", "vertical", "both"] = ""
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the towers."""
+        return self.image_model(), self.text_model()
+
+    def requests(self, view: View) -> list[Request]:
+        """Return requests for all images, then for all captions."""
+        found = pairs(view, self.caption, self.image)
+        names = list(dict.fromkeys(name for _text, each in found for name in each))
+        captions = [text for text, _names in found]
+        return self.image_requests(view, names, self.flip) + self.text_requests(captions)
+
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+        """Return the cosine for each caption."""
+        found = pairs(view, self.caption, self.image)
+        names = list(dict.fromkeys(name for _text, each in found for name in each))
+        images = dict(zip(names, outputs[: len(names)], strict=True))
+        return bare(
+            [
+                round(reduced([float(images[name] @ text) for name in each], self.reduce), 6)
+                for (_caption, each), text in zip(found, outputs[len(names) :], strict=True)
+            ]
+        )

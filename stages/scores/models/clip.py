@@ -1,0 +1,132 @@
+"""The towers of a CLIP as models. They share one that is loaded: see ``load_clip``."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..model import Item, Model, Output, Precision
+from .clip_loading import Clip, clip_geometry, load_clip
+from .clip_tokens import clip_tokens
+from .weights import source_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_AT_ONCE = 64  # labels
+_FOLDER = "local-dir:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipModel(Model):
+    """What the towers have in common. ``model`` and ``pretrained``: see ``load_clip``."""
+
+    packages: ClassVar[tuple[str, ...]] = ("torch", "open_clip_torch", "timm")
+
+    model: str
+    pretrained: str
+    precision: Precision = "fp32"
+
+    def load(self, device: str) -> Any:
+        """Return the model, shared with the other tower."""
+        return load_clip(self.model, self.pretrained, self.precision, device)
+
+    @abstractmethod
+    def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
+        """Return an embedding for each item: float32, of length 1."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides outputs; files by their contents."""
+        identity = super().identity()
+        identity["settings"] |= {"model": named(self.model, self.pretrained), "pretrained": source_of(self.pretrained)}
+        return identity
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipImage(ClipModel):
+    """The image tower: from what ``Prepare`` gives to an embedding."""
+
+    kind: ClassVar[str] = "open_clip image"
+    packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "pillow", "simplejpeg")
+
+    def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
+        """Return an embedding for each picture."""
+        import numpy as np
+
+        return list(loaded.images(np.stack(batch)))
+
+    def cost(self, item: Item) -> int:
+        """Return the pixels."""
+        return int(item.shape[1] * item.shape[2])
+
+    def largest(self) -> Item:
+        """Return a black picture: all have the same size."""
+        import numpy as np
+
+        return np.zeros((3, *clip_geometry(self.model, self.pretrained).size), np.uint8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipText(ClipModel):
+    """The text tower: from what ``clip_tokens`` gives to an embedding."""
+
+    kind: ClassVar[str] = "open_clip text"
+    packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "transformers", "tokenizers")
+
+    def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
+        """Return an embedding for each caption."""
+        import numpy as np
+
+        return list(loaded.texts(np.stack(batch)))
+
+    def cost(self, item: Item) -> int:
+        """Return the length of the context, to which all captions are padded."""
+        return len(item)
+
+    def largest(self) -> Item:
+        """Return the tokens of a caption: all have the same length."""
+        return clip_tokens(self.model, "a")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Embeddings of some texts (n, d), and the model that made them, so that others find it loaded."""
+
+    clip: Clip
+    embeddings: "NDArray[np.float32]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipLabels(ClipModel):
+    """Texts that are the same for all samples: their embeddings are computed once, when this is loaded.
+
+    There is nothing to run for an item, which may be None; all outputs are one array, float32 (labels, d).
+    """
+
+    kind: ClassVar[str] = "open_clip labels"
+    packages: ClassVar[tuple[str, ...]] = ClipText.packages
+
+    labels: tuple[str, ...]
+
+    def load(self, device: str) -> Labels:
+        """Return the embeddings."""
+        import numpy as np
+        import torch
+
+        clip = load_clip(self.model, self.pretrained, self.precision, device)
+        tokens = np.stack([clip_tokens(self.model, label) for label in self.labels])
+        with torch.inference_mode():
+            parts = [clip.texts(tokens[start : start + _AT_ONCE]) for start in range(0, len(tokens), _AT_ONCE)]
+        return Labels(clip, np.concatenate(parts))
+
+    def run(self, loaded: Labels, batch: Sequence[Item]) -> Sequence[Output]:
+        """Return the same array for each item."""
+        return [loaded.embeddings] * len(batch)
+
+
+def named(model: str, pretrained: str) -> str:
+    """Return a model's name, a folder by its contents; its weights count where there are no others."""
+    if not model.startswith(_FOLDER):
+        return model
+    return _FOLDER + source_of(model.removeprefix(_FOLDER), weights=not pretrained)

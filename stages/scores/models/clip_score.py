@@ -1,0 +1,84 @@
+"""What scores on the embeddings of a CLIP have in common."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..model import ModelScore, Output, Precision, Request
+from .clip import ClipImage, ClipText, named
+from .clip_loading import clip_geometry
+from .clip_tokens import clip_tokens
+from .weights import local_path, source_of
+
+if TYPE_CHECKING:
+    from ..view import View
+    from .prepare import Flip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipScore(ModelScore):
+    """A score on embeddings. ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
+
+    ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" where the folder or the hub has them.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("clip",)
+    packages: ClassVar[tuple[str, ...]] = ("open_clip_torch",)
+
+    model: str = "ViT-B-32-quickgelu"
+    pretrained: str = "openai"
+    precision: Precision = "fp32"
+    image: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        local_path(self.pretrained)
+        if not self.pretrained and not self.model.startswith(("local-dir:", "hf-hub:")):
+            raise ValueError(f"{self.name}: {self.model!r} without pretrained=... would have random weights")
+        if self.pretrained and self.model.startswith("hf-hub:"):
+            raise ValueError(f"{self.name}: {self.model!r} brings its own weights; give pretrained=''")
+        if self.model.startswith("local-dir:") and self.pretrained and local_path(self.pretrained) is None:
+            raise ValueError(f"{self.name}: pretrained={self.pretrained!r} is no file; '' takes what is in the folder")
+
+    def image_model(self) -> ClipImage:
+        """Return the image tower."""
+        return ClipImage(model=self.model, pretrained=self.pretrained, precision=self.precision)
+
+    def text_model(self) -> ClipText:
+        """Return the text tower."""
+        return ClipText(model=self.model, pretrained=self.pretrained, precision=self.precision)
+
+    def image_requests(self, view: "View", names: Sequence[str], flip: "Flip" = "") -> list[Request]:
+        """Return a request for the embedding of each image; its key is (field, flip)."""
+        from .prepare import Prepare
+
+        prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip)
+        model = self.image_model()
+        return [Request(model, (name, flip), partial(view.prepared, name, prepare)) for name in names]
+
+    def text_requests(self, captions: Sequence[str]) -> list[Request]:
+        """Return a request for the embedding of each caption; its key is the caption."""
+        model = self.text_model()
+        return [Request(model, text, partial(clip_tokens, self.model, text)) for text in captions]
+
+    def embeddings(self, view: "View", outputs: Sequence[Output]) -> list[tuple[str, Any]]:
+        """Return (name, embedding) of what was run for a sample: "image jpg", "caption 0"; float32, of length 1.
+
+        ``outputs`` are those for ``requests(view)``. Embeddings of labels, the same for all samples, are not among them.
+        """
+        found: list[tuple[str, Any]] = []
+        captions = 0
+        for request, output in zip(self.requests(view), outputs, strict=True):
+            if isinstance(request.model, ClipImage):
+                key: Any = request.key
+                found.append((" ".join(("image", *key)).strip(), output))
+            elif isinstance(request.model, ClipText):
+                found.append((f"caption {captions}", output))
+                captions += 1
+        return found
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings; files by their contents, wherever they lie."""
+        files = {"model": named(self.model, self.pretrained), "pretrained": source_of(self.pretrained)}
+        return {**super().settings(), **files}

@@ -1,0 +1,38 @@
+"""Which images of a sample go with which captions, and one value of several."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import ScoreError
+
+if TYPE_CHECKING:
+    from ..view import View
+
+Reduce = Literal["mean", "max", "min"]
+Pair = tuple[str, tuple[str, ...]]  # a caption, and the fields that are its images
+
+
+def pairs(view: "View", caption: str, image: str) -> list[Pair]:
+    """Return each caption with its images: all of the sample's. Raises ScoreError where there are none of either."""
+    names = view.image_names(image)
+    return [(text, names) for text in view.captions(caption)]
+
+
+def reduced(values: Sequence[float], reduce: Reduce) -> float:
+    """Return the mean, the largest or the smallest. NaN among them is an error: see ``finite``.
+
+    >>> reduced([1.0, 2.0, 6.0], "mean")
+    3.0
+    """
+    checked = [finite(value) for value in values]
+    if reduce == "mean":
+        return math.fsum(checked) / len(checked)
+    return max(checked) if reduce == "max" else min(checked)
+
+
+def finite(value: float) -> float:
+    """Return the number. Raises ScoreError "not-finite" for NaN and infinities: no model says that on purpose."""
+    if not math.isfinite(value):
+        raise ScoreError("not-finite", f"the model's answer is {value}; half precision may be too small for it")
+    return float(value)

@@ -1,0 +1,74 @@
+"""From an encoded image to what a model takes. Imports numpy: import this module where it is needed."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base import Dropped, StageError
+from ...decode import Aim, Decode
+from ...imaging.pixels import Box, box_of, with_box
+from ...imaging.resample import resize
+from ..errors import ScoreError
+from .geometry import Geometry, Size
+
+Pixels = NDArray[np.uint8]
+Flip = Literal["", "horizontal", "vertical", "both"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare:
+    """Makes an array (3, height, width) of uint8 of an image: mirrored if asked, then resized and cut.
+
+    It is decoded early at a smaller scale, but at least twice as large as it is needed ("fast" in ``Decode``).
+    Transparency is dropped and EXIF's orientation ignored, as in training; more than 8 bits are scaled to 8.
+    """
+
+    geometry: Geometry
+    flip: Flip = ""
+
+    def __call__(self, data: bytes, budget: int) -> Pixels:
+        """Return the array. Raises ScoreError, "over-budget" where decoding would take more than ``budget`` bytes."""
+        geometry, size = self.geometry, (0, 0)
+
+        def aim(width: int, height: int) -> Size:
+            nonlocal size
+            size = geometry.resized(width, height)
+            if not all(size):
+                raise ScoreError("too-long", f"an image of {width} x {height} would have a side of no pixel")
+            return size
+
+        decoded = mirrored(decode(data, budget, "fast", aim), self.flip)
+        crop = min(size[0], geometry.size[0]), min(size[1], geometry.size[1])
+        pixels = resize(decoded, box_of(decoded), size, crop, geometry.kernel).transpose(2, 0, 1)
+        if crop == geometry.size:
+            return np.ascontiguousarray(pixels).view(np.ndarray)
+        top, left = (geometry.size[0] - crop[0]) // 2, (geometry.size[1] - crop[1]) // 2
+        padded: Pixels = np.full((3, *geometry.size), geometry.fill, np.uint8)
+        padded[:, top : top + crop[0], left : left + crop[1]] = pixels
+        return padded
+
+
+def decode(data: bytes, budget: int, mode: Literal["fast", "exact"], aim: Aim | None = None) -> Pixels:
+    """Return an array (height, width, 3), and which part of it is the picture: see ``box_of``. Raises ScoreError."""
+    try:
+        pixels: Any = Decode(mode=mode, max_pixels=None, budget=budget, output="numpy").decode(data, aim=aim)
+    except StageError as error:
+        raise ScoreError(error.slug, str(error)) from None
+    except Dropped as error:
+        raise ScoreError(error.reason, f"decoding it would take more than {budget:,} bytes") from None
+    found: Pixels = pixels
+    return found
+
+
+def mirrored(pixels: Pixels, flip: Flip) -> Pixels:
+    """Return an array (height, width, 3) with left and right exchanged, or top and bottom, or both."""
+    height, width = pixels.shape[:2]
+    left, top, right, bottom = box_of(pixels)
+    if flip in {"horizontal", "both"}:
+        pixels, left, right = pixels[:, ::-1], width - right, width - left
+    if flip in {"vertical", "both"}:
+        pixels, top, bottom = pixels[::-1], height - bottom, height - top
+    box: Box = (left, top, right, bottom)
+    return with_box(pixels.view(np.ndarray), box) if flip else pixels

@@ -1,0 +1,29 @@
+"""What models of transformers have in common."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..model import Model, Precision
+from .hub import load_model
+from .weights import source_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerModel(Model):
+    """A model of transformers: ``model`` is "org/name", "org/name@revision" or a folder."""
+
+    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
+    loads: ClassVar[str]  # transformers' class
+
+    model: str
+    precision: Precision = "fp32"
+
+    def load(self, device: str) -> Any:
+        """Return the model."""
+        return load_model(self.loads, self.model, self.precision, device)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides outputs; folders by their contents."""
+        identity = super().identity()
+        identity["settings"]["model"] = source_of(self.model)
+        return identity

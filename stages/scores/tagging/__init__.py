@@ -1,0 +1,1 @@
+"""Words and their tags by Stanza's networks, in batches of our own: parts of speech, entities."""

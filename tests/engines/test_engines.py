@@ -1,0 +1,67 @@
+"""What holds for every engine: a bounded window, one answer a task, and an end where a machine is unfit."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.filtering.shards import write_shards
+from wdsflow.engines.base import EngineError, Unfit, work_on
+from wdsflow.engines.local import LocalEngine, OwnProcess
+from wdsflow.engines.mark import Mark
+from wdsflow.engines.site import Site, first_local
+from wdsflow.filtering.job import ShardTask, run_shard
+from wdsflow.filtering.layout import Layout
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.validate.pool import ScanTask, scan_task
+from wdsflow.validate.scan import ScanOptions
+
+
+def test_no_more_tasks_are_taken_than_are_worth_having_under_way(tmp_path: Path) -> None:
+    source = write_shards(tmp_path, shards=1, samples=1)
+    taken: list[int] = []
+    answered: list[int] = []
+
+    def tasks() -> Iterator[ScanTask]:
+        for number in range(20):
+            taken.append(number)
+            assert len(taken) - len(answered) <= 5
+            yield ScanTask(number, f"{source}/00000.tar", ScanOptions())
+
+    for task, answer in work_on(LocalEngine(scan_task, 2), tasks()):
+        answered.append(task.number)
+        assert answer.samples == 1
+    assert sorted(answered) == taken == list(range(20))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_machine_with_other_libraries_ends_the_run(tmp_path: Path, workers: int) -> None:
+    source = write_shards(tmp_path / "in", shards=1, samples=1)
+    expected = {"width": {"name": "width", "versions": {"pillow": "0.1"}}}
+    recipe = Recipe(where="width > 0")
+    task = ShardTask(0, f"{source}/00000.tar", "0.tar", recipe, Layout(tmp_path), about={"identities": expected})
+    engine: Any = LocalEngine(run_shard, workers) if workers else OwnProcess(run_shard)
+    with pytest.raises(EngineError, match="would compute other values"):
+        list(work_on(engine, [task]))
+    with open(tmp_path / "mark", "w+b") as file, pytest.raises(Unfit):
+        run_shard(task, Mark(file.fileno()))
+
+
+def test_a_machine_says_what_it_lacks(tmp_path: Path) -> None:
+    assert Site().trouble() == ""
+    assert f"does not see {tmp_path}/none" in Site(sees=(str(tmp_path), f"{tmp_path}/none")).trouble()
+    assert "and 0.0 where the run was started" in Site(version="0.0").trouble()
+    assert Site(folder=f"{tmp_path}/none").start_folder() is None
+    assert first_local([None, f"{tmp_path}/none", str(tmp_path)]) == (str(tmp_path),)
+    assert first_local([None]) == ()
+
+
+def test_options_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="an address is for the engine ray"):
+        RunOptions(address="auto")
+    with pytest.raises(ValueError, match="there is no engine 'spark': take one of local, ray"):
+        RunOptions(engine="spark")
+    with pytest.raises(ValueError, match="0 workers means this process"):
+        RunOptions(engine="ray", workers=0)

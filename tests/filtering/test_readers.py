@@ -1,0 +1,91 @@
+"""Filtered shards in the hands of OpenCLIP's own loader, and before our own judge."""
+
+import gc
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.filtering.shards import picture
+from tests.shards.archives import write_tar
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.run import filter_shards
+from wdsflow.stages import CleanText, JsonText
+from wdsflow.validate import check
+
+# webdataset leaves its files to the garbage collector.
+pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+TRAINABLE = Recipe(
+    where="min_side >= 40 and caption_words >= 2 and not duplicate",
+    stages=(JsonText("caption"), CleanText()),
+    numbering="dense",
+)
+
+
+@pytest.fixture(autouse=True)
+def _collect_open_files() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def filtered(tmp_path: Path) -> Path:
+    """Filter six shards whose captions lie in json: of two nothing is kept, and each has small and broken pictures."""
+    (tmp_path / "in").mkdir()
+    for shard in range(6):
+        members = []
+        for number in range(12):
+            key = f"{shard}{number:03d}"
+            side = 20 if shard in {0, 3} or number % 3 == 2 else 48 + number
+            image = b"broken" if number == 4 else picture(side, 60 + shard, number + 12 * shard)
+            caption = json.dumps({"caption": f" picture\n number {key} "}).encode()
+            members += [(f"{key}.jpg", image), (f"{key}.json", caption)]
+        write_tar(tmp_path / "in" / f"{shard:05d}.tar", members)
+    report = filter_shards(str(tmp_path / "in"), tmp_path / "out", TRAINABLE, RunOptions(workers=0))
+    assert report.total("kept") == 28
+    return tmp_path / "out"
+
+
+def test_openclip_trains_on_the_output_without_being_told_how_many_samples_there_are(filtered: Path):
+    data = pytest.importorskip("open_clip_train.data")
+    torch = pytest.importorskip("torch")
+    wds = pytest.importorskip("webdataset")
+    if "eof_value" in wds.tariterators.tar_file_expander.__code__.co_varnames:
+        pytest.skip("OpenCLIP 3.3 needs webdataset <= 0.2.86")
+    arguments = SimpleNamespace(
+        train_data=str(filtered / "{00000..00003}.tar"),
+        train_num_samples=None,
+        train_data_upsampling_factors=None,
+        dataset_resampled=False,
+        seed=0,
+        workers=0,
+        batch_size=7,
+        world_size=1,
+    )
+    seen: list[str] = []
+
+    def tokenizer(text: str):
+        seen.append(text)
+        return torch.zeros(1, 77)
+
+    info = data.get_wds_dataset(
+        arguments, lambda image: torch.zeros(3, 8, 8), is_train=True, epoch=0, tokenizer=tokenizer
+    )
+    assert info.dataloader.num_samples == 28
+    assert [tuple(images.shape) for images, _ in info.dataloader] == [(7, 3, 8, 8)] * 4
+    assert len(set(seen)) == 28
+    assert all(text.startswith("picture number ") for text in seen)
+    (filtered / "sizes.json").unlink()  # the other file that OpenCLIP looks for
+    assert data.get_dataset_size(arguments.train_data) == (28, 4)
+
+
+def test_our_own_judge_finds_nothing_in_the_output(filtered: Path):
+    report = check(str(filtered / "{00000..00003}.tar"), consumers=["open-clip-3.3", "webdataset-1"], level="full")
+    assert [verdict.outcome for verdict in report.verdicts] == ["trains", "trains"]
+    assert [finding for finding in report.findings if finding.severity != "info"] == []
+    whole = check(str(filtered), consumers=["open-clip-3.3"], level="full")
+    assert [verdict.usable for verdict in whole.verdicts] == [28]

@@ -1,0 +1,215 @@
+"""Stages before scoring: what they change is written anew, everything else keeps its bytes."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.filtering.shards import digests, picture
+from tests.shards.archives import read_tar, write_tar
+from wdsflow.filtering.folder import Differs
+from wdsflow.filtering.ledger import LedgerError
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.recipe_file import RecipeError, printed, read_recipe, schema
+from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
+from wdsflow.stages import CleanText, Drop, HasFields, JsonText, Rename, Sample
+
+HERE = RunOptions(workers=0)
+JPG = picture(64, 64)
+
+
+def kept_of(folder: Path) -> list[tuple[str, bytes]]:
+    return [entry for tar in sorted(folder.glob("*.tar")) for entry in read_tar(tar)]
+
+
+def blocks_of(path: Path) -> dict[str, bytes]:
+    """Return each member with its headers and its padding, by name."""
+    data = path.read_bytes()
+    with tarfile.open(path) as tar:
+        members = tar.getmembers()
+    ends = [member.offset for member in members[1:]] + [len(data.rstrip(b"\0")) + 512]
+    return {
+        member.name: data[member.offset : min(end, member.offset_data + -(-member.size // 512) * 512)]
+        for member, end in zip(members, ends, strict=True)
+    }
+
+
+def test_only_what_a_stage_changed_is_written_anew(tmp_path: Path):
+    write_tar(
+        tmp_path / "0.tar",
+        [
+            ("a.jpg", JPG),
+            ("a.txt", b"plain words"),
+            ("b.jpg", JPG),
+            ("b.txt", b"  two\nlines "),
+            ("b.cls", b"7"),
+            ("c.jpg", JPG),
+            ("c.txt", "café".encode()),
+        ],
+    )
+    filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(stages=(CleanText(),)), HERE)
+    before, after = blocks_of(tmp_path / "0.tar"), blocks_of(tmp_path / "out" / "0.tar")
+    assert list(after) == list(before)
+    assert {name for name in before if before[name] != after[name]} == {"b.txt"}
+    assert dict(read_tar(tmp_path / "out" / "0.tar"))["b.txt"] == b"two lines"
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_members_are_renamed_removed_and_added_in_tars_of_every_form(tmp_path: Path, form):
+    key = "folder/" + ("long" * 40 if form != tarfile.USTAR_FORMAT else "short")
+    entries = [
+        (f"{key}{number}.{field}", data)
+        for number in range(3)
+        for field, data in (("png", picture(70, 70, number, "PNG")), ("json", b'{"alt": "a &amp; b"}'), ("cls", b"1"))
+    ]
+    with tarfile.open(tmp_path / "0.tar", "w", format=form) as tar:
+        for name, data in entries:
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(data), 1_700_000_000
+            tar.addfile(info, io.BytesIO(data))
+    stages = (Rename({"image": "jpg;png"}), Drop("cls"), JsonText("alt"), CleanText())
+    report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(stages=stages, images="image"), HERE)
+    assert report.total("kept") == 3
+    assert kept_of(tmp_path / "out") == [
+        (f"{key}{number}.{field}", data)
+        for number in range(3)
+        for field, data in (
+            ("image", picture(70, 70, number, "PNG")),
+            ("json", b'{"alt": "a &amp; b"}'),
+            ("txt", b"a & b"),
+        )
+    ]
+
+
+def samples(path: Path) -> str:
+    members: list[tuple[str, bytes]] = []
+    for number in range(40):
+        caption = [" a  word or two ", "x", "", "caf\u00e9 au lait", "a word or two"][number % 5]
+        members.append((f"{number:04d}.jpg", picture(40 + 4 * number, 60, number // 2)))
+        if number % 7:
+            members.append((f"{number:04d}.json", json.dumps({"caption": caption, "n": number}).encode()))
+        if number == 9:
+            members[-1] = ("0009.json", b"{broken")
+    write_tar(path, members)
+    return str(path)
+
+
+STAGES = (HasFields("json"), JsonText("caption", on_missing="raise"), CleanText())
+WHERE = Recipe(where="min_side >= 50 and caption_words >= 2", stages=STAGES)
+
+
+def test_scores_see_what_stages_made_and_every_sample_is_accounted_for(tmp_path: Path):
+    report = filter_shards(samples(tmp_path / "0.tar"), tmp_path / "out", WHERE, HERE)
+    assert report.total("samples") == 40
+    assert (
+        report.total("kept") + sum(report.merged("dropped").values()) + sum(report.merged("quarantined").values()) == 40
+    )
+    assert report.merged("dropped")["stage 1 has_fields: no-json"] == 6
+    assert report.merged("quarantined") == {"stage 2 json_text: bad-json": 1, "stage 2 json_text: no-caption": 7}
+    assert "6  dropped by stage 1 has_fields: no-json" in str(report)
+    kept = dict(kept_of(tmp_path / "out"))
+    texts = {name: data for name, data in kept.items() if name.endswith(".txt")}
+    assert len(texts) == report.total("kept") > 10
+    assert set(texts.values()) == {b"a word or two", "café au lait".encode()}
+    lines = (tmp_path / "out/_wdsflow/quarantine/0.jsonl").read_text().splitlines()
+    broken = next(line for line in map(json.loads, lines) if line["key"] == "0009")
+    assert (broken["stage"], broken["error"]) == ("stage 2 json_text", "stage 2 json_text: bad-json")
+    assert "cannot be parsed" in broken["detail"]
+    rows = pq.read_table(tmp_path / "out/_wdsflow/ledger/0.parquet").to_pylist()
+    assert (rows[0]["outcome"], rows[0]["term"]) == ("dropped", "stage 1 has_fields: no-json")
+
+
+def test_a_cut_over_scores_writes_what_the_filter_writes(tmp_path: Path):
+    source = samples(tmp_path / "0.tar")
+    filter_shards(source, tmp_path / "filter", WHERE, HERE)
+    score_shards(source, tmp_path / "scores", Recipe(stages=STAGES, scores=("min_side", "caption_words")), HERE)
+    report = cut_shards(source, tmp_path / "cut", tmp_path / "scores", Recipe(where=WHERE.where), HERE)
+    assert (tmp_path / "cut/0.tar").read_bytes() == (tmp_path / "filter/0.tar").read_bytes()
+    assert report.merged("quarantined") == {"stage 2 json_text: bad-json": 1, "stage 2 json_text: no-caption": 7}
+    quarantine = "_wdsflow/quarantine/0.jsonl"
+    assert (tmp_path / "cut" / quarantine).read_bytes() == (tmp_path / "filter" / quarantine).read_bytes()
+    with pytest.raises(LedgerError, match="other stages"):
+        cut_shards(
+            source, tmp_path / "x", tmp_path / "scores", Recipe(where="min_side > 3", stages=(CleanText(),)), HERE
+        )
+
+
+def test_scores_that_compare_samples_compare_what_stages_left(tmp_path: Path):
+    source = samples(tmp_path / "0.tar")
+    recipe = Recipe(where="caption_count <= 1", stages=STAGES)
+    report = filter_shards(source, tmp_path / "out", recipe, HERE)
+    texts = [data for name, data in kept_of(tmp_path / "out") if name.endswith(".txt")]
+    assert len(texts) == len(set(texts)) == report.total("kept")
+    assert report.merged("dropped")["caption_count <= 1"] > 0
+
+
+def test_any_number_of_workers_writes_the_same_bytes_with_stages(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        samples(tmp_path / "in" / f"{number}.tar")
+    filter_shards(str(tmp_path / "in"), tmp_path / "one", WHERE, HERE)
+    filter_shards(str(tmp_path / "in"), tmp_path / "two", WHERE, RunOptions(workers=2))
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+
+
+def test_another_stage_is_noticed_and_named(tmp_path: Path):
+    source = samples(tmp_path / "0.tar")
+    filter_shards(source, tmp_path / "out", WHERE, HERE)
+    with pytest.raises(Differs, match=r"recipe\.stages"):
+        filter_shards(source, tmp_path / "out", Recipe(where=WHERE.where, stages=STAGES[:2]), HERE)
+
+
+RECIPES = [
+    (Rename({"image": "jpg;png"}), CleanText()),
+    (JsonText(("caption", "alt"), (1, 0.5), on_target="keep"), Sample(0.5, seed=3)),
+    (HasFields(("jpg;png", "txt")), Drop("cls", on_missing="raise"), Rename((("a", "b"),), keep=False)),
+]
+
+
+@pytest.mark.parametrize("stages", RECIPES)
+def test_a_printed_recipe_reads_back_and_fits_the_schema(tmp_path: Path, stages):
+    import jsonschema
+    import yaml
+
+    recipe = Recipe(where="min_side > 1", stages=stages)
+    (tmp_path / "r.yaml").write_text(printed(recipe))
+    assert read_recipe(tmp_path / "r.yaml") == recipe
+    jsonschema.validate(yaml.safe_load(printed(recipe)), json.loads(schema()))
+
+
+def test_the_short_forms_fit_the_schema_and_mean_the_same(tmp_path: Path):
+    import jsonschema
+    import yaml
+
+    (tmp_path / "r.yaml").write_text('stages: [{rename: {image: "jpg;png"}}, {clean_text: {}}]\n')
+    assert read_recipe(tmp_path / "r.yaml").stages == RECIPES[0]
+    jsonschema.validate(yaml.safe_load((tmp_path / "r.yaml").read_text()), json.loads(schema()))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"stages": [{"clean_text": {"fild": "txt"}}]}, json.loads(schema()))
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ("[{renam: {a: b}}]", "line 2: stage 1: there is no stage 'renam'; did you mean rename?"),
+        ("[{clean_text: {fild: txt}}]", "stage 1, clean_text: there is no setting 'fild'; did you mean field?"),
+        ("[clean_text, {sample: {rate: x}}]", "stage 2, sample: rate: input should be a valid number, not 'x'"),
+        ("[decode]", "decode makes what no tar holds"),
+        ("[shuffle]", "shuffle is about more than one sample"),
+        ("[{rename: {Image: jpg}}]", "readers see 'Image' in lower case: write 'image'"),
+        ("[{rename: {a/b: jpg}}]", "cannot end the name of a member"),
+        ("[{sample: {rate: 7}}]", "lies between 0 and 1"),
+        ("[{json_text: {}}]", "json_text_key is missing"),
+        ("rename", "stages are a list"),
+        ("[{a: {}, b: {}}]", "stage 1 is a name with its settings"),
+    ],
+)
+def test_a_wrong_stage_is_told_with_its_place_and_what_to_write(tmp_path: Path, stages, message):
+    (tmp_path / "r.yaml").write_text(f'where: "min_side > 1"\nstages: {stages}\n')
+    with pytest.raises(RecipeError) as caught:
+        read_recipe(tmp_path / "r.yaml")
+    assert message in str(caught.value)

@@ -1,0 +1,123 @@
+"""bounded_map over a Dataset gives what Dataset.map gives."""
+
+import json
+import os
+import signal
+
+import pytest
+
+import wdsflow
+from wdsflow.mapping.messages import MappingError
+
+datasets = pytest.importorskip("datasets")
+MEMORY = "3GiB"  # this process has torch and more
+
+
+@pytest.fixture(autouse=True)
+def caches(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
+    datasets.disable_progress_bars()
+
+
+def pictures(count):
+    from PIL import Image
+
+    features = datasets.Features(
+        {
+            "id": datasets.Value("int32"),
+            "text": datasets.Value("string"),
+            "label": datasets.ClassLabel(names=["cat", "dog"]),
+            "image": datasets.Image(),
+        }
+    )
+    columns = {
+        "id": list(range(count)),
+        "text": [None if number % 7 == 0 else f"row {number}" for number in range(count)],
+        "label": [number % 2 for number in range(count)],
+        "image": [Image.new("RGB", (number + 1, 5), (number, 0, 0)) for number in range(count)],
+    }
+    return datasets.Dataset.from_dict(columns, features=features)
+
+
+def same(ours, theirs):
+    assert ours.features == theirs.features
+    assert ours.format == theirs.format
+    assert ours.data.table.schema.equals(theirs.data.table.schema)
+    assert ours.data.table.combine_chunks().equals(theirs.data.table.combine_chunks())
+    return True
+
+
+def test_the_result_is_that_of_map_in_types_format_and_bytes():
+    import numpy
+
+    dataset = pictures(90)
+
+    def fn(batch, indices):
+        batch["text"] = [text and text.upper() for text in batch["text"]]
+        batch["pixels"] = [numpy.asarray(image, dtype=numpy.float32) / 255 for image in batch["image"]]
+        batch["index"] = indices
+        return batch
+
+    mine = wdsflow.bounded_map(dataset, fn, MEMORY, 2, with_indices=True)
+    assert same(mine, dataset.map(fn, batched=True, with_indices=True))
+    assert mine.cache_files  # in files, not in memory
+    assert mine[3]["image"].size == (4, 5)
+
+
+def test_slices_formats_and_rows_that_become_several_are_those_of_map():
+    dataset = pictures(60).select(range(59, 0, -2)).with_format("numpy", columns=["id", "label"])
+
+    def fn(batch):
+        return {"n": [number for number in batch["id"].tolist() for _ in range(number % 3)]}
+
+    gone = dataset.column_names
+    mine = wdsflow.bounded_map(dataset, fn, MEMORY, 1, remove_columns=gone)
+    assert same(mine, dataset.map(fn, batched=True, remove_columns=gone))
+
+
+def test_a_column_of_nulls_at_first_gets_the_type_of_what_comes_later():
+    dataset = datasets.Dataset.from_dict({"id": list(range(300))})
+
+    def fn(batch):
+        return {"late": [None if number < 200 else number + 0.5 for number in batch["id"]]}
+
+    mine = wdsflow.bounded_map(dataset, fn, MEMORY, 1, batch_size=100)
+    assert same(mine, dataset.map(fn, batched=True))
+
+    def mixed(batch):
+        return {"both": [number if number < 200 else "text" for number in batch["id"]]}
+
+    with pytest.raises(TypeError, match="'both'"):
+        wdsflow.bounded_map(dataset, mixed, MEMORY, 1, batch_size=100)
+
+
+def test_a_function_that_returns_none_leaves_the_dataset_as_it_is(tmp_path):
+    dataset = datasets.Dataset.from_dict({"id": list(range(5))})
+    assert wdsflow.bounded_map(dataset, lambda batch: None, MEMORY, 1) is dataset
+    empty = dataset.select([])
+    assert wdsflow.bounded_map(empty, lambda batch: 1 / 0, MEMORY, 1) is empty
+
+
+def test_rows_that_kill_or_fail_are_quarantined_and_the_others_mapped(tmp_path):
+    dataset = datasets.Dataset.from_dict({"id": list(range(100))})
+
+    def fn(batch):
+        if 61 in batch["id"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"inverse": [1 / (number - 17) for number in batch["id"]]}
+
+    mine, quarantined = wdsflow.bounded_map(dataset, fn, MEMORY, 1, "quarantine", batch_size=8, folder=tmp_path / "out")
+    assert [row.index for row in quarantined] == [17, 61]
+    assert "SIGKILL" in quarantined[1].error
+    assert mine["id"][:] == [number for number in range(100) if number not in {17, 61}]
+    assert {os.path.dirname(file["filename"]) for file in mine.cache_files} == {str(tmp_path / "out")}
+
+
+def test_an_error_stops_the_run_and_leaves_no_file(tmp_path):
+    dataset = datasets.Dataset.from_dict({"id": list(range(10))})
+    with pytest.raises(MappingError, match="row 0: TypeError"):
+        wdsflow.bounded_map(dataset, lambda batch: [1], MEMORY, 1, folder=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "x").write_text(json.dumps("mine"))
+    with pytest.raises(ValueError, match="not empty"):
+        wdsflow.bounded_map(dataset, dict, MEMORY, folder=tmp_path)

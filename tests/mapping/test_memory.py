@@ -1,0 +1,80 @@
+"""The bound holds for all processes together, as it is measured from outside."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CAP = 640 << 20
+ROWS, SIDE = 360, 480  # 2.8 MB a row, 1 GB together: 1.6 times the cap, as datasets.map holds it all at once
+
+PROGRAM = """
+import json, resource, sys
+import numpy, datasets
+
+datasets.disable_progress_bars()
+rows, side, cap, which = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+dataset = datasets.Dataset.from_dict({"id": list(range(rows))})
+
+
+def fn(batch):
+    pixels = [numpy.full((3, side, side), number, numpy.float32) for number in batch["id"]]
+    twice = [each * 2 for each in pixels]  # taken for a while only
+    return {"pixels": [each / 2 for each in twice]}
+
+
+if which == "map":
+    resource.setrlimit(resource.RLIMIT_DATA, (3 * cap, 3 * cap))  # it must not take the machine down
+    try:
+        dataset.map(fn, batched=True)
+    except MemoryError as error:
+        print(json.dumps({"error": type(error).__name__}))
+else:
+    import wdsflow
+
+    found = wdsflow.bounded_map(dataset, fn, cap, 2, folder=sys.argv[5])
+    last = found.with_format("numpy")[rows - 1]["pixels"]
+    print(json.dumps({"rows": len(found), "last": float(last.mean()), "shape": last.shape}))
+"""
+
+
+def shared_out(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:")), 0)
+
+
+def measured(tmp_path: Path, which: str) -> tuple[dict[str, object], int]:
+    """Return what the program printed, and the most that it and its children took at a time."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "program.py", str(ROWS), str(SIDE), str(CAP), which, str(tmp_path / "out")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path / "home")}
+    most = 0
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as process:
+        family = psutil.Process(process.pid)
+        while process.poll() is None:
+            try:
+                most = max(most, sum(shared_out(each.pid) for each in (family, *family.children(recursive=True))))
+            except psutil.NoSuchProcess:
+                break
+            time.sleep(0.01)
+        printed = process.stdout.read().decode()
+    return json.loads(printed.splitlines()[-1]), most
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not tell shared memory apart")
+def test_pictures_that_map_cannot_hold_are_mapped_within_the_cap(tmp_path):
+    result, ours = measured(tmp_path, "bounded_map")
+    assert result == {"rows": ROWS, "last": ROWS - 1, "shape": [3, SIDE, SIDE]}
+    assert ours <= CAP
+    failed, theirs = measured(tmp_path, "map")
+    assert failed == {"error": "MemoryError"}
+    assert theirs > CAP

@@ -1,0 +1,161 @@
+"""Devices by name, shares of their memory, and what has to be so before PyTorch starts."""
+
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from wdsflow.memory.batching import device as devices
+from wdsflow.memory.batching.device import choose, in_inference_mode, open_device, share
+from wdsflow.memory.batching.environment import other_frameworks, prepare_environment
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def visible(monkeypatch: pytest.MonkeyPatch, cuda: int, *, mps: bool = False) -> None:
+    monkeypatch.setattr(devices, "_visible", lambda: (cuda, mps))
+
+
+@pytest.mark.parametrize(
+    ("asked", "cuda", "mps", "named"),
+    [
+        ("auto", 2, False, ["cuda:0", "cuda:1"]),
+        ("auto", 0, True, ["mps"]),
+        ("auto", 0, False, ["cpu"]),
+        ("cuda", 3, False, ["cuda:0", "cuda:1", "cuda:2"]),
+        ("cuda:2, CUDA:0", 3, False, ["cuda:2", "cuda:0"]),
+        ("cpu", 3, False, ["cpu"]),
+    ],
+)
+def test_devices_are_chosen(monkeypatch, asked, cuda, mps, named):
+    visible(monkeypatch, cuda, mps=mps)
+
+    assert choose(asked) == named
+
+
+@pytest.mark.parametrize("asked", ["cuda:2", "cuda:-1", "cuda:00", "mps", "gpu", "", "cuda:0,", "tpu,cuda:0"])
+def test_a_device_that_is_not_there_is_refused_with_what_is(monkeypatch, asked):
+    visible(monkeypatch, 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+
+    with pytest.raises(ValueError, match=r"there are 2 CUDA devices \(CUDA_VISIBLE_DEVICES is '4,5'\) and cpu"):
+        choose(asked)
+
+
+def test_a_device_named_twice_is_refused(monkeypatch):
+    visible(monkeypatch, 2)
+
+    with pytest.raises(ValueError, match="twice"):
+        choose("cuda:1,cuda:1")
+
+
+def test_cuda_without_a_device_is_refused(monkeypatch):
+    visible(monkeypatch, 0)
+
+    with pytest.raises(ValueError, match="no such device as 'cuda'"):
+        choose("cuda")
+
+
+def test_choosing_leaves_processes_free_to_fork():
+    script = """
+import sys
+from wdsflow.memory.batching.device import choose
+chosen = choose("auto")
+torch = sys.modules.get("torch")
+assert torch is None or not torch.cuda.is_initialized()
+assert chosen
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize(
+    ("memory", "size"),
+    [("8GiB", 8 << 30), ("80%", int(0.8 * (40 << 30))), (" 12.5 % ", 5 << 30), ("100%", 40 << 30), ("90GiB", 40 << 30)],
+)
+def test_a_share_of_memory_is_a_size_or_a_part(memory, size):
+    assert share(memory, 40 << 30) == size
+
+
+@pytest.mark.parametrize("memory", ["0%", "101%", "-5%", "0B", "%", "8G", "half"])
+def test_a_share_that_makes_no_sense_is_refused(memory):
+    with pytest.raises(ValueError, match=r"size|memory|meanings"):
+        share(memory, 40 << 30)
+
+
+def test_the_cpu_has_no_memory_of_its_own_to_cap():
+    assert open_device("cpu").name == "cpu"
+    with pytest.raises(ValueError, match="the device is the CPU"):
+        open_device("cpu", "80%")
+
+
+def test_outputs_in_inference_mode_keep_no_gradients():
+    torch = pytest.importorskip("torch")
+    weight = torch.ones(2, requires_grad=True)
+
+    outputs = in_inference_mode(lambda batch: [weight * item for item in batch])([1, 2])
+
+    assert not any(output.requires_grad for output in outputs)
+    assert torch.is_inference_mode_enabled() is False
+
+
+def test_the_allocator_is_set_under_both_names():
+    environ: dict[str, str] = {}
+
+    prepared = prepare_environment(environ)
+
+    assert prepared.changed
+    assert environ == {
+        "PYTORCH_ALLOC_CONF": "expandable_segments:True",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+    }
+
+
+@pytest.mark.parametrize("name", ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"])
+def test_what_the_user_set_for_the_allocator_stays(name):
+    environ = {name: "max_split_size_mb:64"}
+
+    prepared = prepare_environment(environ)
+
+    assert not prepared.changed
+    assert environ == {name: "max_split_size_mb:64"}
+    assert "max_split_size_mb:64" in prepared.message()
+
+
+def test_it_is_told_whether_pytorch_is_loaded_already():
+    script = """
+from wdsflow.memory.batching.environment import prepare_environment
+import sys, types
+print(prepare_environment({}).torch_loaded)
+sys.modules["torch"] = types.ModuleType("torch")
+print(prepare_environment({}).torch_loaded, "too late" in prepare_environment({}).message())
+"""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTORCH_")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=environ, check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout.split() == ["False", "True", "True"]
+
+
+def test_other_frameworks_in_this_process_are_named(monkeypatch):
+    for name in ("tensorflow", "jax"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert {framework.name for framework in other_frameworks()} & {"tensorflow", "jax"} == set()
+
+    monkeypatch.setitem(sys.modules, "tensorflow", types.ModuleType("tensorflow"))
+
+    (found,) = (framework for framework in other_frameworks() if framework.name == "tensorflow")
+    assert "TF_FORCE_GPU_ALLOW_GROWTH" in found.habit
+
+
+def test_importing_the_runner_does_not_import_pytorch():
+    script = """
+import sys
+import wdsflow.memory.batching.runner, wdsflow.memory.batching.device, wdsflow.memory.batching.probe
+import wdsflow.memory.batching.store, wdsflow.memory.batching.environment
+assert not {"torch", "numpy"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)

@@ -1,0 +1,77 @@
+"""Which items go together, and what padding that costs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wdsflow.memory.batching.plan import Cut, batches, cut, halve, order, padding
+
+COSTS = st.lists(st.integers(1, 2000), max_size=60)
+CEILINGS = st.none() | st.integers(1, 5000)
+
+
+@given(COSTS, CEILINGS, st.integers(1, 20), st.none() | st.floats(1, 3))
+def test_batches_hold_each_item_once_within_all_bounds(costs, ceiling, most, waste):
+    made = batches(costs, ceiling, most, waste)
+
+    assert sorted(index for batch in made for index in batch) == list(range(len(costs)))
+    for batch in made:
+        cells = padding([batch], costs)
+        assert len(batch) <= most
+        assert len(batch) == 1 or ceiling is None or cells.padded <= ceiling
+        assert waste is None or cells.padded <= waste * cells.real
+    assert made == batches(list(costs), ceiling, most, waste)
+
+
+@given(COSTS, CEILINGS, st.integers(1, 20))
+def test_a_batch_takes_all_that_it_may(costs, ceiling, most):
+    falling = sorted(costs, reverse=True)
+    if not falling:
+        return
+    size, stop = cut(falling, ceiling, most, None)
+
+    if stop == "end":
+        assert size == len(falling)
+    elif stop == "most":
+        assert size == most
+    else:
+        assert (size + 1) * falling[0] > ceiling
+
+
+@pytest.mark.parametrize("longest", [20, 300, 5000])
+def test_mixed_sizes_cost_at_most_a_fifth_more_than_the_real_cells(longest):
+    costs = [1 + (index * 7919) % longest for index in range(3000)]
+    unsorted = [list(range(start, start + 32)) for start in range(0, 2976, 32)]
+    made = batches(costs, 32 * longest, 256, 1.2)
+
+    assert padding(unsorted, costs).ratio > 1.5
+    assert padding(made, costs).ratio <= 1.2
+    assert len(made) < len(costs) / 8
+
+
+def test_equal_costs_stay_in_input_order():
+    assert order([5, 9, 5, 9, 5]) == [1, 3, 0, 2, 4]
+
+
+def test_an_item_beyond_the_ceiling_goes_alone():
+    assert batches([50, 900, 50], 100, 8, None) == [[1], [0, 2]]
+    assert cut([900], 100, 8, None) == Cut(1, "end")
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=2, max_size=50))
+def test_halves_are_smaller_and_neither_is_empty(costs):
+    falling = sorted(costs, reverse=True)
+
+    at = halve(falling)
+
+    assert 0 < at < len(falling)
+    assert max(at * falling[0], (len(falling) - at) * falling[at]) < len(falling) * falling[0]
+
+
+def test_a_batch_is_halved_by_cost_not_by_count():
+    assert halve([1000, 10, 10, 10, 10]) == 1
+    assert halve([10, 10, 10, 10]) == 2
+
+
+def test_no_cells_have_no_waste():
+    assert padding([], []).ratio == 1

@@ -1,0 +1,180 @@
+"""Scores that models compute, from end to end: batches bounded, each sample once, one model for all workers."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+from tests.filtering.shards import digests, write_shards
+from tests.models import own
+from tests.shards.archives import write_tar
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.run import filter_shards, score_shards
+from wdsflow.memory.batching.outcome import POISONED, Failure
+from wdsflow.models.client import RemoteModels
+from wdsflow.models.loaded import LoadedModels
+from wdsflow.models.place import ModelError
+from wdsflow.models.processes import ModelProcesses
+from wdsflow.stages.scores.catalog import all_scores
+
+HERE = RunOptions(workers=0, device="cpu")
+
+
+@pytest.fixture(autouse=True)
+def own_scores(tmp_path, monkeypatch):
+    own.install(tmp_path / "site", monkeypatch)
+    yield
+    all_scores.cache_clear()
+
+
+def captioned(path: Path, texts: list[str]) -> str:
+    entries = []
+    for number, text in enumerate(texts):
+        entries += [(f"{number:05d}.jpg", b"not needed"), (f"{number:05d}.txt", text.encode())]
+    write_tar(path, entries)
+    return str(path)
+
+
+def ledger(out: Path, name: str) -> list[dict]:
+    return pq.read_table(out / "_wdsflow" / "ledger" / f"{name}.parquet").to_pylist()
+
+
+def test_a_score_of_ones_own_decides_beside_others(tmp_path):
+    source = write_shards(tmp_path / "in", shards=1)
+    recipe = Recipe(where="caption_words >= 2 and letters(times=3) >= 36 and brightest > 10")
+    report = filter_shards(source, tmp_path / "out", recipe, HERE)
+    rows = ledger(tmp_path / "out", "00000")
+    for row in rows:
+        words = row["sample"] % 5 + 1
+        assert row["outcome"] == ("kept" if words >= 3 else "dropped")
+        assert row["letters(times=3)"] == (12 * words if words >= 2 else None)  # one word was put out before
+        assert (row["brightest"] is None) == (words < 3)
+    assert report.total("kept") == 12
+
+
+def test_one_model_serves_all_workers_and_the_bytes_are_those_of_one_process(tmp_path, monkeypatch):
+    source = write_shards(tmp_path / "in", shards=6)
+    loaded = tmp_path / "loaded"
+    loaded.mkdir()
+    monkeypatch.setenv("LOADED", str(loaded))
+    recipe = Recipe(where="letters >= 9")
+    filter_shards(source, tmp_path / "many", recipe, RunOptions(workers=3, device="cpu"))
+    assert len(list(loaded.iterdir())) == 1
+    filter_shards(source, tmp_path / "one", recipe, HERE)
+    many, one = digests(tmp_path / "many"), digests(tmp_path / "one")
+    shown = [name for name in one if name.endswith((".tar", ".parquet", ".json", "__len__"))]
+    assert {name: one[name] for name in shown} == {name: many[name] for name in shown}
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=60), st.integers(1, 200))
+def test_running_out_of_memory_costs_only_what_does_not_fit_alone(lengths, most):
+    model = own.Brittle(most=most).models()[0]
+    items = ["x" * length for length in lengths]
+    found = LoadedModels("cpu").map(model, items)
+    assert len(found) == len(items)
+    for length, value in zip(lengths, found, strict=True):
+        if length <= most:
+            assert value == length
+        else:
+            assert isinstance(value, Failure)
+            assert value.slug == "out-of-memory"
+
+
+def test_a_bad_sample_costs_itself_and_is_put_aside_with_its_numbers(tmp_path):
+    texts = [f"a caption {number}" for number in range(200)]
+    texts[17] = "a hostile caption"
+    texts[90] = "x" * 500
+    source = captioned(tmp_path / "0.tar", texts)
+    recipe = Recipe(where='brittle(most=400, fails="hostile") >= 1')
+    report = filter_shards(source, tmp_path / "out", recipe, HERE)
+    rows = ledger(tmp_path / "out", "0")
+    assert [row["sample"] for row in rows if row["outcome"] == "quarantined"] == [17, 90]
+    assert rows[17]["error"] == "raised-ValueError"
+    assert rows[90]["error"] == "out-of-memory"
+    assert "cost 500" in rows[90]["detail"]
+    assert report.total("kept") == 198
+
+
+def test_a_process_that_dies_at_an_item_is_replaced_and_the_item_put_aside(tmp_path):
+    texts = [f"caption {number}" for number in range(40)]
+    texts[7] = "deadly caption"
+    source = captioned(tmp_path / "0.tar", texts)
+    recipe = Recipe(where='brittle(kills="deadly") >= 1')
+    report = filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=1, device="cpu"))
+    rows = ledger(tmp_path / "out", "0")
+    assert [row["sample"] for row in rows if row["outcome"] == "quarantined"] == [7]
+    assert rows[7]["error"] == POISONED
+    assert report.total("kept") == 39
+
+
+def test_a_killed_model_process_is_asked_again():
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        model = own.Letters().models()[0]
+        assert models.map(model, ["abc"]) == [3]
+        children = [each for each in psutil.Process().children() if "wdsflow.models" in " ".join(each.cmdline())]
+        assert len(children) == 1
+        children[0].send_signal(signal.SIGKILL)
+        assert models.map(model, ["ab", "c"] * 50) == [2, 1] * 50
+    _gone, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
+
+
+def test_several_who_ask_at_once_get_their_own():
+    with ModelProcesses("cpu") as processes:
+        model = own.Letters().models()[0]
+        wrong = []
+
+        def ask(number):
+            models = RemoteModels(processes.place.addresses[0], processes.place.key)
+            found = [models.map(model, ["x" * number, "y" * length]) for length in range(1, 40)]
+            wrong.extend(each for length, each in enumerate(found, 1) if each != [number, length])
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(1, 7)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not wrong
+
+
+def test_a_model_that_cannot_be_loaded_is_told_before_the_first_shard(tmp_path):
+    source = captioned(tmp_path / "0.tar", ["a"])
+    recipe = Recipe(scores=('brittle(fails="load")',))
+    with pytest.raises(ModelError, match="cannot be loaded: ValueError: no weights"):
+        score_shards(source, tmp_path / "out", recipe, RunOptions(workers=1, device="cpu"))
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+    with pytest.raises(ValueError, match="cuda"):
+        score_shards(source, tmp_path / "out2", Recipe(scores=("letters",)), RunOptions(workers=1, device="cuda:7"))
+
+
+def test_no_model_process_outlives_a_run_that_is_killed(tmp_path):
+    texts = [f"a caption {number}" for number in range(2000)]
+    source = captioned(tmp_path / "0.tar", texts)
+    child = os.fork()
+    if not child:
+        os.setsid()
+        score_shards(source, tmp_path / "out", Recipe(scores=("letters",)), RunOptions(workers=1, device="cpu"))
+        os._exit(0)
+    found = []
+    for _ in range(200):
+        found = psutil.Process(child).children(recursive=True)
+        if len(found) >= 1:
+            break
+        time.sleep(0.05)
+    assert found
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    _gone, alive = psutil.wait_procs(found, timeout=30)
+    assert not alive

@@ -1,0 +1,135 @@
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("easyocr")
+pytest.importorskip("easyocr_en_models")
+
+from tests.pictures import smooth
+from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
+from tests.videos import written
+from wdsflow.memory.weigh import weigh
+from wdsflow.stages.scores.ocr.boxes import boxes_of
+from wdsflow.stages.scores.ocr.canvas import OnCanvas, on_canvas
+from wdsflow.stages.scores.ocr.detector import TextDetector, _scores
+from wdsflow.stages.scores.ocr.reader import TextReader
+
+MODEL = TextDetector()
+
+
+def pictures():
+    yield written("some words to find", "and a second line")
+    yield tilted("leaning words")
+    yield written("odd sizes", size=(201, 77))
+    yield smooth(128, 96)
+    yield written("WIDE", size=(160, 64), back="navy", ink="yellow")
+
+
+def items(canvas=2560):
+    return [on_canvas(np.asarray(image), canvas) for image in pictures()]
+
+
+def test_boxes_are_those_of_bare_easyocr():
+    tilts = 0
+    for image, item in zip(pictures(), items(), strict=True):
+        lines, quads = bare().detect(np.asarray(image))
+        boxes = boxes_of(run(MODEL, [item])[0])
+        assert boxes.upright == [tuple(map(int, line)) for line in lines[0]]
+        assert boxes.tilted == [[(float(x), float(y)) for x, y in quad] for quad in quads[0]]
+        tilts += len(boxes.tilted)
+    assert tilts
+
+
+def test_larger_pictures_are_made_smaller_as_easyocr_does_it():
+    image = written("LARGE", size=(400, 150), font=60)
+    lines, _ = bare().detect(np.asarray(image), canvas_size=192)
+    item = on_canvas(np.asarray(image), 192)
+    assert item.pixels.shape == (72, 192, 3)
+    assert boxes_of(run(MODEL, [item])[0]).upright == [tuple(map(int, line)) for line in lines[0]]
+    assert lines[0]
+
+
+def test_neighbours_and_order_do_not_change_what_is_found():
+    several = items() * 2
+    alone = [run(MODEL, [item])[0] for item in items()] * 2
+    together = run(MODEL, several)
+    backwards = run(MODEL, several[::-1])[::-1]
+    for one, two, three in zip(alone, together, backwards, strict=True):
+        assert np.abs(one.scores - two.scores).max() < 1e-4
+        assert np.abs(one.scores - three.scores).max() < 1e-4
+        assert boxes_of(one) == boxes_of(two) == boxes_of(three)
+
+
+def test_neighbours_do_not_change_what_is_read():
+    model = TextReader()
+    several = items()
+    alone = [run(model, [item])[0] for item in several]
+    for one, two in zip(alone, run(model, several), strict=True):
+        assert [text for text, _ in one] == [text for text, _ in two]
+        assert [sure for _, sure in one] == pytest.approx([sure for _, sure in two], abs=1e-4)
+    assert sum(len(lines) for lines in alone) >= 5
+
+
+def test_the_cost_is_what_the_network_sees():
+    assert [MODEL.cost(item) for item in items()] == [256 * 96, 256 * 192, 224 * 96, 128 * 96, 160 * 64]
+    assert MODEL.cost(on_canvas(np.zeros((9, 3000, 3), np.uint8), 320)) == 32 * 320
+
+
+def test_what_waits_for_a_model_is_weighed_by_its_pixels():
+    for item in items():
+        assert item.pixels.nbytes <= weigh(item) < item.pixels.nbytes + 200
+
+
+def test_a_group_of_pictures_gives_what_each_gives_alone():
+    several = [on_canvas(np.asarray(written(word)), 2560) for word in ("one", "two", "three")]
+    with torch.inference_mode():
+        together = _scores(loaded(MODEL), several, (96, 256))
+    for item, scores in zip(several, together, strict=True):
+        assert np.abs(run(MODEL, [item])[0].scores - scores).max() < 1e-4
+
+
+def test_the_largest_item_is_tried_on_a_gpu_only(monkeypatch):
+    assert TextDetector(canvas=100).largest() is None or torch.cuda.is_available()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert MODEL.cost(TextDetector(canvas=100).largest()) == 128 * 128
+
+
+def test_a_model_travels_and_is_told_by_its_weights_not_their_folder():
+    model = TextDetector(weights=WEIGHTS)
+    assert pickle.loads(pickle.dumps(model)) == model
+    assert model.identity() == MODEL.identity()
+    assert model.identity() != TextDetector(canvas=640).identity()
+    assert MODEL.identity()["versions"]["easyocr"]
+
+
+def test_weights_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"craft_mlt_25k\.pth"):
+        TextDetector(weights=str(tmp_path)).load("cpu")
+
+
+def test_a_pickle_in_place_of_weights_is_not_loaded(tmp_path):
+    (tmp_path / "craft_mlt_25k.pth").write_bytes(pickle.dumps(print))
+    with pytest.raises(Exception, match=r"[Ww]eights|pickle|load"):
+        TextDetector(weights=str(tmp_path)).load("cpu")
+
+
+def test_maps_and_items_travel():
+    item = items()[0]
+    again = pickle.loads(pickle.dumps(item))
+    assert np.array_equal(again.pixels, item.pixels)
+    maps = run(MODEL, [item])[0]
+    assert boxes_of(pickle.loads(pickle.dumps(maps))) == boxes_of(maps)
+
+
+def test_transparent_and_grey_images_are_taken_as_colour():
+    from tests.pictures import encoded
+
+    grey = written("grey").convert("LA")
+    canvas = OnCanvas(2560)(encoded(grey, "PNG"), 1 << 30)
+    assert np.array_equal(canvas.pixels, np.asarray(grey.convert("RGB")))
+
+
+def test_loading_leaves_nothing_that_needs_a_gradient():
+    assert not any(parameter.requires_grad for parameter in loaded(MODEL).parameters())

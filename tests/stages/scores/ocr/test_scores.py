@@ -1,0 +1,151 @@
+import pickle
+from functools import cache
+from statistics import mean
+
+import pytest
+
+pytest.importorskip("av")
+pytest.importorskip("easyocr")
+pytest.importorskip("easyocr_en_models")
+
+from tests.pictures import encoded, smooth
+from tests.stages.scores.fields import made
+from tests.stages.scores.ocr.texts import WEIGHTS, bare, by_data_juicer, computed, tilted, value
+from tests.videos import at_keys, filmed, sampled, written
+from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
+
+WORDS = ("first words here", "first words here", "the middle", "nothing", "", "end of it all now")
+
+
+@cache
+def film():
+    """A video with text that comes and goes."""
+    pictures = [written(WORDS[number // 2], back=("white", "pink")[number % 2]) for number in range(12)]
+    return filmed(pictures, keys=4, rate=5)
+
+
+def png(image, caption="the words are these"):
+    return {"png": encoded(image, "PNG"), "txt": caption.encode()}
+
+
+def slug(name, fields, **settings):
+    with pytest.raises(ScoreError) as caught:
+        value(name, fields, **settings)
+    return caught.value.slug
+
+
+@pytest.mark.parametrize(("reduce", "reduced"), [("mean", mean), ("max", max), ("min", min)])
+def test_the_area_of_a_video_is_data_juicers(reduce, reduced):
+    areas = [by_data_juicer(image) for image in sampled(film(), 3)]
+    assert len(set(areas)) == 3
+    found = value("ocr_area", {"mp4": film(), "txt": b"x"}, area="sum", reduce=reduce)
+    assert found == pytest.approx(reduced(areas), abs=1e-6)
+
+
+def test_key_frames_can_be_looked_at_instead():
+    areas = [by_data_juicer(image) for image in at_keys(film())]
+    found = value("ocr_area", {"mp4": film()}, area="sum", sampling="key", frames=0)
+    assert len(areas) >= 3
+    assert found == pytest.approx(sum(areas) / len(areas), abs=1e-6)
+
+
+def test_the_area_of_an_image_is_the_sum_or_the_union_of_what_is_detected():
+    for image in (written("some words", "to find"), tilted("leaning words")):
+        total = value("ocr_area", png(image), area="sum")
+        assert total == pytest.approx(by_data_juicer(image), abs=1e-6)
+        assert 0.03 < value("ocr_area", png(image)) <= total
+    assert value("ocr_area", png(smooth(96, 64))) == value("ocr_area", png(smooth(96, 64)), area="sum") == 0
+
+
+def test_images_come_before_videos_unless_the_video_is_named():
+    sample = {**png(written("a thumbnail with text")), "mp4": film()}
+    thumbnail = value("ocr_area", sample)
+    assert value("ocr_area", sample, image="png") == thumbnail
+    assert value("ocr_area", sample, video="mp4", frames=1) == value("ocr_area", {"mp4": film()}, frames=1) != thumbnail
+
+
+def test_several_videos_have_a_value_each_though_their_numbers_of_frames_differ():
+    one = filmed([written("one frame")])
+    sample = {"0.mp4": one, "1.mp4": film()}
+    assert value("ocr_area", sample) == [value("ocr_area", {"mp4": each}) for each in (one, film())]
+
+
+def test_what_cannot_be_looked_at_is_an_error_and_never_a_share_of_nothing():
+    assert slug("ocr_area", {"txt": b"x"}) == "no-image"
+    assert slug("ocr_area", {"mp4": film(), "txt": b"x"}, image="jpg") == "no-image"
+    assert slug("ocr_area", png(written("x")), video="mp4") == "no-video"
+    assert slug("ocr_area", {"jpg": b"<html>"}) == "not-an-image"
+    assert slug("ocr_area", {"mp4": film()[: len(film()) // 2]}) in {"truncated", "undecodable"}
+    assert slug("ocr_area", {"mp4": film()}, options=ViewOptions(budget=100_000)) == "over-budget"
+
+
+def test_text_is_what_bare_easyocr_reads():
+    for image in (written("some words", "to find"), tilted("leaning words"), written("Wide 123", size=(400, 96))):
+        import numpy as np
+
+        expected = " ".join(text for _, text, _ in bare(recognizer=True).readtext(np.asarray(image)))
+        assert expected
+        assert value("ocr_text", png(image)) == expected
+
+
+def test_unsure_lines_can_be_left_out():
+    image = written("some words", "to find")
+    assert value("ocr_text", png(image), confidence=1.01) == ""
+    assert value("ocr_text", png(smooth(96, 64))) == ""
+
+
+def test_frames_with_the_same_text_are_told_once():
+    read = value("ocr_text", {"mp4": film()}, frames=6).split("\n")
+    assert len(read) == len(set(read))
+    assert {"first words here", "the middle", "end of it all now"} <= {each.lower() for each in read}
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("Some words to find", 1.0),
+        ("some WORDS, some!", 1.0),
+        ("a photo of some words", 0.4),
+        ("ｗｏｒｄｓ", 1.0),
+        ("nothing of it", 0.0),
+        ("?!", 0.0),
+    ],
+)
+def test_overlap_is_the_share_of_the_captions_words_that_are_read(caption, expected):
+    assert value("ocr_caption_overlap", png(written("some words", "to find"), caption)) == expected
+
+
+def test_overlap_needs_a_caption_and_takes_the_text_of_all_images():
+    images = {"0.png": encoded(written("some"), "PNG"), "1.png": encoded(written("words"), "PNG")}
+    assert slug("ocr_caption_overlap", images) == "no-caption"
+    captions = {"0.txt": b"some words", "1.txt": b"other words"}
+    assert value("ocr_caption_overlap", {**images, **captions}) == [1.0, 0.5]
+
+
+def test_scores_that_look_at_the_same_share_model_and_items():
+    view = View(png(written("words")))
+    area, text, overlap = (made(f"ocr_{name}") for name in ("area", "text", "caption_overlap"))
+    assert text.models() == overlap.models() != area.models()
+    assert text.requests(view)[0][:2] == overlap.requests(view)[0][:2]
+    held = [score.requests(view)[0].make() for score in (area, text)]
+    assert held[0] is held[1]
+    assert made("ocr_area", area="sum").models() == area.models()
+
+
+def test_settings_travel_and_are_checked():
+    score = make_score("ocr_area", area="sum", frames=5, weights=WEIGHTS)
+    assert pickle.loads(pickle.dumps(score)) == score
+    assert computed(pickle.loads(pickle.dumps(score)), View(png(written("words")))) > 0
+    for settings, message in (
+        ({"frames": 0}, "at least 1"),
+        ({"frames": -1, "sampling": "key"}, "or 0 for all"),
+        ({"area": "hull"}, "none of 'union', 'sum'"),
+        ({"image": "jpg", "video": "mp4"}, "image or video"),
+        ({"canvas": 0}, "canvas"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_score("ocr_area", **settings)
+    with pytest.raises(ValueError, match="EasyOCR knows no such code"):
+        made("ocr_text", language="../en").models()[0].load("cpu")
+    with pytest.raises(ValueError, match=r"EasyOCR has .*english_g2"):
+        made("ocr_text", network="none").models()[0].identity()

@@ -1,0 +1,83 @@
+import ast
+import json
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from tests.pictures import encoded, photo
+from tests.stages.scores.fields import made
+from wdsflow.stages.scores.models.alone import compute
+
+pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
+pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
+
+from tests.stages.scores import tiny_models
+
+WAIT = 240  # seconds; a child imports torch and more
+
+FIELDS = {
+    "0.png": encoded(photo(64, 48, 1), "PNG"),
+    "1.png": encoded(photo(48, 64, 2), "PNG"),
+    "json": json.dumps({"texts": ["a red cat", "two dogs"]}).encode(),
+}
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory):
+    """Scores with no setting left as it is."""
+    root = tmp_path_factory.mktemp("models")
+    clip, place = tiny_models.clip(root / "clip"), {"caption": "json:texts"}
+    return [
+        made("clip_similarity", model=clip, pretrained="", reduce="max", flip="both", image="1.png;0.png", **place),
+        made("zero_shot", model=clip, pretrained="", labels="a cat;a dog;two", image="*.png"),
+        made("classify", model=tiny_models.image_classifier(root / "image"), label="nsfw"),
+        made("image_text_match", model=tiny_models.matcher(root / "match"), reduce="min", flip="vertical", **place),
+        made("text_classify", model=tiny_models.text_classifier(root / "text"), label="odd", max_tokens=4, **place),
+        made("caption_perplexity", model=tiny_models.language_model(root / "language"), max_tokens=3, **place),
+    ]
+
+
+# In a process of its own, as runs have it: one that has computed with torch must not be forked.
+POOL = """
+import multiprocessing, pickle, sys
+from concurrent.futures import ProcessPoolExecutor
+from wdsflow.stages.scores.models.alone import compute
+if __name__ == "__main__":
+    scores, fields = pickle.loads(sys.stdin.buffer.read())
+    with ProcessPoolExecutor(1, multiprocessing.get_context(sys.argv[1])) as pool:
+        found = [pool.submit(compute, score, fields) for score in scores]
+        print(repr([each.result() for each in found]))
+"""
+
+
+def python(code, *arguments, given):
+    """Run code in a fresh interpreter; return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(
+        run, input=pickle.dumps(given), capture_output=True, env=environment, timeout=WAIT, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    return ast.literal_eval(done.stdout.decode())
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_scores_are_the_same_in_a_process_of_any_kind(scores, method):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system has no {method}")
+    expected = [compute(score, FIELDS) for score in scores]
+    found = python(POOL, method, given=(scores, FIELDS))
+    assert found == [pytest.approx(each, abs=2e-5, rel=1e-4) for each in expected]
+
+
+def test_making_a_score_and_telling_its_identity_loads_no_library(scores):
+    heavy = ("torch", "numpy", "PIL", "transformers", "open_clip")
+    code = (
+        "import pickle, sys; scores = pickle.loads(sys.stdin.buffer.read()); [score.identity() for score in scores];"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    assert python(code, given=scores) == []

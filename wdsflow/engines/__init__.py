@@ -1,0 +1,1 @@
+"""Who works on shards: processes of this machine, or a Ray cluster."""

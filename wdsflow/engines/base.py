@@ -1,0 +1,110 @@
+"""What an engine is: tasks go in, and come out with their answers as they finish."""
+
+import os
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, get_args
+
+from wdsflow.engines.mark import Mark
+
+EngineName = Literal["local", "ray"]
+
+
+def check_engine(name: str, address: str | None) -> None:
+    """Refuse an engine that there is not, and an address that nobody would use. Raises ValueError."""
+    if name not in get_args(EngineName):
+        raise ValueError(f"there is no engine {name!r}: take one of {', '.join(get_args(EngineName))}")
+    if address is not None and name != "ray":
+        raise ValueError("an address is for the engine ray")
+
+
+class Task(Protocol):
+    """What is to be done; picklable and small, for it may travel."""
+
+    def without(self, sample: int) -> "Task":
+        """Return the same task with a sample put aside that kills whoever touches it."""
+
+
+T = TypeVar("T", bound=Task)
+Work = Callable[[Any, Mark], Any]  # of a module, so that it can be named elsewhere; never returns None
+
+
+class EngineError(RuntimeError):
+    """Nothing can work on what is left. What is done stays, and the rest can be taken up again."""
+
+
+class Unfit(Exception):
+    """Raised by a task where this machine would make something else of it than others: the run ends."""
+
+
+class Trouble(NamedTuple):
+    """The answer to a task that failed: ``errno`` of an OSError, else 0; ``where`` is the traceback.
+
+    ``fatal``: others would fail, too.
+    """
+
+    text: str
+    errno: int = 0
+    where: str = ""
+    fatal: bool = False
+
+
+def trouble_of(error: BaseException) -> Trouble:
+    """Return what is to be told of an exception."""
+    where = traceback.format_exc()
+    if isinstance(error, OSError) and error.errno:
+        text = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+        return Trouble(text, error.errno, where)
+    if isinstance(error, (OSError, ValueError, Unfit)):  # ours, written to be read
+        return Trouble(str(error) or type(error).__name__, 0, where, isinstance(error, Unfit))
+    at = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f" in {os.path.basename(at[0].filename)}, line {at[0].lineno}" if at else ""
+    return Trouble(f"{type(error).__name__}: {error}{place}", 0, where)
+
+
+class Engine(ABC, Generic[T]):
+    """Works on tasks, several at a time, and replaces workers that die."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many tasks are worth having under way; it may change."""
+
+    @abstractmethod
+    def submit(self, task: T) -> None:
+        """Take a task, without waiting for it."""
+
+    @abstractmethod
+    def next(self) -> tuple[T, Any]:
+        """Wait until one of the tasks is done, and return it with its answer, or Trouble. Raises EngineError."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop at once; what is under way is given up."""
+
+
+def work_on(engine: Engine[T], tasks: Iterable[T]) -> Generator[tuple[T, Any], None, None]:
+    """Yield each task with its answer when it is done; no more than the engine's width are under way.
+
+    The engine is closed at the end, also when the iteration is given up. Raises EngineError.
+    """
+    waiting = 0
+    try:
+        for task in tasks:
+            while waiting >= engine.width:
+                waiting -= 1
+                yield _done(engine)
+            engine.submit(task)
+            waiting += 1
+        for _ in range(waiting):
+            yield _done(engine)
+    finally:
+        engine.close()
+
+
+def _done(engine: Engine[T]) -> tuple[T, Any]:
+    task, answer = engine.next()
+    if isinstance(answer, Trouble) and answer.fatal:
+        raise EngineError(answer.text)
+    return task, answer

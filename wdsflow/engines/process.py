@@ -1,0 +1,112 @@
+"""A worker process and its successors.
+
+Workers are plain subprocesses, not multiprocessing: spawn would run the caller's script again where it has no
+``__main__`` guard, and fork copies a process that may hold threads. A worker that dies (an image library that
+crashes, the out-of-memory killer) costs its task another try. If it dies again at the same sample, that sample is
+named in the next try, and put aside by it.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wdsflow.engines.base import Task, Trouble, Work
+from wdsflow.engines.mark import Mark
+from wdsflow.engines.worker import receive, send
+
+_MOST_DEATHS = 12  # for one task
+
+
+class Process:
+    """Works on one task at a time. ``inherit``: descriptors that the worker holds open; ``folder``: where it starts."""
+
+    def __init__(self, function: Work, inherit: Sequence[int] = (), folder: str | None = None) -> None:
+        self._function, self._inherit, self._folder = function, tuple(inherit), folder
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
+        self._mark = Mark(self._file.fileno())
+        self._worker: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def work(self, task: Task) -> Any:
+        """Return the answer to a task, or Trouble; None where it was stopped."""
+        deaths: list[int] = []
+        while not self._stopped:
+            worker = self._worker or self._start()
+            self._mark.set(-1)
+            answer = self._ask(worker, task)
+            if answer is not None:
+                return answer
+            status = worker.wait()
+            self._discard()
+            at = self._mark.get()
+            if at >= 0 and at in deaths:
+                task = task.without(at)
+            deaths.append(at)
+            if len(deaths) > _MOST_DEATHS or deaths.count(-1) > 1 or deaths.count(at) > 2:
+                return _blamed(status, len(deaths), at)
+        return None
+
+    def stop(self) -> None:
+        """Kill the worker; whoever waits for it ends. May be called from another thread."""
+        with self._lock:
+            self._stopped = True
+            if self._worker is not None:
+                self._worker.kill()
+
+    def close(self) -> None:
+        """Let everything go."""
+        self.stop()
+        self._discard()
+        self._file.close()
+
+    def _ask(self, worker: "subprocess.Popen[bytes]", task: Task) -> Any:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        try:
+            send(worker.stdin, (self._function, task))
+            return receive(worker.stdout)
+        except (OSError, EOFError):
+            return None
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-c", f"from wdsflow.engines.worker import serve; serve({self._mark.fd})"]
+        root = str(Path(sys.modules["wdsflow"].__path__[0]).resolve().parent)
+        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
+        worker = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=self._folder,
+            env={**os.environ, "PYTHONPATH": path},
+            pass_fds=(self._mark.fd, *self._inherit),
+            start_new_session=True,  # Ctrl-C is for the process that asked; workers end with it
+        )
+        with self._lock:
+            self._worker = worker
+            if self._stopped:
+                worker.kill()
+        return worker
+
+    def _discard(self) -> None:
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        worker.kill()
+        worker.wait()
+        for pipe in (worker.stdin, worker.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def _blamed(status: int, times: int, sample: int) -> Trouble:
+    where = f" at sample {sample}" if sample >= 0 else ""
+    return Trouble(f"the process that worked on this shard died {times} times{where} (exit status {status})")

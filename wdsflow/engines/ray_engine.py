@@ -1,0 +1,218 @@
+"""Engines that work on a Ray cluster, by Ray Core: only tasks and their small answers travel.
+
+Whoever works opens shards and writes outputs itself. A shard whose worker is lost, with its node or alone, is given
+to another; it has one answer, for only an attempt that was lost is repeated.
+"""
+
+import collections
+import time
+from abc import abstractmethod
+from contextlib import ExitStack
+from typing import Any, Generic
+
+from wdsflow.engines.base import Engine, EngineError, T, Trouble, Work
+from wdsflow.engines.cluster import connected, slots
+from wdsflow.engines.ray_worker import Worker, work_once
+from wdsflow.engines.site import Site
+
+_MOST_LOSSES = 4  # of workers, for one task
+_ASK = 5.0  # seconds
+_PATIENCE = 600.0  # seconds until somebody works: a cluster may have to grow first
+
+
+class _Job(Generic[T]):
+    """A task, and how often its worker was lost."""
+
+    __slots__ = ("losses", "task")
+
+    def __init__(self, task: T) -> None:
+        self.task, self.losses = task, 0
+
+
+class _RayEngine(Engine[T]):
+    """What both have in common: a window of attempts under way, and what becomes of those that are lost."""
+
+    def __init__(self, function: Work, site: Site, address: str | None, *, workers: int | None, gpus: float) -> None:
+        self._stack = ExitStack()
+        self._ray = self._stack.enter_context(connected(address))
+        self._function, self._site, self._workers, self._gpus = function, site, workers, gpus
+        self._under_way: dict[Any, Any] = {}  # reference -> what it is about
+        self._todo: collections.deque[_Job[T]] = collections.deque()
+        self._asked = float("-inf"), 1  # when, and how many workers there is room for
+
+    @property
+    def limit(self) -> int:
+        """How many may work at a time; the cluster is asked now and then, for it may grow or shrink."""
+        if self._workers:
+            return self._workers
+        now = time.monotonic()
+        if now - self._asked[0] > _ASK:
+            self._asked = now, slots(self._ray, self._gpus)
+        return self._asked[1]
+
+    @property
+    def width(self) -> int:
+        """Twice as many: none waits for the next."""
+        return 2 * self.limit
+
+    def submit(self, task: T) -> None:
+        """Take a task."""
+        self._todo.append(_Job(task))
+        self._feed()
+
+    def next(self) -> tuple[T, Any]:
+        """Wait for an answer. Raises EngineError where nobody can work."""
+        while True:
+            found, _ = self._ray.wait(list(self._under_way), timeout=_PATIENCE)
+            if not found:
+                self._check_alive()
+                continue
+            about = self._under_way.pop(found[0])
+            errors = self._ray.exceptions
+            try:
+                done = self._take(about, self._ray.get(found[0]))
+            except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:  # what tasks raise is their answer
+                raise _unusable(error) from None
+            except errors.RayError as error:
+                done = self._lose(about, error)
+            self._feed()
+            if done is not None:
+                return done
+
+    def close(self) -> None:
+        """Give up what is under way, and leave the cluster if it was joined for this."""
+        self._stack.close()
+
+    def _again(self, job: _Job[T], error: Exception) -> tuple[T, Any] | None:
+        """Put a job back that lost its worker, or give it up."""
+        job.losses += 1
+        if job.losses >= _MOST_LOSSES:
+            text = f"whoever worked on this shard was lost {job.losses} times: {_told(error)}"
+            return job.task, Trouble(text)
+        self._todo.appendleft(job)
+        return None
+
+    @abstractmethod
+    def _feed(self) -> None:
+        """Start attempts, as long as there are tasks and there is room."""
+
+    @abstractmethod
+    def _take(self, about: Any, found: Any) -> tuple[T, Any] | None:
+        """Take what came back."""
+
+    @abstractmethod
+    def _lose(self, about: Any, error: Exception) -> tuple[T, Any] | None:
+        """Take the loss of whoever worked."""
+
+    def _check_alive(self) -> None:
+        """Raise EngineError where nobody works."""
+
+
+class RayTasks(_RayEngine[T]):
+    """Works by tasks of Ray: for what needs nothing loaded."""
+
+    def __init__(self, function: Work, site: Site, address: str | None = None, *, workers: int | None = None) -> None:
+        super().__init__(function, site, address, workers=workers, gpus=0.0)
+        # Retries are ours: Ray's own would go on without end where memory runs out.
+        self._remote = self._ray.remote(work_once).options(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")
+
+    def close(self) -> None:
+        """Cancel what is under way."""
+        for reference in self._under_way:
+            self._ray.cancel(reference, force=True)
+        super().close()
+
+    def _feed(self) -> None:
+        while self._todo and len(self._under_way) < (self._workers or self.width):
+            job = self._todo.popleft()
+            self._under_way[self._remote.remote(self._function, self._site, job.task)] = job
+
+    def _take(self, about: Any, found: Any) -> tuple[T, Any] | None:
+        return about.task, found
+
+    def _lose(self, about: Any, error: Exception) -> tuple[T, Any] | None:
+        return self._again(about, error)
+
+
+class RayActors(_RayEngine[T]):
+    """Works by a pool of actors, each with a core, a share of a GPU where asked, and what it has loaded.
+
+    There are as many as the cluster has room for, also while it grows and shrinks. ``memory``: bytes that one takes.
+    """
+
+    def __init__(
+        self,
+        function: Work,
+        site: Site,
+        address: str | None = None,
+        *,
+        workers: int | None = None,
+        gpus: float = 0.0,
+        memory: int = 0,
+    ) -> None:
+        super().__init__(function, site, address, workers=workers, gpus=gpus)
+        needs = {"num_cpus": 1, "num_gpus": gpus, "memory": memory or None}
+        # A new actor is ours to make: it is to get a shard only when it is there.
+        self._remote = self._ray.remote(Worker).options(max_restarts=0, scheduling_strategy="SPREAD", **needs)
+        self._actors: set[Any] = set()
+        self._idle: list[Any] = []
+        self._misses = 0  # actors lost since the last that got as far as to work
+
+    def close(self) -> None:
+        """Kill the actors; their processes end with them."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        super().close()
+
+    def _feed(self) -> None:
+        while self._todo and self._idle:
+            actor, job = self._idle.pop(), self._todo.popleft()
+            self._under_way[actor.work.remote(job.task)] = actor, job
+        starting = sum(job is None for _, job in self._under_way.values())
+        for _ in range(min(len(self._todo) - starting, self.limit - len(self._actors))):
+            actor = self._remote.remote(self._function, self._site)
+            self._actors.add(actor)
+            self._under_way[actor.ready.remote()] = actor, None
+
+    def _take(self, about: Any, found: Any) -> tuple[T, Any] | None:
+        actor, job = about
+        self._idle.append(actor)
+        if job is not None:
+            return job.task, found
+        self._misses = 0
+        if found:
+            raise EngineError(found)
+        return None
+
+    def _lose(self, about: Any, error: Exception) -> tuple[T, Any] | None:
+        actor, job = about
+        self._actors.discard(actor)
+        self._ray.kill(actor)  # it may only have been out of reach
+        if job is not None:
+            return self._again(job, error)
+        if getattr(error, "actor_init_failed", False):
+            raise _unusable(error)
+        self._misses += 1
+        if self._misses > self.limit + _MOST_LOSSES:
+            raise EngineError(f"no worker starts on this cluster: {_told(error)}")
+        return None
+
+    def _check_alive(self) -> None:
+        if all(job is None for _, job in self._under_way.values()):
+            asked = f"a core{f' and {self._gpus:g} GPU' if self._gpus else ''} and the memory for an image"
+            raise EngineError(f"no node of the cluster has had {asked} to spare for {_PATIENCE:g} seconds")
+
+
+def _lines(error: Exception) -> list[str]:
+    """Return what an error of Ray's says, without what it says of the actor and without a traceback's inside."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not line[0].isspace()]
+    return lines or [type(error).__name__]
+
+
+def _told(error: Exception) -> str:
+    lines = _lines(error)
+    return " ".join(dict.fromkeys((lines[0], lines[-1])))[:500]
+
+
+def _unusable(error: Exception) -> EngineError:
+    return EngineError(f"a node cannot run wdsflow, which all of the cluster need to have: {_lines(error)[-1][:500]}")

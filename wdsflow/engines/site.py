@@ -1,0 +1,56 @@
+"""What other machines have to have in common with the one that started a run."""
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import wdsflow
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a run was started. ``sees``: absolute paths that have to be there; ``hold``: see ``hold_open``."""
+
+    sees: tuple[str, ...] = ()
+    hold: str = ""
+    folder: str = field(default_factory=os.getcwd)
+    version: str = wdsflow.__version__
+
+    def trouble(self) -> str:
+        """Say what is wrong with this machine; "" where it can work."""
+        node = platform.node()
+        if wdsflow.__version__ != self.version:
+            return (
+                f"wdsflow {wdsflow.__version__} is installed on {node}, and {self.version} where the run was started:"
+                " all machines need the same"
+            )
+        for path in self.sees:
+            if not os.path.exists(path):
+                return f"{node} does not see {path}: shards and output have to lie on a path that all machines see"
+        return ""
+
+    def start_folder(self) -> str | None:
+        """Return the folder where the run was started, for relative paths, if it is here, too."""
+        return self.folder if os.path.isdir(self.folder) else None
+
+    def hold_open(self) -> list[int]:
+        """Hold the file ``hold`` locked until this process is gone, shared with others; return its descriptor.
+
+        Who locks it alone knows that no worker is left.
+        """
+        if not self.hold:
+            return []
+        held = os.open(self.hold, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            import fcntl
+
+            fcntl.flock(held, fcntl.LOCK_SH)
+        except (ImportError, OSError):
+            pass  # no locks here: nothing tells of workers that are left
+        return [held]
+
+
+def first_local(paths: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the first of some paths that exists here, made absolute: others have to see it, too."""
+    return next(((os.path.abspath(path),) for path in paths if path is not None and os.path.exists(path)), ())

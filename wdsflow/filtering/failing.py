@@ -1,0 +1,33 @@
+"""Telling a sample's fault, which costs the sample its score, from a shard's or the disk's, which ends the shard."""
+
+import errno
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from wdsflow.filtering.where import Unknown
+from wdsflow.shards.source import SourceError
+from wdsflow.stages.scores.base import ScoreError
+
+V = TypeVar("V")
+
+UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
+_KEPT_IN_DETAIL = 500  # characters
+
+
+def guarded(compute: Callable[[V], Any], view: V) -> Any:
+    """Return what ``compute`` does, or Unknown: a sample costs itself, never its shard. Raises OSError."""
+    try:
+        return compute(view)
+    except Exception as error:  # noqa: BLE001 - told apart there
+        return failed(error)
+
+
+def failed(error: Exception) -> Unknown:
+    """Return why a score could not be computed. Raises the error where it is the shard's or the disk's fault."""
+    if isinstance(error, ScoreError):
+        return Unknown(error.slug, error.detail[:_KEPT_IN_DETAIL])
+    if isinstance(error, MemoryError):
+        return Unknown("out-of-memory")
+    if isinstance(error, SourceError) or (isinstance(error, OSError) and error.errno in UNREADABLE):
+        raise error
+    return Unknown(f"raised-{type(error).__name__}", str(error)[:_KEPT_IN_DETAIL])

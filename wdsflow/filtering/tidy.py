@@ -1,0 +1,26 @@
+"""What a finished run leaves: shards, their ledgers, what was put aside, and two files on how it came about."""
+
+from contextlib import ExitStack, suppress
+
+from wdsflow.filtering.layout import Layout
+from wdsflow.filtering.lock import Busy, Lock
+
+
+def tidy(layout: Layout) -> None:
+    """Remove locks, files between two passes and empty folders, unless another run or slice works there still."""
+    inside = layout.inside
+    with ExitStack() as stack:
+        try:
+            held = stack.enter_context(Lock(layout.lock(), patience=0))
+        except (Busy, OSError):
+            return
+        for path in (inside / "resolved").glob("*.json"):
+            path.unlink()
+        for folder in (layout.spool, inside / "resolved", layout.waiting, inside / "quarantine", inside / "ledger"):
+            with suppress(OSError):  # not there, or not empty
+                folder.rmdir()
+        for path in sorted(inside.glob("lock*")):
+            if path != layout.lock():
+                with suppress(Busy, OSError), Lock(path, patience=0) as lock:
+                    lock.remove()
+        held.remove()

@@ -1,0 +1,236 @@
+"""``wdsflow.bounded_map``."""
+
+import atexit
+import functools
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from wdsflow.mapping.engine import Engine, Result
+from wdsflow.mapping.hub import DatasetWork, SliceSource
+from wdsflow.mapping.messages import FailedRow, MappingError, Setup, packed
+from wdsflow.mapping.parts import Parts, to_dataset
+from wdsflow.mapping.rows import RowSource, RowWork, read_rows
+from wdsflow.mapping.sizing import Sizer
+from wdsflow.mapping.team import Team
+from wdsflow.memory.sizes import parse_size
+
+log = logging.getLogger("wdsflow.mapping")
+
+_GIVEN = "given.arrow"
+OnError = Literal["raise", "drop", "quarantine"]
+
+
+class Mapped(NamedTuple):
+    """What ``on_error="quarantine"`` gives: the rows, and those that could not be mapped.
+
+    For an iterable, ``quarantined`` grows while ``rows`` is iterated over.
+    """
+
+    rows: Any
+    quarantined: list[FailedRow]
+
+
+def bounded_map(
+    dataset: Any,
+    fn: Callable[..., Any],
+    memory: str | int = "4GiB",
+    workers: int | Literal["auto"] = "auto",
+    on_error: OnError = "raise",
+    *,
+    batch_size: int = 1000,
+    remove_columns: str | Sequence[str] | None = None,
+    with_indices: bool = False,
+    fn_kwargs: Mapping[str, Any] | None = None,
+    features: Any = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> Any:
+    """Map a function over many rows, within a bound on the memory of all processes together.
+
+    The result is that of ``dataset.map(fn, batched=True)``: ``fn`` takes columns and returns columns. Batches have as
+    many rows as fit, by what rows took before, 1 at first and ``batch_size`` at most; so what ``fn`` makes of a row must
+    not depend on its neighbours, and ``fn`` may see a row more than once. There are as many workers as fit, one for each
+    core at most. A batch that fails, or whose worker dies, is mapped anew in halves, until the row is found that is to
+    blame. Workers are fresh processes; they map nothing that the system forbids them to allocate.
+
+    Args:
+        dataset: A ``datasets.Dataset``; the result is one too, in files, opened as memory maps. Any other iterable
+            is mapped as the result is iterated over: rows that are mappings become columns for ``fn``, which returns
+            columns; of other rows ``fn`` takes a list and returns a list.
+        fn: The function. It is pickled (with dill, where that is installed).
+        memory: Bytes for this process, its workers and what they start: "4GiB". What this process holds counts.
+        workers: The most worker processes.
+        on_error: What becomes of a row that cannot be mapped. ``"raise"`` stops with MappingError, ``"drop"`` leaves it
+            out and logs how many there were, ``"quarantine"`` leaves it out and returns ``Mapped(rows, quarantined)``.
+        batch_size: The most rows of a batch.
+        remove_columns: Columns that the result lacks, unless ``fn`` returns them.
+        with_indices: Whether ``fn`` takes the numbers of the rows, too.
+        fn_kwargs: Further arguments of ``fn``.
+        features: The types of the result's columns, of a Dataset only.
+        folder: Where the files of the result go; it must be empty or missing. By default they are temporary, beside
+            the caches of datasets, and removed when Python ends.
+
+    Raises:
+        MappingError: A row could not be mapped; ``index`` is its number. Or ``memory`` is too little for anything.
+        TypeError: ``fn`` or a row cannot be sent to another process.
+        ValueError: An argument makes no sense.
+    """
+    options = _Options(fn, parse_size(memory), _count(workers), on_error, batch_size, with_indices, fn_kwargs or {})
+    options.remove_columns = (remove_columns,) if isinstance(remove_columns, str) else tuple(remove_columns or ())
+    if _is_dataset(dataset):
+        rows = _map_dataset(dataset, options, features, None if folder is None else Path(folder))
+    elif isinstance(dataset, (str, bytes, Mapping)) or not isinstance(dataset, Iterable):
+        hint = "; map each split by itself" if isinstance(dataset, Mapping) else ""
+        raise ValueError(f"dataset is a datasets.Dataset or an iterable of rows, not {type(dataset).__name__}{hint}")
+    elif features is not None or folder is not None:
+        raise ValueError("features and folder are for a datasets.Dataset: the rows of an iterable are not stored")
+    else:
+        # The function is sent off now, so that a mistake shows here and not at the first row.
+        work = RowWork(fn, options.remove_columns, options.fn_kwargs, with_indices)
+        rows = _map_rows(dataset, options, Setup(_path(), packed(work, "fn")))
+    return Mapped(rows, options.quarantined) if on_error == "quarantine" else rows
+
+
+@dataclass
+class _Options:
+    fn: Callable[..., Any]
+    memory: int
+    workers: int
+    on_error: OnError
+    batch_size: int
+    with_indices: bool
+    fn_kwargs: Mapping[str, Any]
+    remove_columns: tuple[str, ...] = ()
+    quarantined: list[FailedRow] = field(default_factory=list)
+    left_out: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.on_error not in {"raise", "drop", "quarantine"}:
+            raise ValueError(f"on_error is 'raise', 'drop' or 'quarantine', not {self.on_error!r}")
+        if self.batch_size < 1:
+            raise ValueError("batch_size is 1 at least")
+
+    def team(self, setup: Setup) -> Team:
+        return Team(setup, self.memory, self.workers, Sizer(self.batch_size))
+
+    def note(self, result: Result, row: Callable[[], Any]) -> None:
+        """Raise, or take note of a row that failed."""
+        assert result.failed is not None
+        index, text = result.batch.start, result.failed.text
+        if self.on_error == "raise":
+            raise MappingError(f"row {index:,}: {text}", index, result.failed.detail)
+        self.left_out.add(index)
+        if self.on_error == "quarantine":
+            self.quarantined.append(FailedRow(index, text, row()))
+        elif len(self.left_out) == 1:
+            log.warning("row %d is left out: %s", index, text)
+
+    def end(self) -> None:
+        if self.on_error == "drop" and self.left_out:
+            log.warning("%d rows in all are left out, as they could not be mapped", len(self.left_out))
+
+
+def _count(workers: int | str) -> int:
+    if workers == "auto":
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise ValueError(f"workers is a number from 1 on, or 'auto', not {workers!r}")
+    return workers
+
+
+def _path() -> list[str]:
+    import sys
+
+    return [os.path.abspath(part) for part in sys.path]
+
+
+def _is_dataset(dataset: object) -> bool:
+    import sys
+
+    datasets = sys.modules.get("datasets")  # who has a Dataset has imported it
+    return datasets is not None and isinstance(dataset, datasets.Dataset)
+
+
+def _map_rows(rows: Iterable[Any], options: _Options, setup: Setup) -> Iterator[Any]:
+    import pickle
+
+    with tempfile.TemporaryDirectory(prefix="wdsflow-map-") as folder:
+        engine = Engine(options.team(setup), RowSource(rows), Path(folder), ahead=options.memory // 4)
+        for result in engine.run():
+            if result.failed is not None:
+                options.note(result, functools.partial(pickle.loads, result.batch.rows[0]))
+            elif result.path is not None:
+                yield from read_rows(result.path)
+    options.end()
+
+
+def _map_dataset(dataset: Any, options: _Options, features: Any, folder: Path | None) -> Any:
+    if not len(dataset):
+        return dataset
+    target = _folder(folder)
+    source, same, changed = _on_disk(dataset, target), 0, 0
+    import pickle
+
+    data = pickle.dumps(source, pickle.HIGHEST_PROTOCOL)
+    work = DatasetWork(data, options.fn, options.remove_columns, options.fn_kwargs, options.with_indices, features)
+    engine = Engine(options.team(Setup(_path(), packed(work, "fn"))), SliceSource(len(dataset)), target)
+    parts = Parts(target)
+    try:
+        for result in engine.run():
+            if result.failed is not None:
+                options.note(result, lambda: None)
+            elif result.answer:
+                parts.add(result.path)  # type: ignore[arg-type]
+                changed += 1
+            else:
+                same += 1
+        parts.finish()
+        if changed and same:
+            raise TypeError("fn returned columns for some rows and None for others")
+        options.end()
+        (target / _GIVEN).unlink(missing_ok=True)
+        if not changed:  # as with map, a function that returns None is called for what else it does
+            left_out = options.left_out
+            return dataset.select([row for row in range(len(dataset)) if row not in left_out]) if left_out else dataset
+        return to_dataset(parts.files, dataset)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def _folder(folder: Path | None) -> Path:
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise ValueError(f"{folder} is not empty")
+        return folder
+    import datasets
+
+    caches = Path(datasets.config.HF_DATASETS_CACHE)
+    caches.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="wdsflow-map-", dir=caches))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+def _on_disk(dataset: Any, folder: Path) -> Any:
+    """Return the dataset as one that lies in files, so that workers do not get a copy of it each."""
+    import datasets
+
+    if dataset.cache_files or not dataset.data.nbytes:
+        return dataset
+    path = folder / _GIVEN
+    import pyarrow
+
+    with pyarrow.ipc.new_stream(str(path), dataset.data.schema) as writer:
+        for batch in dataset.data.to_batches(1000):
+            writer.write_batch(batch)
+    table = datasets.table.MemoryMappedTable.from_file(str(path))
+    given = datasets.Dataset(table, info=dataset.info, split=dataset.split, indices_table=dataset._indices)  # noqa: SLF001
+    form = dict(dataset.format)
+    return given.with_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])

@@ -1,0 +1,122 @@
+"""Rows of any iterable: they are sent to workers, and come back through files, one at a time."""
+
+import pickle
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wdsflow.mapping.messages import Batch, packed
+from wdsflow.mapping.results import weigh_results
+
+_LENGTH = struct.Struct("<Q")
+
+
+class RowSource:
+    """Takes rows from an iterable as they are asked for. Rows of one batch have the same columns."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self._rows = iter(rows)
+        self._next = 0
+        self._held: tuple[bytes, object] | None = None  # a row that did not fit into the batch before
+
+    def take(self, rows: int, room: int) -> Batch | None:
+        """Return the next rows: at least one, while there are any."""
+        taken: list[bytes] = []
+        size, columns = 0, None
+        while len(taken) < rows:
+            held = self._held or self._read()
+            if held is None:
+                break
+            data, these = held
+            if taken and (size + len(data) > room or these != columns):
+                self._held = held
+                break
+            self._held, columns = None, these
+            taken.append(data)
+            size += len(data)
+        if not taken:
+            return None
+        start, self._next = self._next, self._next + len(taken)
+        return Batch(start, self._next, tuple(taken))
+
+    def left(self) -> int | None:
+        """Return None: nobody knows."""
+        return None
+
+    def _read(self) -> tuple[bytes, object] | None:
+        for row in self._rows:
+            columns = tuple(row) if isinstance(row, Mapping) else None
+            try:
+                return pickle.dumps(row, pickle.HIGHEST_PROTOCOL), columns
+            except Exception:  # noqa: BLE001 - the other way says why
+                return packed(row, "a row"), columns
+        return None
+
+
+@dataclass
+class RowWork:
+    """Maps rows in a worker."""
+
+    fn: Callable[..., Any]
+    remove_columns: tuple[str, ...] = ()
+    fn_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    with_indices: bool = False
+    results: int = 0
+
+    def begin(self) -> None:
+        """Do nothing; rows come with each batch."""
+
+    def map(self, batch: Batch, path: str) -> int:
+        """Write the results' rows, each pickled, and return their number."""
+        rows = [pickle.loads(data) for data in batch.rows]  # noqa: S301 - written by the process that asks
+        columns = isinstance(rows[0], Mapping)
+        given = {name: [row[name] for row in rows] for name in rows[0]} if columns else rows
+        indices = (list(range(batch.start, batch.stop)),) if self.with_indices else ()
+        found = self.fn(given, *indices, **self.fn_kwargs)
+        self.results = weigh_results(found)
+        if columns:
+            if found is not None and not isinstance(found, Mapping):
+                raise TypeError(
+                    f"fn returned {type(found).__name__}; for rows with columns it returns a mapping of columns"
+                )
+            kept = {name: values for name, values in given.items() if name not in self.remove_columns}  # type: ignore[union-attr]
+            return self._write(path, _rows_of({**kept, **(found or {})}))
+        if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
+            raise TypeError(f"fn returned {type(found).__name__}; it returns a list with a result for each row")
+        return self._write(path, found)
+
+    def _write(self, path: str, rows: Iterable[Any]) -> int:
+        count = 0
+        with Path(path).open("xb") as file:
+            for row in rows:
+                data = pickle.dumps(row, pickle.HIGHEST_PROTOCOL)
+                file.write(_LENGTH.pack(len(data)))
+                file.write(data)
+                count += 1
+        return count
+
+
+def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        raise ValueError(
+            f"the columns have different numbers of rows ({told}); remove_columns takes away what fn replaces"
+        )
+    for number in range(next(iter(lengths.values()), 0)):
+        yield {name: _one(values, number) for name, values in columns.items()}
+
+
+def _one(values: Sequence[Any], number: int) -> Any:
+    value = values[number]
+    # A tensor that is a part of another would take the whole of it along.
+    return value.clone() if hasattr(value, "untyped_storage") else value
+
+
+def read_rows(path: Path) -> Iterator[Any]:
+    """Yield the rows of a file that a worker wrote, one at a time."""
+    with path.open("rb") as file:
+        while head := file.read(_LENGTH.size):
+            yield pickle.loads(file.read(_LENGTH.unpack(head)[0]))  # noqa: S301 - written by our own process

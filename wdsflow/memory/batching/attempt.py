@@ -1,0 +1,70 @@
+"""One try at a batch: its outputs, or what went wrong, without anything that keeps the batch in memory."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from .oom import describe, drop_frames, is_out_of_memory, is_poisoned
+from .outcome import OutputsError
+
+
+class Device(Protocol):
+    """What recovery needs of a device."""
+
+    def release(self) -> None:
+        """Give back what can be given back; raises where the device is lost."""
+
+    def check(self) -> None:
+        """Raise where the device is lost."""
+
+    def memory(self) -> Mapping[str, int]:
+        """Return bytes by name, "free" and "total" among them."""
+
+
+class Trouble(NamedTuple):
+    """An exception, without its frames."""
+
+    kind: Literal["out-of-memory", "poisoned", "raised"]
+    slug: str  # "raised-ValueError"
+    detail: str
+
+
+def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any]) -> list[Any] | Trouble:
+    """Return the outputs of a batch, or the trouble. Raises OutputsError where they are not one for each item.
+
+    When this returns, no exception is being handled and no frame of ``run`` is held: recovery can begin.
+    """
+    outside = sys.exc_info()[1]  # of the caller; whatever is raised from here on has it in its chain
+    try:
+        outputs = run(batch)
+        listed = list(outputs) if not isinstance(outputs, (str, bytes, Mapping, set, frozenset)) else None
+    except Exception as error:  # noqa: BLE001 - one bad item must cost itself alone, whatever it raises
+        trouble = _trouble(error, outside)
+        drop_frames(error, outside)
+        return trouble
+    if listed is None:
+        raise OutputsError(f"run returned a {type(outputs).__name__}; it must return a sequence of outputs in order")
+    if len(listed) != len(batch):
+        raise OutputsError(
+            f"run returned {len(listed):,} outputs for {len(batch):,} items; it must return one for each"
+        )
+    return listed
+
+
+def lost(call: Callable[[], object]) -> str | None:
+    """Call ``release`` or ``check`` of a device; return what it raised, None where the device is well."""
+    outside = sys.exc_info()[1]
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - a device that cannot be freed cannot be used
+        text = describe(error)
+        drop_frames(error, outside)
+        return text
+    return None
+
+
+def _trouble(error: Exception, outside: BaseException | None) -> Trouble:
+    slug, detail = f"raised-{type(error).__name__}", describe(error)
+    if is_poisoned(error, outside):
+        return Trouble("poisoned", slug, detail)
+    return Trouble("out-of-memory" if is_out_of_memory(error, outside) else "raised", slug, detail)

@@ -1,0 +1,183 @@
+"""Which devices to use, and the memory of one of them. PyTorch is imported only where it is asked."""
+
+import importlib.util
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from wdsflow.memory.sizes import parse_size
+
+from . import oom
+from .host import HostDevice
+
+_CUDA = re.compile(r"cuda:(0|[1-9]\d{0,3})")
+_PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
+
+
+def choose(devices: str = "auto") -> list[str]:
+    """Return device names: for "auto" all visible CUDA devices, else "mps", else "cpu"; for "cuda" all visible ones.
+
+    A list such as "cuda:0,cuda:2" is taken as it is. Raises ValueError for a device that is not there or not known.
+    It makes no CUDA context, so that processes can still be forked.
+    """
+    named = [name.strip().lower() for name in devices.split(",")]
+    if named == ["cpu"]:
+        return named
+    cuda, mps = _visible()
+    if named == ["auto"]:
+        return [f"cuda:{index}" for index in range(cuda)] or (["mps"] if mps else ["cpu"])
+    if named == ["cuda"] and cuda:
+        return [f"cuda:{index}" for index in range(cuda)]
+    for name in named:
+        found = _CUDA.fullmatch(name)
+        if not (name == "cpu" or (name == "mps" and mps) or (found and int(found[1]) < cuda)):
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+            because = "" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"
+            raise ValueError(
+                f"no such device as {name!r}: there are {cuda} CUDA devices{because}{', mps' if mps else ''} and cpu"
+            )
+    if len(set(named)) < len(named):
+        raise ValueError(f"a device is named twice: {devices!r}")
+    return named
+
+
+def _visible() -> tuple[int, bool]:
+    if importlib.util.find_spec("torch") is None:
+        return 0, False
+    import torch
+
+    # By NVML where it can; torch.cuda.is_available() would start CUDA, and a forked child could not use it then.
+    return torch.cuda.device_count(), torch.backends.mps.is_available()
+
+
+def open_device(name: str, memory: str | None = None) -> "HostDevice | TorchDevice":
+    """Return the device of a name; ``memory`` caps what this process may take of it, such as "8GiB" or "80%"."""
+    if name.partition(":")[0] == "cpu":
+        if memory is not None:
+            raise ValueError(f"{memory!r} caps the memory of a GPU; the device is the CPU")
+        return HostDevice()
+    return TorchDevice(name, cap(name, memory) if memory is not None else None)
+
+
+def share(memory: str, total: int) -> int:
+    """Return bytes for a size or a share of ``total``; at most ``total``. Raises ValueError for what is neither.
+
+    >>> share("50%", 1000), share("100B", 1000), share("1GiB", 1000)
+    (500, 100, 1000)
+    """
+    found = _PERCENT.fullmatch(memory)
+    size = int(total * float(found[1]) / 100) if found and float(found[1]) <= 100 else None
+    if size is None:
+        size = parse_size(memory)
+    if size < 1:
+        raise ValueError(f"{memory!r} leaves no memory")
+    return min(size, total)
+
+
+def cap(device: str, memory: str) -> int:
+    """Bound what PyTorch allocates on a device in this process; return the bytes.
+
+    Beyond them it raises torch.OutOfMemoryError. The CUDA context, some hundred MiB, comes on top.
+    """
+    import torch
+
+    if device.startswith("mps"):
+        total = int(torch.mps.recommended_max_memory())
+        size = share(memory, total)
+        torch.mps.set_per_process_memory_fraction(size / total)
+        return size
+    total = int(torch.cuda.mem_get_info(device)[1])
+    size = share(memory, total)
+    torch.cuda.set_per_process_memory_fraction(size / total, device)
+    return size
+
+
+def in_inference_mode(run: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+    """Return ``run`` that keeps nothing for gradients."""
+
+    def inferring(batch: Sequence[Any]) -> Any:
+        import torch
+
+        with torch.inference_mode():
+            return run(batch)
+
+    return inferring
+
+
+class TorchDevice:
+    """A CUDA device ("cuda:1") or Apple's ("mps") as this process sees it. ``cap``: bytes, where there is one."""
+
+    def __init__(self, name: str, cap: int | None = None) -> None:
+        self.name = name
+        self.cap = cap
+        self._start = 0
+
+    def release(self) -> None:
+        """Collect garbage and empty the cache; raises where the context is lost."""
+        oom.release(self.name)
+
+    def check(self) -> None:
+        """Wait for the device; raises where the context is lost."""
+        import torch
+
+        torch.mps.synchronize() if self._mps else torch.cuda.synchronize(self.name)
+
+    def memory(self) -> Mapping[str, int]:
+        """Return bytes: free and total of the device, of all processes; reserved and allocated by this one.
+
+        "fragmented" is reserved less allocated; "available" is what this process can get, under "cap" where there is one.
+        """
+        import torch
+
+        if self._mps:
+            total, reserved = int(torch.mps.recommended_max_memory()), int(torch.mps.driver_allocated_memory())
+            free, allocated = max(0, total - reserved), int(torch.mps.current_allocated_memory())
+        else:
+            free, total = (int(size) for size in torch.cuda.mem_get_info(self.name))
+            reserved = int(torch.cuda.memory_reserved(self.name))
+            allocated = int(torch.cuda.memory_allocated(self.name))
+        fragmented = max(0, reserved - allocated)
+        available = free + fragmented
+        if self.cap is not None:
+            available = min(available, max(0, self.cap - allocated))
+        found = {"free": free, "total": total, "reserved": reserved, "allocated": allocated}
+        found |= {"fragmented": fragmented, "available": available}
+        return found if self.cap is None else {**found, "cap": self.cap}
+
+    def begin(self) -> None:
+        """Let ``took`` count from here."""
+        import torch
+
+        if not self._mps:
+            torch.cuda.reset_peak_memory_stats(self.name)
+        self._start = self._allocated(torch, most=False)
+
+    def took(self) -> int:
+        """Return the most bytes allocated since ``begin`` beyond those that were then; on "mps", those that are now."""
+        import torch
+
+        return max(0, self._allocated(torch, most=True) - self._start)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what of a device decides how much fits: for the key of a saved ceiling."""
+        import torch
+
+        name = "mps" if self._mps else torch.cuda.get_device_name(self.name)
+        runtime = torch.version.cuda or torch.version.hip
+        memory = self.memory()
+        return {
+            "device": name,
+            "memory": memory.get("cap", memory["total"]),
+            "torch": torch.__version__,
+            "cuda": runtime,
+        }
+
+    @property
+    def _mps(self) -> bool:
+        return self.name.startswith("mps")
+
+    def _allocated(self, torch: Any, *, most: bool) -> int:
+        if self._mps:
+            return int(torch.mps.current_allocated_memory())
+        return int(torch.cuda.max_memory_allocated(self.name) if most else torch.cuda.memory_allocated(self.name))

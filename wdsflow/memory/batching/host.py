@@ -1,0 +1,56 @@
+"""The host's memory, for models that run on the CPU."""
+
+import contextlib
+import gc
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from wdsflow.memory.usage import forget_peak, peak, resident
+
+_CGROUP = Path("/sys/fs/cgroup")  # a container's limit, which psutil does not see
+
+
+class HostDevice:
+    """The CPU as a device. Its memory ends with a MemoryError only under a limit such as RLIMIT_DATA.
+
+    Without one the system kills the process: bound the ceiling before (``Ceiling(most=...)``, by ``Probe.ceiling``).
+    """
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self._start = 0
+
+    def release(self) -> None:
+        """Collect garbage."""
+        gc.collect()
+
+    def check(self) -> None:
+        """Do nothing: the CPU is not lost by an error."""
+
+    def memory(self) -> Mapping[str, int]:
+        """Return bytes: total and free of the machine or the container, resident of this process."""
+        machine = psutil.virtual_memory()
+        total, free = int(machine.total), int(machine.available)
+        with contextlib.suppress(OSError, ValueError):  # "max" is no number
+            most, used = (int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+            total, free = min(total, most), max(0, min(free, most - used))
+        return {"free": free, "total": total, "resident": resident(os.getpid())}
+
+    def facts(self) -> dict[str, Any]:
+        """Return what of the host decides how much fits: for the key of a saved ceiling."""
+        return {"device": f"cpu {platform.machine()}", "memory": self.memory()["total"]}
+
+    def begin(self) -> None:
+        """Let ``took`` count from here."""
+        forget_peak()
+        self._start = resident(os.getpid())
+
+    def took(self) -> int:
+        """Return the most bytes that this process had since ``begin`` beyond those that it had then."""
+        return max(0, peak() - self._start)

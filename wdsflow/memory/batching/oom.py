@@ -1,0 +1,149 @@
+"""Recognises what libraries raise when memory is short, and when a device is lost for the process."""
+
+import errno
+import gc
+import re
+import traceback
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+_KEPT, _LOOKED_AT = 500, 10_000  # characters of an exception's text
+
+# In lower case; of PyTorch and its backends, cuBLAS and its kin, cuDNN, OpenCV, ONNX Runtime, XLA, C++.
+_SHORT = re.compile(
+    r"\b(?:cuda|hip|xpu|mps|backend|gpu) (?:error: |driver error: )?out of memory"
+    r"|mps backend out of memory|failed: out of memory|resource_exhausted"
+    r"|cu[a-z]+_(?:status_)?[a-z_]*(?:alloc_failed|allocation_failed)"
+    # A handle takes memory of its own, and cuDNN finds no engine where the workspace does not fit.
+    r"|cublas_status_not_initialized|cudnn_status_not_supported|unable to find an engine to execute this computation"
+    r"|defaultcpuallocator: (?:can't allocate|not enough) memory|cannot allocate memory"
+    r"|insufficient memory|failed to allocate memory|bad_alloc"
+)
+# The texts of cudaGetErrorString for errors after which each call fails until the process ends.
+_LOST = re.compile(
+    r"device-side assert triggered|illegal memory access|illegal instruction was encountered|misaligned address"
+    r"|unspecified launch failure|launch timed out|uncorrectable (?:ecc|nvlink) error|hardware stack error"
+    r"|invalid program counter|operation not supported on global/shared address space|context is destroyed"
+    r"|(?:cuda|hip) error: unknown error|invalid access of peer gpu memory over nvlink|device has fallen off"
+)
+_LOST_CODES = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999}  # cudaError_t, hipError_t
+_NO_MEMORY_CODE = 2
+_ASKED = re.compile(r"(?:tried|unable|failed) to allocate ([\d.]+) ?([kmgtp]i?b|bytes|b)\b", re.IGNORECASE)
+_UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+
+
+def is_out_of_memory(error: BaseException, outside: BaseException | None = None) -> bool:
+    """Return whether memory, of the device or the host, was too short: by the error or by one that led to it.
+
+    ``outside``: an exception that was being handled before; neither it nor what led to it counts.
+    """
+    return any(_is_short(each) for each in chain(error, outside))
+
+
+def is_poisoned(error: BaseException, outside: BaseException | None = None) -> bool:
+    """Return whether the error says that the device's context is lost: only a new process can go on."""
+    return any(_is_lost(each) for each in chain(error, outside))
+
+
+def requested_bytes(text: str) -> int | None:
+    """Return the size of the allocation that failed, as PyTorch's and NumPy's messages have it; None if it is not told.
+
+    >>> requested_bytes("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has ...")
+    2684354560
+    """
+    found = _ASKED.search(text)
+    try:
+        return int(Decimal(found[1]) * _UNITS[found[2][0].lower()]) if found else None
+    except ArithmeticError:  # "1.2.3"
+        return None
+
+
+def describe(error: BaseException, most: int = _KEPT) -> str:
+    """Return the class and the text of an exception in one string of at most ``most`` characters."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
+        text = ""
+    return f"{type(error).__name__}: {text}"[:most] if text else type(error).__name__
+
+
+def drop_frames(error: BaseException, outside: BaseException | None = None) -> None:
+    """Let go of what the frames of an exception hold: tensors of a batch live as long as its traceback.
+
+    The frames of ``outside`` are somebody else's and stay.
+    """
+    for each in chain(error, outside):
+        traceback.clear_frames(each.__traceback__)
+        each.__traceback__ = None
+
+
+def release(device: str) -> None:
+    """Collect garbage and give cached memory back to a device ("cpu", "cuda:1", "mps").
+
+    Raises what the device raises if its context is lost. Not to be called where an exception is handled.
+    """
+    gc.collect()
+    kind = device.partition(":")[0]
+    if kind == "cpu":
+        return
+    import torch
+
+    cuda: Any = torch.cuda  # in part without types
+    if kind == "cuda" and cuda.is_initialized():
+        cuda.synchronize(device)
+        with cuda.device(device):
+            cuda.empty_cache()
+    elif kind == "mps":
+        torch.mps.synchronize()
+        torch.mps.empty_cache()
+
+
+def chain(error: BaseException, outside: BaseException | None = None) -> Iterator[BaseException]:
+    """Yield an exception, those that led to it, and those that a group of them holds; each once."""
+    seen, heap = {id(outside)} if outside else set[int](), [error]
+    while heap:
+        each = heap.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        # Also where "from None" hides it from people: it is the reason all the same.
+        heap.extend(more for more in (each.__context__, each.__cause__) if more is not None)
+        group = getattr(each, "exceptions", None)  # ExceptionGroup, Python 3.11 and later
+        heap.extend(more for more in (group if isinstance(group, tuple) else ()) if isinstance(more, BaseException))
+
+
+def _is_short(error: BaseException) -> bool:
+    if isinstance(error, MemoryError) or type(error).__name__ in {"OutOfMemoryError", "ResourceExhaustedError"}:
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return _is_technical(error) and (_code(error) == _NO_MEMORY_CODE or bool(_SHORT.search(_text(error))))
+
+
+def _is_lost(error: BaseException) -> bool:
+    return _is_technical(error) and (_code(error) in _LOST_CODES or bool(_LOST.search(_text(error))))
+
+
+def _is_technical(error: BaseException) -> bool:
+    """A ValueError may quote a caption that speaks of memory; a library's own class and RuntimeError rarely do."""
+    return isinstance(error, RuntimeError) or type(error).__module__.partition(".")[0] in {
+        "cv2",
+        "onnxruntime",
+        "tensorflow",
+        "jax",
+        "jaxlib",
+        "cupy",
+        "cupy_backends",
+    }
+
+
+def _code(error: BaseException) -> int | None:
+    """Return the number of an error of torch.AcceleratorError, PyTorch 2.9 and later."""
+    code = getattr(error, "error_code", None) if type(error).__name__ == "AcceleratorError" else None
+    return code if isinstance(code, int) else None
+
+
+def _text(error: BaseException) -> str:
+    return describe(error, _LOOKED_AT).lower()

@@ -1,0 +1,94 @@
+"""Models on one device, loaded when they are first asked for. Imports torch in functions only."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from wdsflow.memory.batching.ceiling import Ceiling, Known
+from wdsflow.memory.batching.device import in_inference_mode, open_device
+from wdsflow.memory.batching.probe import probe
+from wdsflow.memory.batching.runner import BatchRunner
+from wdsflow.memory.batching.store import CeilingStore
+from wdsflow.memory.batching.tally import Tally
+from wdsflow.models.place import ModelError
+from wdsflow.stages.scores.model import Model
+
+_SHARE = 0.5  # of the free memory that a first batch may be expected to take
+
+
+class LoadedModels:
+    """Runs models on a device, "cpu" or "cuda:0"; equal models are loaded once. For one thread."""
+
+    def __init__(self, device: str, memory: str | None = None) -> None:
+        self.device = device
+        self._memory = memory
+        self._open: Any = None  # the device, made ready when the first model comes
+        self._runners: dict[Model, BatchRunner[Any, Any]] = {}
+        self._store = CeilingStore()
+
+    def prepare(self, models: Sequence[Model]) -> list[str]:
+        """Load models and try the largest item of each; return a line about each. Raises ModelError."""
+        return [line for model in models if (line := self._prepare(model))]
+
+    def map(self, model: Model, items: Sequence[Any], alone: Collection[int] = ()) -> list[Any]:
+        """Return an output or a Failure for each item, in order. Raises ModelError, PoisonedError."""
+        return self._runner(model).map(items, alone)
+
+    def tallies(self) -> dict[str, Tally]:
+        """Return what was done so far, by kind of model."""
+        return {model.kind: runner.tally for model, runner in self._runners.items()}
+
+    def _prepare(self, model: Model) -> str:
+        fresh = model not in self._runners
+        runner = self._runner(model)
+        item = model.largest()
+        if item is None or not fresh:
+            return ""
+        try:
+            seen = probe(runner.run, item, runner.cost(item), self._open)
+        except Exception as error:
+            raise ModelError(f"{model.kind}: {type(error).__name__}: {error}") from error
+        if not seen.fits and not (model.on_cpu and self.device != "cpu"):
+            raise ModelError(seen.message(model.kind))
+        if seen.fits and seen.free is not None and runner.ceiling.limit is None:
+            fitting = seen.ceiling(int(seen.free * _SHARE))
+            # A GPU says when it is full; the system would end a process that takes all of the host's memory.
+            runner.ceiling = Ceiling(Known(fitting), most=fitting if self.device == "cpu" else None)
+        return seen.message(model.kind)
+
+    def _runner(self, model: Model) -> BatchRunner[Any, Any]:
+        found = self._runners.get(model)
+        if found is None:
+            found = self._runners[model] = self._load(model)
+        return found
+
+    def _load(self, model: Model) -> BatchRunner[Any, Any]:
+        try:
+            if self._open is None:
+                self._open = open_device(self.device, self._memory)
+            loaded = model.load(self.device)
+        except Exception as error:
+            raise ModelError(f"{model.kind} cannot be loaded: {type(error).__name__}: {error}") from error
+        run = in_inference_mode(lambda batch: model.run(loaded, batch))
+        if self.device == "cpu":  # what is free there is another matter each time: the probe says
+            return BatchRunner(run, cost=model.cost, device=self._open)
+        key = {"model": model.identity(), **self._open.facts()}
+        return BatchRunner(
+            run,
+            cost=model.cost,
+            ceiling=self._store.load(key),
+            device=self._open,
+            on_cpu=_on_cpu(model) if model.on_cpu else None,
+            learned=lambda ceiling: self._store.save(key, ceiling),
+        )
+
+
+def _on_cpu(model: Model) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Return what runs a model on the CPU; it is loaded there for the first item that needs it."""
+    kept: list[Any] = []
+
+    def run(batch: Sequence[Any]) -> Sequence[Any]:
+        if not kept:
+            kept.append(model.load("cpu"))
+        return model.run(kept[0], batch)
+
+    return in_inference_mode(run)

@@ -1,0 +1,25 @@
+"""Where models run, as a value that travels."""
+
+from dataclasses import dataclass
+
+
+class ModelError(ValueError):
+    """A model cannot be loaded, or cannot run; written to be read."""
+
+
+@dataclass(frozen=True)
+class ModelPlace:
+    """Processes that run models, or none: then whoever asks loads them itself.
+
+    ``addresses``: of the processes, one a device. ``key``: what they know their own by. ``device`` and ``memory``: where
+    models go otherwise, and how much of a GPU they may take ("8GiB", "80%", None for all that is free).
+    """
+
+    addresses: tuple[str, ...] = ()
+    key: bytes = b""
+    device: str = "auto"
+    memory: str | None = None
+
+    def address(self, number: int) -> str | None:
+        """Return the process for a shard of that number."""
+        return self.addresses[number % len(self.addresses)] if self.addresses else None

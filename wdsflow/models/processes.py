@@ -1,0 +1,102 @@
+"""The processes that run models: one a device, started anew when one ends."""
+
+import contextlib
+import os
+import pickle
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+
+from wdsflow.memory.batching.device import choose
+from wdsflow.models.client import RemoteModels
+from wdsflow.models.place import ModelError, ModelPlace
+from wdsflow.models.server import Setup
+from wdsflow.stages.scores.model import Model
+
+_MOST_ENDS = 100  # of one process; then it stays away
+
+
+class ModelProcesses(AbstractContextManager["ModelProcesses"]):
+    """A context in which models can be asked for at ``place``. Raises ModelError where there is no such device."""
+
+    def __init__(self, device: str = "auto", memory: str | None = None) -> None:
+        try:
+            devices = choose(device)
+        except ValueError as error:
+            raise ModelError(str(error)) from None
+        self._folder = tempfile.TemporaryDirectory(prefix="wdsflow-models-")
+        key = secrets.token_bytes(32)
+        self._processes = [
+            _ModelProcess(Setup(f"{self._folder.name}/{number}", key, name, memory))
+            for number, name in enumerate(devices)
+        ]
+        addresses = tuple(process.setup.address for process in self._processes)
+        self.place = ModelPlace(addresses, key, device, memory)
+
+    def prepare(self, models: Sequence[Model]) -> list[str]:
+        """Load models on all devices, and try the largest item of each. Raises ModelError."""
+        lines: list[str] = []
+        for process in self._processes:
+            lines += RemoteModels(process.setup.address, process.setup.key).prepare(models)
+        return lines
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            process.end()
+        self._folder.cleanup()
+
+
+class _ModelProcess:
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self._lock = threading.Lock()
+        self._ended = False
+        self._process = self._start()
+        threading.Thread(target=self._keep, name="wdsflow-models", daemon=True).start()
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+            self._process.kill()
+        self._process.wait()
+        _close(self._process)
+
+    def _keep(self) -> None:
+        """Start another one when one ends: the device of a process may be lost to it."""
+        for _ in range(_MOST_ENDS):
+            process = self._process
+            process.wait()
+            with self._lock:
+                if self._ended:
+                    return
+                _close(process)
+                self._process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        root = str(Path(sys.modules["wdsflow"].__path__[0]).resolve().parent)
+        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from wdsflow.models.server import serve; serve()"],
+            stdin=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C is for the process that started this one
+        )
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):
+            process.stdin.write(pickle.dumps(self.setup))
+            process.stdin.flush()
+        return process
+
+
+def _close(process: "subprocess.Popen[bytes]") -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
