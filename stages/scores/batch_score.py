@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from .base import Scalar, Value, bare
@@ -52,16 +53,13 @@ class BatchScore(ModelScore):
         """Return a request for each image or caption. Raises ScoreError."""
         model = _Own(score=self)
         if self.inputs == "caption":
-            return [Request(model, text, lambda text=text: text) for text in view.captions(self.caption)]
+            return [Request(model, text, partial(str, text)) for text in view.captions(self.caption)]
         names = view.image_names(self.image)
         if self.inputs == "image":
-            return [Request(model, name, lambda at=at: _pixels(view, self.image, at)) for at, name in enumerate(names)]
-        return [
-            Request(model, text, lambda text=text: (_pixels(view, self.image, 0), text))
-            for text in view.captions(self.caption)
-        ]
+            return [Request(model, name, partial(_pixels, view, self.image, at)) for at, name in enumerate(names)]
+        return [Request(model, text, partial(_pair, view, self.image, text)) for text in view.captions(self.caption)]
 
-    def value(self, view: "View", outputs: Sequence[Output]) -> Value:  # noqa: ARG002
+    def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the outputs."""
         return bare(list(outputs))
 
@@ -91,3 +89,7 @@ def _pixels(view: "View", image: str, at: int) -> Any:
     import numpy as np
 
     return np.asarray(view.pictures(image)[at].image)
+
+
+def _pair(view: "View", image: str, text: str) -> Any:
+    return _pixels(view, image, 0), text

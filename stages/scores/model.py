@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from .base import Score, Tier, Value, bare, versions_of
+from .base import Score, Tier, Value, versions_of
 
 if TYPE_CHECKING:
     from .view import View
@@ -51,6 +51,13 @@ class Model(ABC):
     def largest(self) -> Item | None:
         """Return an item of the largest cost there can be, to try before the first shard; None where none is known."""
         return None
+
+    def facts(self) -> Any:
+        """Return what decoders have to know of it, for ``recall``; called where it is loaded."""
+        return None
+
+    def recall(self, facts: Any) -> None:  # noqa: B027 - most have nothing to keep
+        """Take what ``facts`` returned in another process: whoever prepares items need not import what it imports."""
 
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs: kind, settings, hashes of weights, versions of libraries."""

@@ -125,6 +125,11 @@ class View:
             self._cache["captions", caption] = texts
         return texts
 
+    def pairs(self, caption: str = "", image: str = "") -> list[tuple[str, tuple[str, ...]]]:
+        """Return each caption with the fields of the images that it goes with: here all of the sample's."""
+        names = self.image_names(image)
+        return [(text, names) for text in self.captions(caption)]
+
     def json(self, name: str = "json") -> Any:
         """Return a field's json, parsed. Raises ScoreError "no-json" where there is no such field."""
         tree = self._cache.get(("json", name))

@@ -127,6 +127,7 @@ def test_a_killed_model_process_is_asked_again():
         assert len(children) == 1
         children[0].send_signal(signal.SIGKILL)
         assert models.map(model, ["ab", "c"] * 50) == [2, 1] * 50
+        models.close()
     _gone, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
 
@@ -139,6 +140,7 @@ def test_several_who_ask_at_once_get_their_own():
         def ask(number):
             models = RemoteModels(processes.place.addresses[0], processes.place.key)
             found = [models.map(model, ["x" * number, "y" * length]) for length in range(1, 40)]
+            models.close()
             wrong.extend(each for length, each in enumerate(found, 1) if each != [number, length])
 
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(1, 7)]

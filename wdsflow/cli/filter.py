@@ -9,10 +9,13 @@ from .options import Address, Device, Engine, Engines, GpuMemory, Numbering
 from .running import (
     AllowPipe,
     Captions,
+    ChunkEnd,
     DryRun,
     Export,
     ImageMemory,
     Images,
+    ImageToken,
+    MediaRoot,
     Memory,
     Out,
     Quarantine,
@@ -20,6 +23,7 @@ from .running import (
     ShardCount,
     ShardIndex,
     Urls,
+    VideoToken,
     Where,
     Workers,
     check_exports,
@@ -80,6 +84,10 @@ def filter(  # noqa: A001 - the name of the command
     numbering: Numbering = None,
     hash_images: HashImages = None,
     image_memory: ImageMemory = None,
+    image_token: ImageToken = None,
+    video_token: VideoToken = None,
+    chunk_end: ChunkEnd = None,
+    media_root: MediaRoot = None,
     workers: Workers = None,
     memory: Memory = None,
     engine: Engines = Engine.local,
@@ -114,7 +122,13 @@ def filter(  # noqa: A001 - the name of the command
 
         flags = {"where": where, "scores": scores, "images": images, "captions": captions, "unknown": unknown}
         more = {"empty": empty, "numbering": numbering, "hash_images": hash_images, "image_memory": image_memory}
-        asked = merged(recipe, {**flags, **more})
+        lines = {
+            "image_token": image_token,
+            "video_token": video_token,
+            "chunk_end": chunk_end,
+            "media_root": media_root,
+        }
+        asked = merged(recipe, {**flags, **more, **lines})
         if print_schema or print_recipe or explain:
             _tell(urls, asked, schema=print_schema, explain=explain, measure=measure, allow_pipe=allow_pipe)
             return

@@ -56,6 +56,42 @@ ImageMemory = Annotated[
         show_default=False,
     ),
 ]
+ImageToken = Annotated[
+    str | None,
+    typer.Option(
+        "--image-token",
+        metavar="TEXT",
+        help="What stands for an image in JSON lines; by default <__dj__image>.",
+        show_default=False,
+    ),
+]
+VideoToken = Annotated[
+    str | None,
+    typer.Option(
+        "--video-token",
+        metavar="TEXT",
+        help="What stands for a video in JSON lines; by default <__dj__video>.",
+        show_default=False,
+    ),
+]
+ChunkEnd = Annotated[
+    str | None,
+    typer.Option(
+        "--chunk-end",
+        metavar="TEXT",
+        help="What ends a chunk in JSON lines; by default <|__dj__eoc|>.",
+        show_default=False,
+    ),
+]
+MediaRoot = Annotated[
+    str | None,
+    typer.Option(
+        "--media-root",
+        metavar="DIR",
+        help="Folder of the images in JSON lines; by default that of the file.",
+        show_default=False,
+    ),
+]
 Export = Annotated[
     list[Path] | None,
     typer.Option(
@@ -156,6 +192,7 @@ def run_options(
         allow_pipe=allow_pipe,
         device=models[0],
         gpu_memory=models[1],
+        say=lambda line: print(f"wdsflow: {line}", file=sys.stderr),
         begin=begin,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
@@ -44,6 +45,8 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 
 def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[Sample, Samples]]:
+    if is_lines(record.name):
+        raise ValueError(f"{record.name} is no tar: there are no lists of its rows")
     if record.output is not None:
         with open_source(str(finder(layout)(record.name))) as source:
             samples = Samples(source, contents=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.identity import canonical, differences, fingerprint, input_identity
+from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.lock import Lock
 from wdsflow.filtering.manifest import read_manifests
@@ -159,7 +160,8 @@ def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
         if not isinstance(name, str) or "/" in name:
             continue
         aside = layout.quarantine(name)
-        for path in (lies_at(name), layout.ledger(name), aside, aside.with_suffix(".jsonl")):
+        beside = (layout.stats(name), layout.reasons(name)) if is_lines(name) else (aside.with_suffix(".jsonl"),)
+        for path in (lies_at(name), layout.ledger(name), aside, *beside):
             path.unlink(missing_ok=True)
     for path in (*layout.manifests(), layout.numbering, layout.folder / "sizes.json", layout.folder / "__len__"):
         path.unlink(missing_ok=True)

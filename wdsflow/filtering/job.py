@@ -3,6 +3,7 @@
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from wdsflow.engines.base import Unfit
 from wdsflow.engines.mark import Mark
 from wdsflow.filtering.fields import Views
 from wdsflow.filtering.identity import differences, digest, fingerprint, input_identity
+from wdsflow.filtering.jsonl.names import is_lines
+from wdsflow.filtering.jsonl.output import write_rows
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.ledger import write_ledger
 from wdsflow.filtering.modelled import Modelled
+from wdsflow.filtering.opened import are_small, opened
 from wdsflow.filtering.output import write_pieces, write_ranges
 from wdsflow.filtering.program import Program, program_of
 from wdsflow.filtering.quarantine import write_quarantine
@@ -29,10 +33,7 @@ from wdsflow.filtering.where.values import Unknown
 from wdsflow.models.client import models_at
 from wdsflow.models.place import ModelPlace
 from wdsflow.shards.source import Source, SourceError
-from wdsflow.shards.tar import Walk
 from wdsflow.stages.scores.view import ViewOptions
-
-_SMALL = 12 << 10  # mean bytes of a member
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,23 @@ def _check_versions(task: ShardTask, program: Program) -> None:
 def _score(task: ShardTask, source: Source, program: Program, record: ShardRecord, mark: Mark) -> list[Row]:
     """Read all samples and compute what the predicate needs to be decided."""
     options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
-    samples = Samples(source, contents=program.reads_contents or _are_small(source))
-    views = Views(samples, options, task.url, task.recipe.stages)
-    modelled = Modelled(program, models_at(task.models, task.shard), mark) if program.model_calls else None
+    samples, views = opened(source, task.url, task.recipe, options, contents=program.reads_contents)
+    with _modelled(task, program, mark) as modelled:
+        rows = _read(task, samples, views, program, modelled, mark)
+    _find_scattered(rows)
+    record.members, record.headers = samples.members, samples.headers
+    record.left_out = dict(sorted(samples.left_out.items()))
+    record.damage += samples.damage
+    return rows
+
+
+def _modelled(task: ShardTask, program: Program, mark: Mark) -> AbstractContextManager[Modelled | None]:
+    return Modelled(program, models_at(task.models, task.shard), mark) if program.model_calls else nullcontext()
+
+
+def _read(
+    task: ShardTask, samples: Samples, views: Views, program: Program, modelled: Modelled | None, mark: Mark
+) -> list[Row]:
     rows = []
     for sample in samples:
         row = Row(sample.number, sample.key, sample.start, sample.end)
@@ -127,18 +142,7 @@ def _score(task: ShardTask, source: Source, program: Program, record: ShardRecor
     mark.set(-1)
     if modelled is not None:
         modelled.finish()
-    _find_scattered(rows)
-    record.members, record.headers = samples.members, samples.headers
-    record.left_out = dict(sorted(samples.left_out.items()))
-    record.damage += samples.damage
     return rows
-
-
-def _are_small(source: Source) -> bool:
-    """Tell whether members are so small that reading all is faster than fetching a few bytes of each."""
-    first = next(iter(Walk(source)), None)
-    rows = first.rows if first is not None else []
-    return sum(row[1] for row in rows) < _SMALL * len(rows)
 
 
 def _find_scattered(rows: Iterable[Row]) -> None:
@@ -199,6 +203,9 @@ def _write(task: ShardTask, source: Source, program: Program, rows: list[Row], r
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return
+    if is_lines(task.url):
+        write_rows(layout, task.name, source, rows, record, empty=task.recipe.empty == "write")
+        return
     record.quarantine = write_quarantine(layout.quarantine(task.name), source, task.url, rows, record.headers)
     target = layout.tar(task.name)
     if record.kept or task.recipe.empty == "write":
@@ -216,7 +223,7 @@ def _staged(task: ShardTask, source: Source, kept: list[Row], record: ShardRecor
     """Yield what the output consists of where stages changed samples: they are applied again, to those that stay."""
     wanted = {row.number: row for row in kept}
     headers = sorted(record.headers, reverse=True)
-    samples = Samples(source, contents=_are_small(source))
+    samples = Samples(source, contents=are_small(source))
     staging = Staging(task.recipe.stages, samples, task.url)
     for sample in samples:
         row = wanted.pop(sample.number, None)

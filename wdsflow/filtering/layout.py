@@ -84,6 +84,14 @@ class Layout:
         """Return the path of a shard's quarantined samples; reasons lie beside it as ``.jsonl``."""
         return self.quarantined / name
 
+    def stats(self, name: str) -> Path:
+        """Return the path of the scores beside an output of JSON lines."""
+        return self.tar(name).with_suffix(".stats.jsonl")
+
+    def reasons(self, name: str) -> Path:
+        """Return the path of the reasons beside quarantined JSON lines."""
+        return self.quarantine(name).with_suffix(".reasons.jsonl")
+
     def folders(self) -> list[Path]:
         """Return the folders that outputs may lie in."""
         inside = self.inside
@@ -97,4 +105,4 @@ class Layout:
 
 
 def _stem(name: str) -> str:
-    return name.removesuffix(".tar")
+    return name.removesuffix(".tar" if name.endswith(".tar") else ".jsonl")

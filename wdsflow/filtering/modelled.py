@@ -1,11 +1,14 @@
 """Scores that models compute, for samples of a shard together: a window at a time, bounded in items and bytes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 from wdsflow.engines.mark import Mark
-from wdsflow.filtering.failing import failed
+from wdsflow.filtering.failing import guarded
 from wdsflow.filtering.fields import ShardView
 from wdsflow.filtering.program import Program
 from wdsflow.filtering.row import Row
@@ -16,7 +19,11 @@ from wdsflow.models.client import Models
 from wdsflow.stages.scores.model import Model, ModelScore, Request
 
 _MOST_SAMPLES = 512
-_MOST_BYTES = 128 << 20  # of items that wait
+_MOST_BYTES = (
+    20 << 20
+)  # of items; 139 pictures for a CLIP: more make a batch no faster, and each worker has two windows
+
+_Place = tuple[int, Model, Any]  # of an item: its sample, model and key
 
 
 class _Pending(NamedTuple):
@@ -28,103 +35,140 @@ class _Pending(NamedTuple):
     requests: Sequence[Request]
 
 
-class Modelled:
+@dataclass
+class _Window:
+    """Samples that go to the models together."""
+
+    samples: int = 0
+    pending: list[_Pending] = field(default_factory=list)
+    items: dict[_Place, Any] = field(default_factory=dict)
+    outputs: dict[_Place, Any] = field(default_factory=dict)
+    weight: int = 0  # bytes of the items
+
+    @property
+    def full(self) -> bool:
+        return self.samples >= _MOST_SAMPLES or self.weight >= _MOST_BYTES
+
+
+class Modelled(AbstractContextManager["Modelled"]):
     """Collects samples that need a model, and gives their rows the values. For one shard.
 
-    Windows end where samples and items say, never where time does: the same shard makes the same batches.
+    Windows end where samples and items say, never where time does: the same shard makes the same batches. While models
+    in another process work on one window, the next is made ready.
     """
 
     def __init__(self, program: Program, models: Models, mark: Mark) -> None:
         self._program, self._models, self._mark = program, models, mark
-        self._samples: list[tuple[Row, ShardView]] = []
-        self._pending: list[_Pending] = []
-        self._items: dict[tuple[int, Model, Any], Any] = {}  # by sample, model and key
-        self._outputs: dict[tuple[int, Model, Any], Any] = {}
-        self._bytes = 0
+        self._window = _Window()
+        self._asked: tuple[_Window, Future[None]] | None = None
+        # Not where models run in this process: should it die of one, the sample that is read would be blamed.
+        self._other = ThreadPoolExecutor(1, "wdsflow-ask") if models.apart else None
+
+    def __exit__(self, *_: object) -> None:
+        """Wait for what is under way: who asks models next, asks on the same connection."""
+        if self._other is not None:
+            self._other.shutdown(cancel_futures=True)
 
     def add(self, row: Row, view: ShardView) -> None:
         """Take a sample as far as its scores are known without a model; the rest may come later."""
         if not self._program.wanted(row):
             return
-        self._samples.append((row, view))
-        self._prepare(row, view)
-        if len(self._samples) >= _MOST_SAMPLES or self._bytes >= _MOST_BYTES:
-            self.finish()
+        self._window.samples += 1
+        self._prepare(self._window, row, view)
+        if self._window.full:
+            self._turn()
 
     def finish(self) -> None:
         """Compute what is missing for all samples that were taken."""
-        while self._pending:
-            self._run()
-            waiting, self._pending = self._pending, []
+        self._turn()
+        self._turn()
+
+    def _turn(self) -> None:
+        """Ask for this window, then settle the one before, and begin the next."""
+        before, self._asked, window = self._asked, None, self._window
+        if window.pending:
+            self._asked = window, self._ask(window)
+        self._window = _Window()
+        if before is not None:
+            self._settle_all(*before)
+
+    def _settle_all(self, window: _Window, asked: "Future[None]") -> None:
+        asked.result()
+        while window.pending:
+            waiting, window.pending = window.pending, []
             for pending in waiting:
-                self._settle(pending)
-            self._items.clear()
-            self._bytes = 0
+                self._settle(window, pending)
             for row, view in dict.fromkeys((pending.row, pending.view) for pending in waiting):
                 self._program.resume(row, view)
-                self._prepare(row, view)
-                if self._bytes >= _MOST_BYTES:
-                    self._run()
-        self._samples.clear()
-        self._outputs.clear()
+                self._prepare(window, row, view)
+                if window.full:
+                    self._ask(window).result()
+            if window.pending:
+                self._ask(window).result()
 
-    def _prepare(self, row: Row, view: ShardView) -> None:
+    def _ask(self, window: _Window) -> "Future[None]":
+        items, window.items, window.weight, window.samples = window.items, {}, 0, 0
+        if self._other is not None:
+            return self._other.submit(self._run, items, window.outputs)
+        asked: Future[None] = Future()
+        self._run(items, window.outputs)
+        asked.set_result(None)
+        return asked
+
+    def _run(self, items: dict[_Place, Any], outputs: dict[_Place, Any]) -> None:
+        by_model: dict[Model, list[_Place]] = {}
+        for place in items:
+            by_model.setdefault(place[1], []).append(place)
+        for model, places in by_model.items():
+            found = self._models.map(model, [items.pop(place) for place in places])
+            outputs.update(zip(places, found, strict=True))
+
+    def _prepare(self, window: _Window, row: Row, view: ShardView) -> None:
         """Ask for what is needed next; what cannot be had is noted, and something else may be needed then."""
         self._mark.set(row.number)
-        while calls := [call for call in self._program.wanted(row) if not self._waits(row, call)]:
+        while calls := [call for call in self._program.wanted(row) if not _waits(window, row, call)]:
             failures = 0
             for call in calls:
                 score = self._program.scores[call]
                 assert isinstance(score, ModelScore)
-                found = _guarded(partial(self._requests, row, score, view))
+                found = guarded(partial(self._requests, window, row, score), view)
                 if isinstance(found, Unknown):
                     row.values[call] = found
                     failures += 1
                 else:
-                    self._pending.append(_Pending(row, view, call, found))
+                    window.pending.append(_Pending(row, view, call, found))
             if not failures:
                 break
             self._program.resume(row, view)
         self._mark.set(-1)
 
-    def _waits(self, row: Row, call: Call) -> bool:
-        return any(pending.row is row and pending.call == call for pending in reversed(self._pending[-8:]))
-
-    def _requests(self, row: Row, score: ModelScore, view: ShardView) -> list[Request]:
+    @staticmethod
+    def _requests(window: _Window, row: Row, score: ModelScore, view: ShardView) -> list[Request]:
         requests = score.requests(view)
         for request in requests:
             place = row.number, request.model, request.key
-            if place not in self._items and place not in self._outputs:
-                self._items[place] = item = request.make()
-                self._bytes += weigh(item)
+            if place not in window.items and place not in window.outputs:
+                window.items[place] = item = request.make()
+                window.weight += weigh(item)
         return requests
 
-    def _run(self) -> None:
-        by_model: dict[Model, list[tuple[int, Model, Any]]] = {}
-        for place in self._items:
-            if place not in self._outputs:
-                by_model.setdefault(place[1], []).append(place)
-        for model, places in by_model.items():
-            found = self._models.map(model, [self._items[place] for place in places])
-            self._outputs.update(zip(places, found, strict=True))
-        self._items.clear()
-        self._bytes = 0
-
-    def _settle(self, pending: _Pending) -> None:
+    def _settle(self, window: _Window, pending: _Pending) -> None:
         row, view, call, requests = pending
         score = self._program.scores[call]
         assert isinstance(score, ModelScore)
-        outputs = [self._outputs[row.number, request.model, request.key] for request in requests]
+        outputs = [window.outputs[row.number, request.model, request.key] for request in requests]
         failure = next((output for output in outputs if isinstance(output, Failure)), None)
         if failure is not None:
             numbers = ", ".join(f"{name} {value:,}" for name, value in failure.numbers.items())
             row.values[call] = Unknown(failure.slug, f"{failure.detail} ({numbers})" if numbers else failure.detail)
         else:
-            row.values[call] = _guarded(lambda: score.value(view, outputs))
+            row.values[call] = guarded(lambda view: score.value(view, outputs), view)
 
 
-def _guarded(compute: Callable[[], Any]) -> Any:
-    try:
-        return compute()
-    except Exception as error:  # noqa: BLE001 - told apart there
-        return failed(error)
+def _waits(window: _Window, row: Row, call: Call) -> bool:
+    for pending in reversed(window.pending):
+        if pending.row is not row:  # what waits for a sample was asked for in a row
+            return False
+        if pending.call == call:
+            return True
+    return False

@@ -24,6 +24,7 @@ class RunOptions:
     ``restart``: remove what an earlier run wrote. ``index`` of ``count``: the slice of the shards that is this run's.
     ``device``: where models run, "auto" for all GPUs that there are, else the CPU; ``gpu_memory``: how much of one they
     may take, "8GiB" or "80%".
+    ``say``: called with lines about models that were loaded.
     ``begin``: called with the number of shards to do; what it returns is called after each of them.
     """
 
@@ -39,6 +40,7 @@ class RunOptions:
     allow_pipe: bool = False
     device: str = "auto"
     gpu_memory: str | None = None
+    say: Callable[[str], object] | None = None
     begin: Callable[[int], Tell | None] | None = None
 
     def __post_init__(self) -> None:

@@ -146,7 +146,9 @@ class Pass:
         if not models or self.scored is not None or options.engine != "local" or options.workers == 0:
             return ModelPlace(device=options.device, memory=options.gpu_memory)
         processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
-        processes.prepare(models)
+        for line in processes.prepare(models):
+            if options.say is not None:
+                options.say(line)
         return processes.place
 
     def _tasks(self, todo: Sequence[tuple[int, str, str]], budget: int, models: ModelPlace) -> list[ShardTask]:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from wdsflow.filtering.failing import guarded
-from wdsflow.filtering.fields import Views
+from wdsflow.filtering.opened import opened
 from wdsflow.filtering.program import Program, program_of
 from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.samples import Samples
 from wdsflow.filtering.spool import seekable
 from wdsflow.filtering.staged import Gone
 from wdsflow.filtering.where import Call, Pilot, Unknown, Value, explain, pilot_of, plan
@@ -68,8 +67,7 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
         tempfile.TemporaryDirectory(prefix="wdsflow-") as folder,
         seekable(url, Path(folder), allow_pipe=allow_pipe) as (source, _),
     ):
-        samples = Samples(source, contents=True)
-        views = Views(samples, options, url, recipe.stages)
+        samples, views = opened(source, url, recipe, options, contents=True)
         for sample in samples:
             if sample.trouble:
                 continue

@@ -28,7 +28,14 @@ def write_quarantine(
         reasons.unlink(missing_ok=True)
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
+    write_file(reasons, b"".join(json.dumps(line).encode() + b"\n" for line in reasons_of(aside, url)))
+    write_ranges(path, source, [*headers, *((row.start, row.end) for row in aside)])
+    return fingerprint(str(path))
+
+
+def reasons_of(aside: Sequence[Row], url: str) -> list[dict[str, Any]]:
+    """Return a line for each row that was put aside."""
+    return [
         {
             "key": row.key,
             "shard": url,
@@ -41,9 +48,6 @@ def write_quarantine(
         }
         for row in aside
     ]
-    write_file(reasons, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-    write_ranges(path, source, [*headers, *((row.start, row.end) for row in aside)])
-    return fingerprint(str(path))
 
 
 def stage_of(row: Row) -> str:

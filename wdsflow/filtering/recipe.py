@@ -26,6 +26,8 @@ class Recipe:
     ``pilot``: what was measured on some samples, as JSON; terms are tried in the order that it suggests.
     ``image_memory``: what one image may take, encoded or while it is decoded; one that would take more is an error of
     its sample. It belongs to the recipe, as outcomes must not depend on the machine.
+    ``image_token``, ``video_token``, ``chunk_end``: what stands for them in the texts of JSON lines. ``media_root``: the
+    folder that the paths there begin at, "" for that of the file.
     """
 
     where: str = ""
@@ -39,6 +41,10 @@ class Recipe:
     hash_images: bool = False
     pilot: str = ""
     image_memory: str = "512MiB"
+    image_token: str = "<__dj__image>"  # noqa: S105 - no password
+    video_token: str = "<__dj__video>"  # noqa: S105
+    chunk_end: str = "<|__dj__eoc|>"
+    media_root: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""

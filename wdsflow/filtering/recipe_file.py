@@ -112,6 +112,10 @@ def _model() -> Any:
         "numbering": (Numbering, "Names of the inputs, or numbers without gaps, given when all shards are done."),
         "hash_images": (bool, "Whether the ledger has xxh3 of each image's bytes."),
         "image_memory": (str, "What one image may take while it is decoded, as 512MiB."),
+        "image_token": (str, "What stands for an image in a text of JSON lines."),
+        "video_token": (str, "What stands for a video in a text of JSON lines."),
+        "chunk_end": (str, "What ends a chunk in a text of JSON lines."),
+        "media_root": (str, "The folder that paths in JSON lines begin at; empty for that of the file."),
         "pilot": (str, "What --measure found on some samples; it decides the order of the terms."),
     }
     assert about.keys() == {item.name for item in fields(Recipe)}

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from wdsflow.filtering.engine import joined
 from wdsflow.filtering.identity import digest, fingerprint
+from wdsflow.filtering.jsonl.names import names_of
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.ledger import LedgerError
+from wdsflow.filtering.opened import check_lines
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.passes import Pass
 from wdsflow.filtering.program import canonical_recipe, program_of
@@ -17,7 +19,6 @@ from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.report import RunReport
 from wdsflow.filtering.resolve import resolve
 from wdsflow.filtering.stages import read_stages
-from wdsflow.repair.repair import output_names
 from wdsflow.shards.urls import expand
 
 Urls = str | Iterable[str]
@@ -59,6 +60,7 @@ def cut_shards(
     """
     options, recipe = options or RunOptions(), canonical_recipe(recipe)
     found, names = _shards(urls)
+    check_lines(found, recipe)
     scored = Layout(Path(ledger))
     if not scored.inside.is_dir():
         raise LedgerError(f"there are no ledgers in {ledger}: give the folder that filter or score wrote")
@@ -94,6 +96,7 @@ def _scored_first(
     """Run one pass, or two where scores compare all samples: the first computes and gathers, the second decides."""
     recipe = canonical_recipe(recipe)
     found, names = _shards(urls)
+    check_lines(found, recipe)
     layout = _layout(out, recipe, options, tars=tars)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars)
     if not program_of(recipe).dataset_calls:
@@ -147,4 +150,4 @@ def _folder(out: str | os.PathLike[str]) -> Path:
 
 def _shards(urls: Urls) -> tuple[list[str], list[str]]:
     found = expand([urls] if isinstance(urls, str) else urls).urls
-    return found, output_names(found)
+    return found, names_of(found)

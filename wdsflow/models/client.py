@@ -1,16 +1,17 @@
 """Asking for models, wherever they run."""
 
 import os
-import pickle
+import socket
 import time
 from collections.abc import Collection, Sequence
 from functools import lru_cache
-from multiprocessing.connection import Client, Connection
+from multiprocessing.connection import Client
 from typing import Any, Protocol
 
 from wdsflow.memory.batching.outcome import POISONED, Failure, PoisonedError
 from wdsflow.memory.batching.restarts import map_with_restarts
-from wdsflow.models.place import ModelError, ModelPlace
+from wdsflow.models.messages import receive, send
+from wdsflow.models.place import ModelError, ModelPlace, Prepared
 from wdsflow.models.server import Ask
 from wdsflow.stages.scores.model import Model
 
@@ -18,10 +19,12 @@ _PATIENCE = 120.0  # seconds that a process has to come back
 
 
 class Models(Protocol):
-    """Runs models on items."""
+    """Runs models on items. ``apart``: in another process, which may die without this one."""
 
-    def prepare(self, models: Sequence[Model]) -> list[str]:
-        """Load models and try the largest item of each; return a line about each. Raises ModelError."""
+    apart: bool
+
+    def prepare(self, models: Sequence[Model]) -> Prepared:
+        """Load models and try the largest item of each. Raises ModelError."""
 
     def map(self, model: Model, items: Sequence[Any]) -> list[Any]:
         """Return an output or a Failure for each item, in order. Raises ModelError."""
@@ -32,16 +35,18 @@ class _Gone(Exception):
 
 
 class RemoteModels:
-    """Asks the process at an address; one that is replaced meanwhile is asked again."""
+    """Asks the process at an address; one that is replaced meanwhile is asked again. For one thread at a time."""
+
+    apart = True
 
     def __init__(self, address: str, key: bytes) -> None:
         self._address, self._key = address, key
-        self._connection: Connection | None = None
+        self._connection: socket.socket | None = None
 
-    def prepare(self, models: Sequence[Model]) -> list[str]:
+    def prepare(self, models: Sequence[Model]) -> Prepared:
         """Load models and try the largest item of each. Raises ModelError."""
         try:
-            found: list[str] = self._ask(Ask("prepare", (tuple(models),)))
+            found: Prepared = self._ask(Ask("prepare", (tuple(models),)))
         except _Gone:
             raise ModelError("the process that loads the models ended: is there memory for them?") from None
         return found
@@ -56,6 +61,12 @@ class RemoteModels:
             return map_with_restarts(call, items, lambda: None)
         except PoisonedError as error:
             raise ModelError(f"{model.kind}: {error.message}") from None
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _map(self, model: Model, items: Sequence[Any], alone: Collection[int]) -> list[Any]:
         """Ask for all items at once but those to be run alone, which come last and one by one."""
@@ -78,25 +89,33 @@ class RemoteModels:
         return [found[at] for at in range(len(items))]
 
     def _ask(self, ask: Ask) -> Any:
-        data = pickle.dumps(ask, pickle.HIGHEST_PROTOCOL)
         connection = self._connect()
         try:
-            connection.send_bytes(data)
-            answer = pickle.loads(connection.recv_bytes())  # noqa: S301 - from a process of this run
+            send(connection, ask)
+            answer = receive(connection)
         except (OSError, EOFError):
-            self._connection = None
+            self.close()
             raise _Gone("the process that runs models ended while it worked on this") from None
         if isinstance(answer, PoisonedError):
-            self._connection = None
+            self.close()
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def _connect(self) -> Connection:
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def __del__(self) -> None:
+        self._disconnect()
+
+    def _connect(self) -> socket.socket:
         end = time.monotonic() + _PATIENCE
         while self._connection is None:
             try:
-                self._connection = Client(self._address, "AF_UNIX", authkey=self._key)
+                with Client(self._address, "AF_UNIX", authkey=self._key) as connection:
+                    self._connection = socket.socket(fileno=os.dup(connection.fileno()))
             except (OSError, EOFError):
                 if time.monotonic() > end:
                     raise ModelError("the process that runs models does not answer") from None
@@ -107,12 +126,14 @@ class RemoteModels:
 class OwnModels:
     """Runs models in this process."""
 
+    apart = False
+
     def __init__(self, device: str, memory: str | None) -> None:
         from wdsflow.models.loaded import LoadedModels
 
         self._loaded = LoadedModels(device, memory)
 
-    def prepare(self, models: Sequence[Model]) -> list[str]:
+    def prepare(self, models: Sequence[Model]) -> Prepared:
         """Load models and try the largest item of each. Raises ModelError."""
         return self._loaded.prepare(models)
 
@@ -123,6 +144,8 @@ class OwnModels:
 
 def models_at(place: ModelPlace, number: int) -> Models:
     """Return what runs the models of a shard; a process keeps what it has."""
+    for model, facts in place.facts:
+        model.recall(facts)
     return _models_at(place, place.address(number), os.getpid())
 
 

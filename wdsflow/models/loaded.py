@@ -5,11 +5,12 @@ from typing import Any
 
 from wdsflow.memory.batching.ceiling import Ceiling, Known
 from wdsflow.memory.batching.device import in_inference_mode, open_device
+from wdsflow.memory.batching.environment import other_frameworks
 from wdsflow.memory.batching.probe import probe
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.memory.batching.store import CeilingStore
 from wdsflow.memory.batching.tally import Tally
-from wdsflow.models.place import ModelError
+from wdsflow.models.place import ModelError, Prepared
 from wdsflow.stages.scores.model import Model
 
 _SHARE = 0.5  # of the free memory that a first batch may be expected to take
@@ -25,9 +26,12 @@ class LoadedModels:
         self._runners: dict[Model, BatchRunner[Any, Any]] = {}
         self._store = CeilingStore()
 
-    def prepare(self, models: Sequence[Model]) -> list[str]:
-        """Load models and try the largest item of each; return a line about each. Raises ModelError."""
-        return [line for model in models if (line := self._prepare(model))]
+    def prepare(self, models: Sequence[Model]) -> Prepared:
+        """Load models and try the largest item of each. Raises ModelError."""
+        lines = tuple(line for model in models if (line := self._prepare(model)))
+        if self.device != "cpu":
+            lines += tuple(f"{other.name} is loaded in this process and {other.habit}" for other in other_frameworks())
+        return Prepared(lines, tuple((model, model.facts()) for model in models))
 
     def map(self, model: Model, items: Sequence[Any], alone: Collection[int] = ()) -> list[Any]:
         """Return an output or a Failure for each item, in order. Raises ModelError, PoisonedError."""

@@ -6,16 +6,20 @@ import pickle
 import queue
 import select
 import signal
+import socket
 import sys
 import threading
-from multiprocessing.connection import Connection, Listener
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Listener
 from typing import Any, NamedTuple
 
 from wdsflow.memory.batching.environment import prepare_environment
 from wdsflow.memory.batching.outcome import PoisonedError
 from wdsflow.models.loaded import LoadedModels
+from wdsflow.models.messages import receive, send
 from wdsflow.models.place import ModelError
 
+_HELD = 2  # requests: one runs, one is ready
 LOST = 70  # exit status: the device is of no use to this process any more
 
 
@@ -67,23 +71,29 @@ def serve() -> None:
         if isinstance(answer, PoisonedError):
             threading.Event().wait(1)  # the answer is on its way
             os._exit(LOST)
+        del waiting, answer  # else they stay until somebody asks again
 
 
 def _accept(listener: Listener, asked: "queue.SimpleQueue[_Waiting]") -> None:
+    room = threading.Semaphore(_HELD)
     while True:
-        with contextlib.suppress(OSError, EOFError):  # whoever came is gone, or is none of ours
-            connection: Any = listener.accept()
-            threading.Thread(target=_listen, args=(connection, asked), daemon=True).start()
+        # Whoever came is gone, or is none of ours.
+        with contextlib.suppress(OSError, EOFError, AuthenticationError):
+            with listener.accept() as connection:  # who knows the key
+                asking = socket.socket(fileno=os.dup(connection.fileno()))
+            threading.Thread(target=_listen, args=(asking, asked, room), daemon=True).start()
 
 
-def _listen(connection: Connection, asked: "queue.SimpleQueue[_Waiting]") -> None:
-    """Take one request after another: nobody has more than one under way, so the queue is as long as they are many."""
-    with contextlib.suppress(OSError, EOFError):
-        while True:
-            waiting = _Waiting(pickle.loads(connection.recv_bytes()), threading.Event(), [])  # noqa: S301 - the key proved it
-            asked.put(waiting)
-            waiting.done.wait()
-            connection.send_bytes(pickle.dumps(waiting.answer[0], pickle.HIGHEST_PROTOCOL))
+def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: threading.Semaphore) -> None:
+    """Take one request after another; where enough of them are held, the next stays with those who ask."""
+    with asking, contextlib.suppress(OSError, EOFError):
+        while select.select([asking], [], []):
+            with room:
+                waiting = _Waiting(receive(asking), threading.Event(), [])
+                asked.put(waiting)
+                waiting.done.wait()
+            send(asking, waiting.answer[0])
+            del waiting  # else its items stay until the next ones come
 
 
 def _watch() -> None:

@@ -21,6 +21,7 @@ from .machine import machine
 from .page import write_page
 
 BENCH = ROOT / ".bench"
+PAGE = ROOT / "docs" / "benchmarks.md"
 HERE = Path(__file__).resolve().parent
 Row = dict[str, Any]
 Result = dict[str, Any]
@@ -44,6 +45,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--photos", type=Path, metavar="FOLDER", help="its .tar shards take the place of made photographs"
     )
+    parser.add_argument(
+        "--from",
+        dest="figures",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="measure nothing: write docs/benchmarks.md from what --json wrote on this machine, the latest last",
+    )
     parser.add_argument("--list", action="store_true", help="say what is measured, and end")
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - set(names):
@@ -52,6 +61,9 @@ def main(arguments: list[str]) -> int:
     if options.list:
         for entry in chosen:
             print(f"{entry.name:18} {entry.title}")
+        return 0
+    if options.figures:
+        write_page(joined(options.figures, names), PAGE)
         return 0
     webdataset1 = ensure_webdataset1()
     rows: list[Row] = []
@@ -64,8 +76,18 @@ def main(arguments: list[str]) -> int:
         if options.json:  # after each, so that nothing measured is lost with an interrupted run
             options.json.write_text(json.dumps({**known, "entries": rows}, indent=2) + "\n")
     if options.write_docs:
-        write_page({**known, "entries": rows}, ROOT / "docs" / "benchmarks.md")
+        write_page({**known, "entries": rows}, PAGE)
     return 0 if all(row["met"] for row in rows) else 1
+
+
+def joined(files: list[Path], names: list[str]) -> Result:
+    """Return the figures of several runs on one machine as those of one; of an entry the last counts."""
+    runs = [json.loads(file.read_text()) for file in files]
+    if any(run["machine"] != runs[0]["machine"] for run in runs):
+        raise SystemExit("these figures are of different machines")
+    found = {row["name"]: row for run in runs for row in run["entries"]}
+    versions = {name: number for run in runs for name, number in run["versions"].items()}
+    return {**runs[-1], "versions": versions, "entries": [found[name] for name in names if name in found]}
 
 
 def prepare(name: str, webdataset1: Path, photos: Path | None) -> Material:

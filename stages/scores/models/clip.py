@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..model import Item, Model, Output, Precision
-from .clip_loading import Clip, clip_geometry, load_clip
+from .clip_loading import Clip, clip_geometry, clip_preprocess, load_clip, remember_preprocess
 from .clip_tokens import clip_tokens
 from .weights import source_of
 
@@ -56,6 +56,14 @@ class ClipImage(ClipModel):
 
         return list(loaded.images(np.stack(batch)))
 
+    def facts(self) -> dict[str, Any]:
+        """Return OpenCLIP's preprocess_cfg."""
+        return clip_preprocess(self.model, self.pretrained)
+
+    def recall(self, facts: dict[str, Any]) -> None:
+        """Keep the preprocess_cfg."""
+        remember_preprocess(self.model, self.pretrained, facts)
+
     def cost(self, item: Item) -> int:
         """Return the pixels."""
         return int(item.shape[1] * item.shape[2])
@@ -69,7 +77,7 @@ class ClipImage(ClipModel):
 
 @dataclass(frozen=True, kw_only=True)
 class ClipText(ClipModel):
-    """The text tower: from what ``clip_tokens`` gives to an embedding."""
+    """The text tower: from a caption to an embedding. It is tokenised here: decoders need not load OpenCLIP."""
 
     kind: ClassVar[str] = "open_clip text"
     packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "transformers", "tokenizers")
@@ -78,15 +86,11 @@ class ClipText(ClipModel):
         """Return an embedding for each caption."""
         import numpy as np
 
-        return list(loaded.texts(np.stack(batch)))
-
-    def cost(self, item: Item) -> int:
-        """Return the length of the context, to which all captions are padded."""
-        return len(item)
+        return list(loaded.texts(np.stack([clip_tokens(self.model, text) for text in batch])))
 
     def largest(self) -> Item:
-        """Return the tokens of a caption: all have the same length."""
-        return clip_tokens(self.model, "a")
+        """Return a caption: all are padded to the same length."""
+        return "a"
 
 
 @dataclass(frozen=True)

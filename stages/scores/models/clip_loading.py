@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,6 +17,7 @@ from .weights import local_path
 _LOCAL, _HUB = "local-dir:", "hf-hub:"
 _CONFIG = "open_clip_config.json"
 _loaded: "WeakValueDictionary[tuple[str, ...], Clip]" = WeakValueDictionary()
+_preprocess: dict[tuple[str, str], dict[str, Any]] = {}
 _lock = threading.Lock()
 
 
@@ -92,9 +92,20 @@ def full_name(model: str) -> str:
     return model
 
 
-@lru_cache(maxsize=64)
 def clip_preprocess(model: str, pretrained: str) -> dict[str, Any]:
     """Return OpenCLIP's preprocess_cfg of a model, without loading its weights: size, mean, std, resize_mode, ..."""
+    found = _preprocess.get((model, pretrained))
+    if found is None:
+        found = _preprocess[model, pretrained] = _preprocess_of(model, pretrained)
+    return found
+
+
+def remember_preprocess(model: str, pretrained: str, facts: dict[str, Any]) -> None:
+    """Keep what ``clip_preprocess`` said in another process: this one need not import OpenCLIP for it."""
+    _preprocess[model, pretrained] = facts
+
+
+def _preprocess_of(model: str, pretrained: str) -> dict[str, Any]:
     import open_clip
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 

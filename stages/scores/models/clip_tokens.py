@@ -16,13 +16,15 @@ _MOST_CACHED = 1 << 17  # words
 _lock = threading.Lock()  # tokenizers of transformers are for one thread at a time
 
 
-def clip_tokens(model: str, text: str) -> "NDArray[np.int32]":
-    """Return tokens, padded and cut to the context length of the model.
-
-    Raises ScoreError "too-long" for captions of more than 20,000 characters, or with a word of more than 500.
-    """
+def checked(text: str) -> str:
+    """Return a caption that can be tokenised. Raises ScoreError "too-long" beyond 20,000 characters, 500 in a word."""
     if len(text) > _LONGEST or max(map(len, text.split()), default=0) > _LONGEST_WORD:
         raise ScoreError("too-long", f"a caption of {len(text):,} characters, or one of its words, is too long")
+    return text
+
+
+def clip_tokens(model: str, text: str) -> "NDArray[np.int32]":
+    """Return tokens, padded and cut to the context length of the model."""
     tokenizer: Any = named_tokenizer(full_name(model))
     with _lock:
         tokens = tokenizer([text])[0]

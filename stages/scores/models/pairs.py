@@ -14,9 +14,8 @@ Pair = tuple[str, tuple[str, ...]]  # a caption, and the fields that are its ima
 
 
 def pairs(view: "View", caption: str, image: str) -> list[Pair]:
-    """Return each caption with its images: all of the sample's. Raises ScoreError where there are none of either."""
-    names = view.image_names(image)
-    return [(text, names) for text in view.captions(caption)]
+    """Return each caption with its images. Raises ScoreError where there are none of either."""
+    return view.pairs(caption, image)
 
 
 def reduced(values: Sequence[float], reduce: Reduce) -> float:

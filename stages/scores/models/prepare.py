@@ -5,11 +5,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from ...base import Dropped, StageError
 from ...decode import Aim, Decode
 from ...imaging.pixels import Box, box_of, with_box
-from ...imaging.resample import resize
+from ...imaging.resample import resize_with_pillow
 from ..errors import ScoreError
 from .geometry import Geometry, Size
 
@@ -41,9 +42,12 @@ class Prepare:
 
         decoded = mirrored(decode(data, budget, "fast", aim), self.flip)
         crop = min(size[0], geometry.size[0]), min(size[1], geometry.size[1])
-        pixels = resize(decoded, box_of(decoded), size, crop, geometry.kernel).transpose(2, 0, 1)
+        # Pillow's kernel, also where torch could be had: many decoders need not load it.
+        whole = Image.fromarray(np.ascontiguousarray(decoded).view(np.ndarray))
+        resized = resize_with_pillow(whole, box_of(decoded), size, crop, geometry.kernel)
+        pixels = np.asarray(resized).transpose(2, 0, 1)
         if crop == geometry.size:
-            return np.ascontiguousarray(pixels).view(np.ndarray)
+            return np.ascontiguousarray(pixels)
         top, left = (geometry.size[0] - crop[0]) // 2, (geometry.size[1] - crop[1]) // 2
         padded: Pixels = np.full((3, *geometry.size), geometry.fill, np.uint8)
         padded[:, top : top + crop[0], left : left + crop[1]] = pixels

@@ -12,6 +12,8 @@ SETTINGS = {
     "zero_shot": {"labels": "a photo;a drawing"},
     "aesthetic": {"head": __file__},
     "text_classify": {"model": "somebody/model"},
+    "pos": {"model": __file__, "pretokenized": True},
+    "entities": {"model": __file__, "pretokenized": True},
 }
 ALL = {name: make_score(name, **SETTINGS.get(name, {})) for name in SCORES}
 

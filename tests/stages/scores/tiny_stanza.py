@@ -45,7 +45,11 @@ def text_of(sentences):
 
 
 def layout(root):
-    """Train and write root/en/{tokenize,pos,ner}/tiny.pt and root/resources.json; return root."""
+    """Write root/en/.../*.pt and root/resources.json: what `stanza.download` would leave there; return root.
+
+    The tokeniser and the tagger stand alone, and are trained; the recogniser is trained upon word vectors and upon
+    language models of characters, which are random.
+    """
     work = root / "work"
     work.mkdir(parents=True)
     (work / "mwt.json").write_text("[]")
@@ -59,38 +63,74 @@ def layout(root):
 
         logging.getLogger("stanza").setLevel(logging.ERROR)
         try:
+            beside = _beside(root / "en")
             _train(tokenizer, root, "tokenize", [
-                "--txt_file", f"{work}/train.txt", "--label_file", f"{work}/train.labels",
+                "--lang", "en", "--txt_file", f"{work}/train.txt", "--label_file", f"{work}/train.labels",
                 "--dev_txt_file", f"{work}/dev.txt", "--dev_label_file", f"{work}/dev.labels",
                 "--dev_conll_gold", f"{work}/dev.conllu", "--conll_file", f"{work}/found.conllu",
                 "--mwt_json_file", f"{work}/mwt.json", "--emb_dim", "8", "--hidden_dim", "16",
                 "--steps", "200", "--eval_steps", "200", "--lr0", "0.01", "--report_steps", "1000", "--no_use_mwt",
             ])  # fmt: skip
             _train(tagger, root, "pos", [
-                "--train_file", f"{work}/train.conllu", "--eval_file", f"{work}/dev.conllu",
+                "--lang", "en", "--train_file", f"{work}/train.conllu", "--eval_file", f"{work}/dev.conllu",
                 "--output_file", f"{work}/found.conllu", "--no_pretrain", *DIMS, "--transformed_dim", "16",
                 "--tag_emb_dim", "8", "--deep_biaff_hidden_dim", "24", "--composite_deep_biaff_hidden_dim", "12",
                 "--word_cutoff", "1", "--batch_size", "50", "--max_steps", "100", "--eval_interval", "100",
                 "--fix_eval_interval", "--augment_nopunct", "0.0", "--lr", "0.01",
             ])  # fmt: skip
             _train(ner_tagger, root, "ner", [
-                "--train_file", f"{work}/train.json", "--eval_file", f"{work}/dev.json", "--no_pretrain", *DIMS,
+                "--train_file", f"{work}/train.json", "--eval_file", f"{work}/dev.json", *DIMS, *beside,
                 "--batch_size", "32", "--max_steps", "100", "--eval_interval", "100", "--lr", "0.3",
                 "--dropout", "0.1",
             ])  # fmt: skip
         finally:
             logging.getLogger("stanza").setLevel(level)
+    needs = [{"model": kind, "package": kind} for kind in ("pretrain", "forward_charlm", "backward_charlm")]
     index = {
         "packages": {"default": {name: "tiny" for name in ("tokenize", "pos")} | {"optional": {"ner": "tiny"}}},
-        **{name: {"tiny": {"dependencies": []}} for name in ("tokenize", "pos", "ner")},
+        **{name: {"tiny": {"dependencies": []}} for name in ("tokenize", "pos")},
+        "ner": {"tiny": {"dependencies": needs}},
     }
     (root / "resources.json").write_text(json.dumps({"en": index, "english": {"alias": "en"}}))
     return root
 
 
+def _beside(folder):
+    """Write what the recogniser needs beside itself; return its arguments."""
+    import numpy as np
+    import torch
+    from stanza.models.common.char_model import CharacterLanguageModel
+    from stanza.models.common.pretrain import Pretrain
+    from stanza.models.common.vocab import CharVocab
+
+    torch.manual_seed(3)
+    rows = np.random.default_rng(3).normal(size=(len(TAG_OF), 16))
+    vectors = folder / "vectors.txt"
+    vectors.parent.mkdir()
+    lines = [f"{word.lower()} {' '.join(map(str, row.round(4)))}" for word, row in zip(TAG_OF, rows, strict=True)]
+    vectors.write_text("\n".join([f"{len(lines)} 16", *lines]) + "\n")
+    Pretrain(str(folder / "pretrain" / "pretrain.pt"), str(vectors)).load()
+    characters = {"char": CharVocab([sorted({*"".join(TAG_OF), " ", "\n"})])}
+    sizes = {
+        "char_emb_dim": 8,
+        "char_hidden_dim": 12,
+        "char_num_layers": 1,
+        "char_dropout": 0.0,
+        "char_rec_dropout": 0.0,
+    }
+    for direction in ("forward", "backward"):
+        network = CharacterLanguageModel(sizes, characters, is_forward_lm=direction == "forward")
+        network.save(str(folder / f"{direction}_charlm" / f"{direction}_charlm.pt"))
+    return [
+        "--wordvec_pretrain_file", f"{folder}/pretrain/pretrain.pt", "--charlm", "--charlm_shorthand", "tiny",
+        "--charlm_forward_file", f"{folder}/forward_charlm/forward_charlm.pt",
+        "--charlm_backward_file", f"{folder}/backward_charlm/backward_charlm.pt",
+    ]  # fmt: skip
+
+
 def _train(module, root, processor, arguments):
     module.main([
-        "--mode", "train", "--lang", "en", "--shorthand", "en_tiny", "--save_dir", str(root / "en" / processor),
+        "--mode", "train", "--shorthand", "en_tiny", "--save_dir", str(root / "en" / processor),
         "--save_name", "tiny.pt", "--cpu", *arguments,
     ])  # fmt: skip
 

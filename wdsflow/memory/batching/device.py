@@ -1,8 +1,10 @@
 """Which devices to use, and the memory of one of them. PyTorch is imported only where it is asked."""
 
+import glob
 import importlib.util
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ from wdsflow.memory.sizes import parse_size
 from . import oom
 from .host import HostDevice
 
+_DRIVERS = ("/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap")  # NVIDIA, AMD, WSL, Tegra
 _CUDA = re.compile(r"cuda:(0|[1-9]\d{0,3})")
 _PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 
@@ -43,7 +46,9 @@ def choose(devices: str = "auto") -> list[str]:
 
 
 def _visible() -> tuple[int, bool]:
-    if importlib.util.find_spec("torch") is None:
+    # Without a driver there is nothing to ask PyTorch for, which takes seconds and 200 MB to say so.
+    drivers = sys.platform != "linux" or os.environ.get("CUDA_VISIBLE_DEVICES") or any(map(glob.glob, _DRIVERS))
+    if not drivers or importlib.util.find_spec("torch") is None:
         return 0, False
     import torch
 

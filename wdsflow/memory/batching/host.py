@@ -1,6 +1,7 @@
 """The host's memory, for models that run on the CPU."""
 
 import contextlib
+import ctypes
 import gc
 import os
 import platform
@@ -27,8 +28,9 @@ class HostDevice:
         self._start = 0
 
     def release(self) -> None:
-        """Collect garbage."""
+        """Collect garbage, and give back to the system what the allocator keeps."""
         gc.collect()
+        _trim()
 
     def check(self) -> None:
         """Do nothing: the CPU is not lost by an error."""
@@ -54,3 +56,8 @@ class HostDevice:
     def took(self) -> int:
         """Return the most bytes that this process had since ``begin`` beyond those that it had then."""
         return max(0, peak() - self._start)
+
+
+def _trim() -> None:
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)

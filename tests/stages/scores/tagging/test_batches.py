@@ -1,0 +1,69 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wdsflow.stages.scores.tagging.batches import WASTE, Budget, Shape, batches, cells_of, shape_of
+from wdsflow.stages.scores.tagging.sentences import LONGEST_WORD, UNKNOWN, pieces, refusal
+
+WORDS = st.lists(st.sampled_from(["a", "dog", "x" * 30, "y" * 900, "z" * 1001, "<PAD>"]), min_size=1, max_size=40)
+
+
+def of(count, length=5):
+    return shape_of(["w" * length] * count)
+
+
+@given(st.lists(WORDS, max_size=30), st.integers(1, 300), st.integers(5, 20_000))
+def test_every_sentence_is_in_one_batch_and_only_one_that_is_larger_itself_goes_beyond_the_budget(
+    sentences, words, characters
+):
+    shapes, budget = [shape_of(each) for each in sentences], Budget(words, characters)
+    made = batches(shapes, budget)
+    assert sorted(at for batch in made for at in batch) == list(range(len(shapes)))
+    for batch in made:
+        cells = cells_of([shapes[at] for at in batch])
+        assert len(batch) == 1 or budget.fits(cells)
+        assert cells.words <= WASTE * sum(shapes[at].words for at in batch)
+
+
+@given(st.lists(WORDS, max_size=12), st.integers(1, 30), st.integers(1_010, 20_000))
+def test_pieces_are_within_the_budget_and_together_the_sentence(sentences, most_words, most_characters):
+    for words in sentences:
+        made = pieces(words, most_words, most_characters)
+        for piece in made:
+            assert len(piece) <= most_words
+            assert Budget(most_words, most_characters).fits(cells_of([shape_of(piece)]))
+        odd = {"z" * 1001, "<PAD>"}
+        assert sum(made, []) == [UNKNOWN if word in odd else word for word in words]
+        if refusal([words], most_words, most_characters) is None:
+            assert len(made) == 1
+
+
+def test_a_sum_within_the_budget_is_not_enough():
+    shapes = [of(1)] * 248 + [of(4_800)]
+    budget = Budget()
+    made = batches(shapes, budget)
+    assert [len(batch) for batch in made] == [1, 248]
+    assert all(budget.fits(cells_of([shapes[at] for at in batch])) for batch in made)
+    padded = sum(cells_of([shapes[at] for at in batch]).words for batch in made)
+    assert padded <= 1.2 * sum(shape.words for shape in shapes)
+
+
+def test_a_long_word_bounds_how_many_words_share_a_batch():
+    shapes = [of(50)] * 20 + [Shape(50, 1_000, 1_300)]
+    made = batches(shapes, Budget())
+    assert max(cells_of([shapes[at] for at in batch]).word_characters for batch in made) <= 100_000
+    assert [len(batch) for batch in made] == [2, 19]
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (["a"] * 11, "long-sentence"),
+        (["a" * 1001], "long-word"),
+        (["a" * 1000] * 10, "long-sentence"),
+        (["a"] * 10, None),
+    ],
+)
+def test_refusals_say_what_is_too_long(words, slug):
+    found = refusal([["a"], words], 10, 9 * LONGEST_WORD)
+    assert (found.slug if found else None) == slug

@@ -1,0 +1,86 @@
+"""Special tokens in a text: which part of it belongs to which images and videos."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_AUDIO = "<__dj__audio>"  # never looked at, but no part of a caption
+_LIKE_A_TOKEN = re.compile(r"<[^<>\s]{1,40}>")
+_MOST_KINDS = 1000
+
+
+class Chunk(NamedTuple):
+    """A part of a text: its caption, and the numbers of its images and videos among those of the row."""
+
+    caption: str
+    images: tuple[int, ...]
+    videos: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """The tokens of a data set. Values, which travel with whoever reads texts: there is no other place for them."""
+
+    image: str = "<__dj__image>"
+    video: str = "<__dj__video>"
+    end: str = "<|__dj__eoc|>"
+
+    def __post_init__(self) -> None:
+        """Refuse tokens that could not be told from each other."""
+        tokens = (self.image, self.video, self.end)
+        if not all(token.strip() for token in tokens):
+            raise ValueError("a special token is empty: it would be found everywhere")
+        for token in tokens:
+            for other in tokens:
+                if token is not other and token in other:
+                    raise ValueError(f"the special tokens {token!r} and {other!r} cannot be told from each other")
+
+    def chunks(self, text: str) -> list[Chunk]:
+        """Return the chunks of a text, in order, those without images, videos and words left out.
+
+        A text ends a chunk at each ``end``; a chunk has the next k images, k being how often the token is in it. The
+        caption is what is left without tokens, stripped. Source: Data-Juicer's image_text_similarity_filter.
+        """
+        found, images, videos = [], 0, 0
+        for part in text.split(self.end):
+            own_images = range(images, images + part.count(self.image))
+            own_videos = range(videos, videos + part.count(self.video))
+            images, videos = own_images.stop, own_videos.stop
+            caption = part
+            for token in (self.image, self.video, _AUDIO):
+                caption = caption.replace(token, "")
+            caption = caption.strip()
+            if caption or own_images or own_videos:
+                found.append(Chunk(caption, tuple(own_images), tuple(own_videos)))
+        return found
+
+
+class TokensSeen:
+    """Counts what the texts of a file have in them, so that a wrong token is told and not taken for no image."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self._with = {"image": 0, "video": 0}  # rows that have some
+        self._found = {"image": 0, "video": 0}  # rows whose text has the token
+        self._like: Counter[str] = Counter()
+
+    def add(self, text: str, images: int, videos: int) -> None:
+        """Note a row."""
+        for name, token, count in (("image", self._tokens.image, images), ("video", self._tokens.video, videos)):
+            self._with[name] += count > 0
+            self._found[name] += token in text
+        if len(self._like) < _MOST_KINDS:
+            self._like.update(set(_LIKE_A_TOKEN.findall(text)))
+
+    def problem(self) -> str:
+        """Return what is wrong with the tokens, "" if nothing."""
+        for name, token in (("image", self._tokens.image), ("video", self._tokens.video)):
+            if self._with[name] and not self._found[name]:
+                others = [like for like, _ in self._like.most_common(5)]
+                there = f"there are {', '.join(map(repr, others))}" if others else "there is nothing like a token"
+                return (
+                    f"{self._with[name]:,} rows have {name}s, and no text has the token {token!r}; {there}:"
+                    f" give the right one (--{name}-token)"
+                )
+        return ""
