@@ -25,8 +25,8 @@ same transform (`open_clip.image_transform(224)`), the same tokenizer, from a wa
 trials on this machine (below); ours gets the same argument, and has its usual number of decoding processes.
 
 * Samples a second are those of a stretch within an epoch: it begins when each worker has delivered a batch, has whole
-  rounds of one batch a worker, and at neither end a batch waits. OpenCLIP's shuffle buffer is held at 1,000 samples, with
-  which it begins to deliver: until it has grown to its 5,000, it would read two samples for each that it gives. The shards
+  rounds of one batch a worker, and at neither end a batch waits. The shuffle buffers of both are held at 1,000 samples,
+  with which they begin to deliver: until they have grown to 5,000, they would read two samples for each given. The shards
   of 2 and 12 megapixels are listed many times over, so that no pass ends within the stretch.
 * Mode `exact` beside the runs of OpenCLIP's loader in the row before, if they were measured in the same call.
 * `first-batch` is the time from the call of `get_wds_dataset` to the first batch; everything has been imported before.
