@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 from support import faults, scenes
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -17,13 +22,37 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
-    """Return (page, block) for each fenced block of a language, except those marked `no-run`."""
+    """Return (page, block) for each fenced block of a language, except files and those marked `no-run`."""
     return [
         (page.name, found[3])
         for page in PAGES
         for found in FENCE.finditer(page.read_text(encoding="utf-8"))
-        if found[1] == language and "no-run" not in found[2]
+        if found[1] == language and not found[2].strip()
     ]
+
+
+def files() -> dict[str, str]:
+    """Return the contents of the files that the README shows: fenced blocks with a name."""
+    found = FENCE.finditer((ROOT / "README.md").read_text(encoding="utf-8"))
+    return {each[2].strip(): each[3] for each in found if "." in each[2]}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """What `pip install .` makes of the README's score of one's own."""
+    folder = tmp_path_factory.mktemp("site")
+    shown = files()
+    (folder / "my_scores.py").write_text(shown["my_scores.py"])
+    project = tomllib.loads(shown["pyproject.toml"])["project"]
+    info = folder / "my_scores-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    groups = {
+        group: "\n".join(f"{name} = {place}" for name, place in entries.items())
+        for group, entries in project["entry-points"].items()
+    }
+    (info / "entry_points.txt").write_text("\n".join(f"[{group}]\n{text}\n" for group, text in groups.items()))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +70,12 @@ def test_python_blocks_run(page, block, shards, monkeypatch):
 
 
 @pytest.mark.parametrize(("page", "block"), blocks("console"))
-def test_console_blocks_show_what_the_command_prints(page, block, shards):
+def test_console_blocks_show_what_the_command_prints(page, block, shards, installed):
     """Each line of output that a block shows stands in the real output, in that order; `...` skips lines."""
     command, *shown = block.splitlines()
     assert command.startswith("$ wdsflow "), command
     run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *shlex.split(command)[2:]]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "COLUMNS": "100", "NO_COLOR": "1"}
     done = subprocess.run(run, cwd=shards, capture_output=True, text=True, env=environment, check=False)
     rest = iter([line.strip() for line in done.stdout.splitlines()])
     for line in shown:

@@ -36,7 +36,7 @@ HEAVY = {
 
 
 # The loop that sees each member of each shard: a call a member would cost a tenth of the whole scan.
-LONG_ON_PURPOSE = {"wdsflow/shards/fast.py": {"run"}}
+LONG_ON_PURPOSE = {"wdsflow/shards/fast.py": {"run"}, "wdsflow/filtering/samples.py": {"__iter__"}}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

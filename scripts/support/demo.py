@@ -1,18 +1,19 @@
-"""The demonstration: sound and faulty shards, what `wdsflow validate` says of each, and OpenCLIP's own word for it."""
+"""The demonstration: sound and faulty shards, what `wdsflow validate` says of each, and OpenCLIP's own word for it.
+
+Then faults that only a model sees: ``demo_models``.
+"""
 
 import json
 import os
 import re
-import shlex
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import faults, scenes
+from . import demo_models, faults, scenes
+from .console import bold, heading, indent, wdsflow
 from .environment import ROOT
 from .loader import Loaded, OpenClip
 from .scenes import Scene
@@ -21,7 +22,6 @@ from .tiny_clip.recipe import CONFIG, CONFIG_FILE
 FOLDER = Path(".demo")
 SAMPLES, BATCH, BATCHES = 320, 16, 8
 URLS = "{000..003}.tar"
-COMMAND = Path(sys.executable).parent / "wdsflow"
 FINDINGS = 3  # of a report are shown; the whole report is a command away
 
 
@@ -75,6 +75,7 @@ def main() -> int:
         wrong += train()
     finally:
         open_clip.close()
+    wrong += demo_models.main(len(SCENARIOS) + 3)
     return finish(wrong, time.monotonic() - start)
 
 
@@ -160,23 +161,14 @@ def finish(wrong: list[str], seconds: float) -> int:
         "  wdsflow validate .demo/macos --for webdataset-1     the same shards for another reader\n"
         "  wdsflow explain                                     all rules; `wdsflow explain W006` is a page on one\n"
         "  wdsflow train -- --train-data ... --model ViT-B-32  OpenCLIP's training on our feed\n"
+        "  cd .demo && wdsflow filter 'printed/{000..003}.tar' -o text --where 'ocr_area > 0.3'\n"
+        "                                                      look at what went: text/*.tar\n"
+        "  wdsflow scores                                      all scores; `wdsflow scores ocr_area` is a page on one\n"
         "  scripts/tiny_clip                                   a small CLIP, trained to the end in two minutes\n"
         "  wdsflow doctor                                      is this environment fit to train in?\n"
-        "  docs/validate.md, docs/training.md                  the rest"
+        "  docs/validate.md, docs/training.md, docs/filter.md  the rest"
     )
     return 0
-
-
-def wdsflow(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Show a command, and run it."""
-    print(f"$ wdsflow {' '.join(shell_word(word) for word in arguments)}", flush=True)
-    environment = os.environ | {"COLUMNS": str(min(shutil.get_terminal_size((100, 40)).columns, 110))}
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False)
-
-
-def shell_word(word: str) -> str:
-    """Quote a word as a person would."""
-    return word if re.fullmatch(r"[\w./:=-]+", word) else shlex.quote(word)
 
 
 def essence(report: str) -> str:
@@ -189,18 +181,3 @@ def essence(report: str) -> str:
     if len(found) > FINDINGS:
         lines.append(f"... and {len(found) - FINDINGS} more findings")
     return indent("\n".join(lines))
-
-
-def indent(text: str) -> str:
-    """Move lines to the right of the commands that printed them."""
-    return "\n".join(f"  {line}" for line in text.rstrip().splitlines())
-
-
-def bold(text: str) -> str:
-    """Return the text in bold on a terminal."""
-    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
-
-
-def heading(text: str) -> None:
-    """Print a heading."""
-    print(f"\n{bold(text)}")

@@ -21,7 +21,7 @@ WEBDATASET1_LOCK = ROOT / "scripts" / "locks" / "webdataset1.txt"
 
 # What each script installs, as arguments of the installer.
 PURPOSES = {
-    "demo": ["--editable", ".[openclip]"],
+    "demo": ["--editable", ".[openclip,clip,ocr]"],
     "test": ["--editable", ".[openclip]", "--group", "pyproject.toml:dev"],
 }
 FIRST_TIME = "Installing into .venv, which takes some minutes the first time, nearly all of it for PyTorch"

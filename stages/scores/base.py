@@ -89,12 +89,16 @@ class Score(ABC):
         if caption := getattr(self, "caption", ""):
             parse_captions(caption)
 
-    @abstractmethod
-    def score(self, view: "View") -> Value:
-        """Return the value of one sample: a list where it has several images or captions, else the value itself.
+    if TYPE_CHECKING:
+        score: ClassVar[Any]  # of a score of one's own on batches it takes other arguments
+    else:
 
-        Raises ScoreError where it cannot be computed.
-        """
+        @abstractmethod
+        def score(self, view: "View") -> Value:
+            """Return the value of one sample: a list where it has several images or captions, else the value itself.
+
+            Raises ScoreError where it cannot be computed.
+            """
 
     @classmethod
     def meaning(cls) -> str:

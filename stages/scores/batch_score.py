@@ -32,7 +32,7 @@ class BatchScore(ModelScore):
         """Return the model, on a torch device ("cpu", "cuda:1"). Called once for each device."""
 
     @abstractmethod
-    def score(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Scalar]:  # type: ignore[override]
+    def score(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Scalar]:
         """Return a value for each item, in order; it must not depend on the others. Called in inference mode."""
 
     def cost(self, item: Item) -> int:

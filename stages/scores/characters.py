@@ -1,12 +1,10 @@
 """Special characters, and words as Data-Juicer counts them."""
 
-import re
 import unicodedata
 from itertools import filterfalse
 
 # Marks that Data-Juicer's table of special characters lacks. Its numbers are what users compare with.
 _NO_MARKS = frozenset("∶━〈〉％")
-_SPLIT = re.compile(r"[ \n\t]+")
 
 
 class _Table(dict[str, bool]):
@@ -27,8 +25,11 @@ def words(text: str) -> list[str]:
     >>> words("A cat, 3 (three) dogs -- and it's 10°")
     ['A', 'cat', 'three', 'dogs', 'and', "it's"]
     """
+    parts = text.replace("\n", " ").replace("\t", " ").split(" ")
+    if all(map(str.isalpha, parts)):
+        return parts
     found = []
-    for word in _SPLIT.split(text):
+    for word in parts:
         if not word.isalpha():
             first = next(filterfalse(is_special, word), None)
             if first is None:

@@ -96,6 +96,6 @@ class ModelScore(Score):
         """Return what decides a value, the models included."""
         return {**super().identity(), "models": [model.identity() for model in self.models()]}
 
-    def score(self, view: "View") -> Value:
+    def score(self, *_: Any, **__: Any) -> Any:
         """Raise TypeError: a model works on batches."""
         raise TypeError(f"{self.name} is computed in batches: call requests, run them, then value")

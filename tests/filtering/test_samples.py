@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.shards.archives import folder, link, tar_bytes
 from tests.shards.tars import MemorySource
 from wdsflow.filtering.output import merge
-from wdsflow.filtering.samples import Sample, Samples
+from wdsflow.filtering.sample import Sample
+from wdsflow.filtering.samples import Samples
 
 LONG = "d" * 90 + "/" + "k" * 120
 

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow.parquet as pq
@@ -45,8 +46,9 @@ def captioned(path: Path, texts: list[str]) -> str:
     return str(path)
 
 
-def ledger(out: Path, name: str) -> list[dict]:
-    return pq.read_table(out / "_wdsflow" / "ledger" / f"{name}.parquet").to_pylist()
+def ledger(out: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(out / "_wdsflow" / "ledger" / f"{name}.parquet").to_pylist()
+    return found
 
 
 def test_a_score_of_ones_own_decides_beside_others(tmp_path):

@@ -110,7 +110,7 @@ def test_no_decoding_process_outlives_its_parent(tmp_path, how):
 def test_a_daemonic_process_decodes_in_threads_unless_told_otherwise(monkeypatch):
     assert forks("processes")
     assert not forks("threads")
-    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "daemon", True)
     assert not forks("auto")
     with pytest.raises(ValueError, match="decode in threads"):
         forks("processes")

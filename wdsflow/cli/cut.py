@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from .live import progress
 from .options import Address, Engine, Engines, Numbering
 from .running import (
     AllowPipe,
@@ -23,7 +24,6 @@ from .running import (
     explained,
     exported,
     given,
-    progress,
     run_options,
     show,
 )

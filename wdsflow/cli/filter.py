@@ -1,10 +1,11 @@
 """``wdsflow filter``: keep the samples that a predicate holds for."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .live import progress
 from .options import Address, Device, Engine, Engines, GpuMemory, Numbering
 from .running import (
     AllowPipe,
@@ -30,7 +31,6 @@ from .running import (
     explained,
     exported,
     given,
-    progress,
     run_options,
     show,
 )
@@ -118,28 +118,27 @@ def filter(  # noqa: A001 - the name of the command
     """
     with explained():
         from wdsflow.filtering.recipe_file import merged
-        from wdsflow.filtering.run import filter_shards
 
         flags = {"where": where, "scores": scores, "images": images, "captions": captions, "unknown": unknown}
         more = {"empty": empty, "numbering": numbering, "hash_images": hash_images, "image_memory": image_memory}
-        lines = {
-            "image_token": image_token,
-            "video_token": video_token,
-            "chunk_end": chunk_end,
-            "media_root": media_root,
-        }
-        asked = merged(recipe, {**flags, **more, **lines})
+        lines = {"image_token": image_token, "video_token": video_token, "chunk_end": chunk_end}
+        asked = merged(recipe, {**flags, **more, **lines, "media_root": media_root})
         if print_schema or print_recipe or explain:
             _tell(urls, asked, schema=print_schema, explain=explain, measure=measure, allow_pipe=allow_pipe)
             return
-        shards, folder = given(urls, out, needs_out=not dry_run)
-        check_exports(export, shard_count)
-        with progress() as begin:
-            limits, slices, on = (workers, memory, quarantine), (shard_index, shard_count), (engine, address)
-            how = {"restart": restart, "dry_run": dry_run, "allow_pipe": allow_pipe}
-            options = run_options(begin, limits, slices, on, (device, gpu_memory), **how)
-            report = filter_shards(shards, folder, asked, options)
-        exported(report, folder, export)
+        limits, slices, on = (workers, memory, quarantine), (shard_index, shard_count), (engine, address)
+        how = {"restart": restart, "dry_run": dry_run, "allow_pipe": allow_pipe}
+        _run(given(urls, out, needs_out=not dry_run), asked, export, (limits, slices, on, (device, gpu_memory)), how)
+
+
+def _run(where: tuple[list[str], Path], asked: "Recipe", export: list[Path] | None, settings: Any, how: Any) -> None:
+    from wdsflow.filtering.run import filter_shards
+
+    shards, folder = where
+    check_exports(export, settings[1][1])
+    with progress() as begin:
+        report = filter_shards(shards, folder, asked, run_options(begin, *settings, **how))
+    exported(report, folder, export)
     show(report, folder, "filter")
 
 

@@ -1,7 +1,6 @@
 """What ``filter``, ``score`` and ``cut`` share: options, progress, errors, and what is shown at the end."""
 
 import contextlib
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 from wdsflow.shards.escape import escape
 
 from .options import Engine
-from .terminal import WRONG_USE, console, fail
+from .terminal import WRONG_USE, fail
 
 if TYPE_CHECKING:
     from wdsflow.filtering.report import RunReport
@@ -195,57 +194,6 @@ def run_options(
         say=lambda line: print(f"wdsflow: {line}", file=sys.stderr),
         begin=begin,
     )
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[Callable[[int], Callable[[Any], None] | None]]:
-    """Draw shards, time left, samples a second and drops by term on a terminal, on standard error."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda total: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("shards"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
-
-        def begin(total: int) -> Callable[[Any], None]:
-            task = bar.add_task("", total=total)
-            live = _Live()
-
-            def tell(result: Any) -> None:
-                bar.update(task, advance=1, description=live.add(result))
-
-            return tell
-
-        yield begin
-
-
-class _Live:
-    """What is known while a run goes on."""
-
-    def __init__(self) -> None:
-        from collections import Counter
-        from time import monotonic
-
-        self._clock, self._begun = monotonic, monotonic()
-        self._samples = self._kept = 0
-        self._gone: Counter[str] = Counter()
-
-    def add(self, result: Any) -> str:
-        """Add a shard; return a line."""
-        self._samples += getattr(result, "samples", 0)
-        self._kept += getattr(result, "kept", 0)
-        self._gone.update(getattr(result, "dropped", {}))
-        self._gone.update(getattr(result, "quarantined", {}))
-        rate = self._samples / max(self._clock() - self._begun, 1e-3)
-        most = ", ".join(f"-{count:,} {escape(what, 40)}" for what, count in self._gone.most_common(3))
-        return f"{rate:,.0f} samples/s, kept {self._kept:,}{', ' if most else ''}{most}"
 
 
 def exported(report: "RunReport", out: Path, paths: list[Path] | None) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from .live import progress
 from .options import Address, Device, Engine, Engines, GpuMemory
 from .running import (
     AllowPipe,
@@ -23,7 +24,6 @@ from .running import (
     Workers,
     explained,
     given,
-    progress,
     run_options,
     show,
 )

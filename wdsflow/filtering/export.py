@@ -11,7 +11,8 @@ from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
-from wdsflow.filtering.samples import Sample, Samples
+from wdsflow.filtering.sample import Sample
+from wdsflow.filtering.samples import Samples
 from wdsflow.shards.atomic import create, discard, sync_folder, write_file
 from wdsflow.shards.captions import parse_json
 from wdsflow.shards.source import open_source

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from wdsflow.filtering.samples import Sample, Samples
+from wdsflow.filtering.sample import Sample
+from wdsflow.filtering.samples import Samples
 from wdsflow.filtering.staged import Lying, Staging
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
@@ -86,25 +87,32 @@ class ShardView(View):
 
     def plain_header(self) -> ImageHeader | None:
         """Return the header of the only image, None where that takes more than one look."""
-        if self._header is None and (name := self._chosen[0]) is not None:
+        header = self._header
+        if header is None and (name := self._chosen[0]) is not None:
             _, size, data, _, _ = self._rows[name]
-            head = self._samples.peek(data, min(_HEAD, size))
+            most = min(size, _HEAD)
+            head = self._samples.glance(data, most)
             header = read_header(head)
-            if header is not None and header.width and header.format in _PLAIN and header.needs <= len(head):
-                self._header = header
-                self.bytes_read += len(head)
-        return self._header
+            if len(head) < most and (header is None or not header.width or header.format != "jpeg"):
+                head = self._samples.peek(data, most)  # of a JPEG what stands behind the size does not matter
+                header = read_header(head)
+            if header is None or not header.width or header.format not in _PLAIN or header.needs > len(head):
+                return None
+            self._header = header
+            self.bytes_read += len(head)
+        return header
 
     def plain_caption(self) -> str | None:
         """Return the only caption, None where it is long or not plain."""
-        if self._caption is None and (name := self._chosen[1]) is not None:
+        text = self._caption
+        if text is None and (name := self._chosen[1]) is not None:
             _, size, start, _, _ = self._rows[name]
             if size <= _CAPTION:
                 data = self._samples.peek(start, size)
-                if data.isascii() and len(data) == size and data[:1] not in {b"\0", b""}:
-                    self._caption = data.decode()
+                if size and data.isascii() and len(data) == size and data[0]:
+                    self._caption = text = data.decode()
                     self.bytes_read += size
-        return self._caption
+        return text
 
     def headers(self, image: str = "") -> list[ImageHeader]:
         """Return the images' headers, by their first few KiB: nothing is decoded."""
@@ -160,7 +168,7 @@ class Views:
         return ShardView(Fields(self._samples, sample), self._of(sample)[1], self._options, sample.key, self._url)
 
     def _of(self, sample: Sample) -> tuple[tuple[str, ...], Chosen]:
-        names = tuple(sample.fields)
+        names = sample.names or tuple(sample.fields)
         found = self._known.get(names)
         if found is None:
             images = chosen(self._options.names, names)

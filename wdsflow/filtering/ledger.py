@@ -1,10 +1,11 @@
 """One Parquet file a shard: every sample with its scores and what became of it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.filtering.columns import booleans, integers, names, numbers, texts
 from wdsflow.filtering.row import NOT_COMPARED, Row
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file
@@ -16,6 +17,13 @@ FORMAT = 1
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
 _RESERVED = frozenset((*_OWN, "several", "failed"))
 _GATHERED = " gathered"
+_KINDS: dict[str, Callable[[list[Any]], Any]] = {"number": numbers, "boolean": booleans, "text": texts}
+# Classes of values that need no look at each: a text may have what UTF-8 cannot hold.
+_AS_THEY_ARE: dict[str, set[type]] = {
+    "number": {int, float, type(None)},
+    "boolean": {bool, type(None)},
+    "text": {type(None)},
+}
 
 
 class LedgerError(ValueError):
@@ -39,19 +47,25 @@ def write_ledger(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    types = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}
     columns: dict[str, pa.Array] = _own_columns(rows)
+    classes: set[type] = set()
     for call, kind in kinds.items():
-        cells = [_cell(row.values.get(call), kind) for row in rows]
-        columns[_column(str(call))] = pa.array(cells, types[kind])
+        values = [row.values.get(call) for row in rows]
+        found = set(map(type, values))
+        classes |= found
+        cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
+        columns[_column(str(call))] = _KINDS[kind](cells)
     for call in gathered:
         columns[f"{call}{_GATHERED}"] = pa.array([row.gathered.get(call) for row in rows], pa.binary())
-    columns["several"] = pa.array([_several(row, kinds) for row in rows], pa.string())
-    failure = pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())])
-    columns["failed"] = pa.array([_failed(row) for row in rows], pa.list_(failure))
+    several = [_several(row, kinds) for row in rows] if list in classes else [None] * len(rows)
+    columns["several"] = texts(several)
+    failure = pa.list_(pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())]))
+    failed = pa.array([_failed(row, kinds) for row in rows], failure) if Unknown in classes else None
+    columns["failed"] = pa.nulls(len(rows), failure) if failed is None else failed
     calls = [{"name": call.name, "settings": dict(call.settings), "kind": kind} for call, kind in kinds.items()]
     own = {"format": FORMAT, "scores": calls, "gathered": [str(call) for call in gathered], **about}
-    table = pa.table(columns).replace_schema_metadata({"wdsflow": json.dumps(own, sort_keys=True)})
+    metadata = {"wdsflow": json.dumps(own, sort_keys=True)}
+    table = pa.Table.from_arrays([*columns.values()], names=[*columns]).replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,21 +73,20 @@ def write_ledger(
 
 
 def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
-    import pyarrow as pa
-
-    names = pa.dictionary(pa.int32(), pa.string())
+    fields = [row.fields for row in rows]
+    listed = {each: _plain(";".join(each)) for each in set(fields)}
     return {
-        "sample": pa.array([row.number for row in rows], pa.int64()),
-        "key": pa.array([_plain(row.key) for row in rows], pa.string()),
-        "offset": pa.array([row.start for row in rows], pa.int64()),
-        "size": pa.array([row.end - row.start for row in rows], pa.int64()),
-        "image_xxh3": pa.array([row.digest for row in rows], pa.string()),
-        "outcome": pa.array([row.outcome for row in rows], names),
-        "term": pa.array([row.term for row in rows], names),
-        "error": pa.array([row.error for row in rows], names),
-        "detail": pa.array([_plain(row.detail) for row in rows], pa.string()),
-        "trouble": pa.array([row.trouble or None for row in rows], names),
-        "fields": pa.array([_plain(";".join(row.fields)) for row in rows], names),
+        "sample": integers([row.number for row in rows]),
+        "key": texts([_plain(row.key) for row in rows]),
+        "offset": integers([row.start for row in rows]),
+        "size": integers([row.end - row.start for row in rows]),
+        "image_xxh3": texts([row.digest for row in rows]),
+        "outcome": names([row.outcome for row in rows]),
+        "term": names([row.term for row in rows]),
+        "error": names([row.error for row in rows]),
+        "detail": texts([_plain(row.detail) for row in rows]),
+        "trouble": names([row.trouble or None for row in rows]),
+        "fields": names(list(map(listed.__getitem__, fields))),
     }
 
 
@@ -95,11 +108,11 @@ def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
     return json.dumps(lists) if lists else None
 
 
-def _failed(row: Row) -> list[dict[str, str | None]] | None:
+def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] | None:
     return [
         {"score": str(call), "error": value.slug, "detail": _plain(value.detail)}
         for call, value in row.values.items()
-        if isinstance(value, Unknown) and value != NOT_COMPARED
+        if isinstance(value, Unknown) and value != NOT_COMPARED and call in kinds
     ] or None
 
 

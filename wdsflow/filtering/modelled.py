@@ -19,9 +19,8 @@ from wdsflow.models.client import Models
 from wdsflow.stages.scores.model import Model, ModelScore, Request
 
 _MOST_SAMPLES = 512
-_MOST_BYTES = (
-    20 << 20
-)  # of items; 139 pictures for a CLIP: more make a batch no faster, and each worker has two windows
+# Of items; 139 pictures for a CLIP: more make a batch no faster, and each worker has two windows.
+_MOST_BYTES = 20 << 20
 
 _Place = tuple[int, Model, Any]  # of an item: its sample, model and key
 

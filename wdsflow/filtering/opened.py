@@ -25,7 +25,7 @@ def opened(source: Source, url: str, recipe: Recipe, options: ViewOptions, *, co
     """
     if is_lines(url):
         return TextRows(source, tokens_of(recipe), root_of(url, recipe)), RowViews(options, url)
-    samples = Samples(source, contents=contents or are_small(source))
+    samples = Samples(source, contents=contents)
     return samples, Views(samples, options, url, recipe.stages)
 
 

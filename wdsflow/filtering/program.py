@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -60,6 +59,8 @@ class Program:
         ]
         self._beside_late = tuple(call for call in beside if call not in later)
         self._models_beside_late = tuple(call for call in beside if call in self.model_calls)
+        self._straight = self.plan.straight(self._ways) if self.plan else None
+        self._more = bool(self._asked or self._beside_late or self.dataset_calls or recipe.hash_images)
         self.reads_contents = recipe.hash_images or any(
             score.tier in {"pixels", "model"} or call in late for call, score in self.scores.items()
         )
@@ -101,7 +102,9 @@ class Program:
 
         What models compute is left open: see ``wanted``.
         """
-        self.resume(row, view)
+        self._begin(row, view)
+        if not self._more:
+            return
         judgement = row.judgement
         dropped = judgement is not None and judgement.keep is not True
         if judgement is None and self.plan is not None:
@@ -120,6 +123,16 @@ class Program:
         if self.recipe.hash_images:
             found = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
             row.digest = None if isinstance(found, Unknown) else found
+
+    def _begin(self, row: Row, view: ShardView) -> None:
+        """Do what ``resume`` does for a sample of which nothing is known yet."""
+        if self._straight is not None:
+            try:
+                row.judgement, row.values = self._straight(view)
+            except Exception:  # noqa: BLE001 - raised again where it is told apart
+                row.judgement = None
+        if row.judgement is None:
+            self.resume(row, view)
 
     def resume(self, row: Row, view: ShardView) -> None:
         """Go on deciding a sample with what is known of it, as far as that goes without a model."""
@@ -228,14 +241,6 @@ def _must_be_installed(score: Score) -> None:
         except PackageNotFoundError:
             extras = ",".join(score.needs)
             raise ValueError(f"{score.name} needs {name}: pip install 'wdsflow[{extras}]'") from None
-
-
-def canonical_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe in one spelling: white space and the like make no other recipe. Raises WhereError."""
-    names = {**FACTS, **all_scores()}
-    where = str(parse(recipe.where, names)) if recipe.where.strip() else ""
-    scores = (str(parse(f"{text} is null", names).calls[0]) for text in recipe.scores)
-    return replace(recipe, where=where, scores=tuple(dict.fromkeys(scores)))
 
 
 @lru_cache(maxsize=4)

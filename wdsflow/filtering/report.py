@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wdsflow.filtering.record import ShardFailure, ShardRecord
-from wdsflow.filtering.samples import NO_END_MARK
+from wdsflow.filtering.sample import NO_END_MARK
 from wdsflow.shards.escape import escape
 
 

@@ -14,10 +14,11 @@ from wdsflow.filtering.ledger import LedgerError
 from wdsflow.filtering.opened import check_lines
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.passes import Pass
-from wdsflow.filtering.program import canonical_recipe, program_of
+from wdsflow.filtering.program import program_of
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.report import RunReport
 from wdsflow.filtering.resolve import resolve
+from wdsflow.filtering.spelling import canonical_recipe
 from wdsflow.filtering.stages import read_stages
 from wdsflow.shards.urls import expand
 

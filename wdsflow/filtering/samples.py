@@ -1,11 +1,13 @@
 """The samples of one shard, each with the range of the tar that it takes up."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from wdsflow.filtering.sample import TROUBLE, Sample
 from wdsflow.shards.entry import Ending, read_entry
 from wdsflow.shards.fast import Row
 from wdsflow.shards.header import BLOCK, BadHeader, padded, parse_header
+from wdsflow.shards.members import Piece
 from wdsflow.shards.names import is_meta, split_name
 from wdsflow.shards.source import Source, SourceError
 from wdsflow.shards.tar import Walk
@@ -13,25 +15,8 @@ from wdsflow.shards.tar import Walk
 Range = tuple[int, int]  # first byte, byte behind the last
 
 _NO_NAME = "\0"  # what no name begins with
+_MOST_ALIKE = 64  # fields
 _LARGEST_GAP = 1 << 20  # bytes searched for global headers where the walk found something to skip
-NO_END_MARK = "the end mark is missing"  # nothing is lost by that
-_TROUBLE = {
-    "tar.truncated-data": "the contents of a member are cut",
-    "tar.truncated-header": "the file ends inside a header",
-    "tar.bad-header": "a header is damaged",
-    "tar.no-end-blocks": NO_END_MARK,
-}
-
-
-class Sample:
-    """Neighbouring members of one key, by webdataset's rule, as one range of the tar."""
-
-    __slots__ = ("end", "fields", "key", "number", "start", "trouble")
-
-    def __init__(self, number: int, key: str, start: int) -> None:
-        self.number, self.key, self.start, self.end = number, key, start, start
-        self.fields: dict[str, Row] = {}  # lower case name -> member
-        self.trouble = ""  # a slug where the tar itself is at fault
 
 
 class Samples:
@@ -49,10 +34,14 @@ class Samples:
         self.left_out: Counter[str] = Counter()
         self.headers: list[Range] = []  # global PAX headers outside of samples: they hold for all that follows
         self.damage: list[str] = []
-        self.window, self.base = b"", 0  # bytes of the tar around the latest members, and their offset
-        self._walk = Walk(source, contents=contents)
+        self._walk = Walk(source, contents=contents, keep=True)
+        self._pieces: Sequence[Piece] = ((0, b""),)  # of the tar, around the latest members
+        self._base, self._window = self._pieces[0]  # the latest of them that was looked at
+        self._at = 0
         self._current: Sample | None = None
         self._before: dict[str, Row] | None = None  # fields of the sample before
+        self._names: tuple[str, ...] = ()
+        self._endings: list[str] = []  # of the members' names, behind the key
         self._number = 0
         self._waiting: Counter[str] = Counter()  # left out, unless the sample goes on behind them
 
@@ -63,43 +52,84 @@ class Samples:
 
     def peek(self, offset: int, size: int) -> bytes:
         """Return bytes of the tar, from what has been read where they are in it. Raises OSError."""
-        at = offset - self.base
-        if at >= 0 and at + size <= len(self.window):
-            return self.window[at : at + size]
-        return self.source.read_at(offset, size)
+        data = self.glance(offset, size)
+        return data if len(data) == size else self.source.read_at(offset, size)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def glance(self, offset: int, most: int) -> bytes:
+        """Return what has been read already of some bytes of the tar, from the first on; maybe nothing."""
+        at = offset - self._base
+        if not 0 <= at < len(self._window):
+            self._turn_to(offset)
+            at = offset - self._base
+            if at < 0:
+                return b""
+        return self._window[at : at + most]
+
+    def _turn_to(self, offset: int) -> None:
+        """Take up the piece that may hold a byte; they overlap at most by what the last one repeats."""
+        pieces, at = self._pieces, self._at
+        while at + 1 < len(pieces) and pieces[at + 1][0] <= offset:
+            at += 1
+        while at and pieces[at][0] > offset:
+            at -= 1
+        self._at = at
+        self._base, self._window = pieces[at]
+
+    def _take_up(self, pieces: Sequence[Piece]) -> None:
+        self._pieces, self._at = pieces, 0
+        self._base, self._window = pieces[0]
+
+    def __iter__(self) -> Iterator[Sample]:  # noqa: C901, PLR0912, PLR0915 - a call a member costs a tenth of the run
         end, hurt = 0, False
         prefix, length = _NO_NAME, 1  # of the current sample's members
         current, waiting = self._current, self._waiting
         for batch in self._walk:
-            window = batch.window, batch.base
-            self.members += len(batch.rows)
-            for row in batch.rows:
+            pieces = batch.pieces or ((batch.base, batch.window),)
+            rows, at = batch.rows, 0
+            self.members += len(rows)
+            while at < len(rows):
+                row = rows[at]
+                if current is not None and not (hurt or batch.beyond or waiting):
+                    key, stop = self._alike(current, rows, at, end)
+                    if stop:
+                        self._before = current.fields
+                        yield current
+                        names = self._names
+                        current = self._current = Sample(self._number, key, row[3])
+                        self._number += 1
+                        current.fields, current.names = dict(zip(names, rows[at : at + len(names)], strict=True)), names
+                        current.end = end = stop
+                        if self._pieces is not pieces:
+                            self._take_up(pieces)
+                        prefix, at = _NO_NAME, at + len(names)
+                        continue
+                at += 1
                 name, size, data, header, kind = row
                 if header == end and kind == "file" and current is not None and name.startswith(prefix):
                     field = name[length:].lower()  # nearly all members go on with the key before
                     if field not in current.fields and "/" not in field:
                         current.fields[field] = row
                         current.end = end = data + (size + 511 & -512)
-                        self.window, self.base = window
+                        if self._pieces is not pieces:
+                            self._take_up(pieces)
                         if waiting:
                             waiting.clear()
                         continue
                 gap = header != end
                 if gap and batch.beyond and current is not None:
-                    self._suspect(current)
+                    current.suspect()
                     yield self._finish()
                     current, hurt = None, True
                 before, end = end, data + padded(size) if kind == "file" else self._end_of(row)
-                key, suffix = self._split(name, kind)
-                if key is None or suffix is None:
+                split = self._split(name, kind)
+                if split is None:
                     if gap:
                         self.headers += self._global_headers(before, header)
                     continue
-                field = suffix.lower()
+                key, field = split[0], split[1].lower()
                 if current is None or key != current.key or field in current.fields:
                     if current is not None:
+                        self._learn(current)
                         yield self._finish()
                     if gap:
                         self.headers += self._global_headers(before, header)
@@ -112,8 +142,38 @@ class Samples:
                 current.end = end
                 if kind == "sparse" and self._walk.has_holes(row):
                     current.trouble = "sparse-member"
-                self.window, self.base = window
+                if self._pieces is not pieces:
+                    self._take_up(pieces)
         yield from self._last()
+
+    def _learn(self, sample: Sample) -> None:
+        """Remember how the names of a sample's members end: nearly all samples are like the one before."""
+        rows = sample.fields.values()
+        if len(rows) <= _MOST_ALIKE and not sample.trouble and all(row[4] == "file" for row in rows):
+            self._names = tuple(sample.fields)
+            self._endings = [row[0][len(sample.key) :] for row in rows]
+            sample.names = self._names
+
+    def _alike(self, current: Sample, rows: list[Row], at: int, end: int) -> tuple[str, int]:
+        """Return key and end of the next sample if it begins at ``end`` and has the same fields as the current one.
+
+        What comes to the same when each member is looked at by itself is found here at once; else the end is 0.
+        """
+        names, endings = self._names, self._endings
+        if current.names is not names or current.trouble:
+            if current.trouble or len(current.fields) != len(names) or tuple(current.fields) != names:
+                return "", 0
+            current.names = names
+        key = rows[at][0][: -len(endings[0])]
+        if at + len(names) > len(rows) or not key or "." in key or key.startswith("__"):
+            return "", 0
+        for ending in endings:
+            name, size, data, header, kind = rows[at]
+            if header != end or kind != "file" or name != key + ending:
+                return "", 0
+            end = data + (size + 511 & -512)
+            at += 1
+        return key, end
 
     def _begin(self, key: str, header: int, *, hurt: bool, beyond: bool) -> Sample:
         sample = self._current = Sample(self._number, key, header)
@@ -125,25 +185,25 @@ class Samples:
             self.left_out += self._waiting
         return sample
 
-    def _split(self, name: str, kind: str) -> tuple[str, str] | tuple[None, None]:
+    def _split(self, name: str, kind: str) -> tuple[str, str] | None:
         reason = ""
         if kind not in {"file", "sparse"}:
             reason = kind
         elif is_meta(name):
             reason = "metadata"
         else:
-            split = split_name(name)
-            if split[0] is not None:
-                return split
+            key, suffix = split_name(name)
+            if key is not None and suffix is not None:
+                return key, suffix
             reason = "no-extension"
         self._waiting[reason] += 1
-        return None, None
+        return None
 
     def _last(self) -> Iterator[Sample]:
         stop = self._walk.stop
         if stop is not None and stop.kind == "unreadable" and not self.members:
             raise SourceError("io", stop.detail)
-        for what, text in _TROUBLE.items():
+        for what, text in TROUBLE.items():
             seen = self._walk.seen.get(what)
             if seen is not None:
                 more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
@@ -152,7 +212,7 @@ class Samples:
             self.damage.append(f"at byte {stop.offset:,}: {stop.detail}")
         if self._current is not None:
             if self.damage:
-                self._suspect(self._current)
+                self._current.suspect()
             yield self._finish()
         self.left_out += self._waiting
 
@@ -166,10 +226,6 @@ class Samples:
             self._before = sample.fields
         self._current = None
         return sample
-
-    def _suspect(self, sample: Sample) -> None:
-        """Mark a sample that lies beside damage: it may have lost members, which its neighbour tells."""
-        sample.trouble = sample.trouble or "beside-damage?"
 
     def _end_of(self, row: Row) -> int:
         """Return where a member ends that is no plain file."""

@@ -10,6 +10,8 @@ try:
 except ImportError:  # no Unix: every file is written through the page cache
     fcntl = None  # type: ignore[assignment]
 
+_CAN: bool = fcntl is not None  # not on Windows
+
 _STEP = 4 << 20  # bytes of the buffer, and of one write; a multiple of any disk's block
 
 
@@ -75,7 +77,7 @@ class Sink:
 
     def _switch(self, *, on: bool) -> bool:
         flag = getattr(os, "O_DIRECT", 0)
-        if fcntl is None or not flag:
+        if not _CAN or not flag:
             return False
         with suppress(OSError):
             flags = fcntl.fcntl(self._file, fcntl.F_GETFL)

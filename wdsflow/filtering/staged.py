@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from wdsflow.filtering.samples import Range, Sample, Samples
+from wdsflow.filtering.sample import Sample
+from wdsflow.filtering.samples import Range, Samples
 from wdsflow.shards.fast import Row
 from wdsflow.shards.header import BLOCK, padded
 from wdsflow.shards.write import header

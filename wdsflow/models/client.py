@@ -102,13 +102,8 @@ class RemoteModels:
             raise answer
         return answer
 
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
     def __del__(self) -> None:
-        self._disconnect()
+        self.close()
 
     def _connect(self) -> socket.socket:
         end = time.monotonic() + _PATIENCE

@@ -1,10 +1,12 @@
 """What a walk over a tar delivers."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from .fast import Row
 from .header import padded
 
+Piece = tuple[int, bytes]  # offset, bytes of the tar
 _new = tuple.__new__  # Member's own is written in Python and takes twice as long
 StopKind = Literal["end", "eof", "silent", "error", "unreadable"]
 
@@ -31,6 +33,7 @@ class Batch(NamedTuple):
     window: bytes
     base: int  # offset of the window
     beyond: bool  # behind the place where Python's tarfile stops
+    pieces: Sequence[Piece] = ()  # all that was read, in order, where the walk was asked to keep it
 
     @property
     def members(self) -> list[Member]:

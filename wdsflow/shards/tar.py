@@ -25,15 +25,16 @@ class Walk:
     """Iterate over a tar in batches, once. ``stop`` and ``seen`` are complete when the iteration has ended.
 
     With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read
-    by ``read`` until the next batch is asked for.
+    by ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
+    find its members: small ones lie in them, and of others the first few KiB.
     """
 
-    def __init__(self, source: Source, *, contents: bool = False) -> None:
+    def __init__(self, source: Source, *, contents: bool = False, keep: bool = False) -> None:
         self.stop: Stop | None = None
         self.seen: dict[str, Seen] = {}
         self._source, self._contents = source, contents
         self._skim = Skimmer()
-        self._windows = Windows(source, self._skim, contents=contents)
+        self._windows = Windows(source, self._skim, contents=contents, keep=keep)
         self._rows: list[Row] = []
         self._shared: dict[str, str] = {}  # global PAX records
         self._beyond = self._magic = self._some = self._end_mark = False
@@ -115,7 +116,8 @@ class Walk:
         if rows:
             self._rows = []
             self._some = True
-            yield Batch(rows, skim.window, skim.base, self._beyond)
+            yield Batch(rows, skim.window, skim.base, self._beyond, self._windows.pieces)
+            self._windows.pieces = self._windows.pieces[-1:]
             self._holed.clear()
 
     def _take(self, entry: Entry) -> int | None:

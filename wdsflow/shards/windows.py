@@ -6,6 +6,7 @@ from os import pread
 
 from .entry import Entry
 from .fast import HUGE, Row, Skimmer
+from .members import Piece
 from .source import Source
 
 INSIDE = 512 << 10  # with contents: members up to this size lie wholly in the window
@@ -26,8 +27,10 @@ class Windows:
     is told to read ahead and only the clusters of headers are copied.
     """
 
-    def __init__(self, source: Source, skim: Skimmer, *, contents: bool) -> None:
+    def __init__(self, source: Source, skim: Skimmer, *, contents: bool, keep: bool = False) -> None:
         self.source, self.skim, self.contents = source, skim, contents
+        self.keep = keep and not contents
+        self.pieces: list[Piece] = []  # windows since the latest batch, if they are kept
         self.inside = INSIDE if source.random else INSIDE_STREAM
         self.length = source.length or 0
         self.step = _WINDOW if source.fd >= 0 else _STREAM
@@ -43,6 +46,8 @@ class Windows:
         size = max(self.step, least)
         if not skim.base <= offset <= offset + size <= skim.base + len(skim.window):
             skim.window = self.source.read_at(offset, size)
+            if self.keep:
+                self.pieces.append((offset, skim.window))
         else:
             start = offset - skim.base
             skim.window = skim.window[start : start + size]
@@ -132,13 +137,20 @@ class Windows:
         elif self.contents:
             self.step = _HOP_CONTENTS if far else _WINDOW
         else:
-            self.step = _HOP if far else _CLUSTER if mean >= _SMALL else _MANY
+            cluster = _HOP if self.keep else _CLUSTER
+            self.step = _HOP if far else cluster if mean >= _SMALL else _MANY
         if not self.contents:
             self.full = max(16, min(1024, int(_BATCH / mean))) if mean else 16
-            read = partial(pread, source.fd, self.step)
-            self.refill = read if source.fd >= 0 else self._stream
+            read: Callable[[int], bytes] = partial(pread, source.fd, self.step)
+            read = read if source.fd >= 0 else self._stream
+            self.refill = partial(self._kept, read) if self.keep else read
         if far != self._hopping and source.hop(far):
             self._hopping = far
+
+    def _kept(self, read: Callable[[int], bytes], offset: int) -> bytes:
+        data = read(offset)
+        self.pieces.append((offset, data))
+        return data
 
     def _stream(self, offset: int) -> bytes:
         return self.source.read_at(offset, _STREAM)

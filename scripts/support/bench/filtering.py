@@ -2,11 +2,9 @@
 
 import io
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 WORDS = 11  # captions of the shards have 6 to 15: half of the samples stay

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ def train(folder: Path, recipe: Recipe) -> None:
     (folder / MODEL).mkdir()
     (folder / MODEL / CONFIG_FILE).write_text(json.dumps(CONFIG, indent=2) + "\n")
     run = [sys.executable, "-m", "wdsflow", "train", "--", *recipe.arguments]
-    print(f"$ wdsflow train -- {' '.join(recipe.arguments)}", flush=True)
+    print(f"$ wdsflow train -- {shlex.join(recipe.arguments)}", flush=True)
     with (folder / "train.log").open("w+") as log:
         with subprocess.Popen(
             run,

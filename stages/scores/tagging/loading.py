@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from .sentences import LONGEST_WORD, UNKNOWN, paragraphs
+from .sentences import LONGEST_WORD, UNKNOWN, is_word, paragraphs
 
 _CHARACTERS, _PARAGRAPHS = 100_000, 256  # of a batch of the tokeniser's
 _loaded: "WeakValueDictionary[tuple[Any, ...], Any]" = WeakValueDictionary()
@@ -39,19 +39,33 @@ def _load(files: dict[str, str], lang: str, device: str, processors: str) -> Any
         files = {**blank, **files}
     with tempfile.TemporaryDirectory(prefix="wdsflow-stanza-") as folder:
         Path(folder, "resources.json").write_text("{}", "utf-8")  # all files are named: it needs to know no others
-        return stanza.Pipeline(
-            lang=lang,
-            dir=folder,
-            processors=processors,
-            package=None,
-            allow_unknown_language=True,
-            tokenize_pretokenized="tokenize_model_path" not in files,
-            download_method=None,
-            foundation_cache=_shared(device),
-            device=device,
-            verbose=False,
-            **files,
-        )
+        try:
+            return stanza.Pipeline(
+                lang=lang,
+                dir=folder,
+                processors=processors,
+                package=None,
+                allow_unknown_language=True,
+                tokenize_pretokenized="tokenize_model_path" not in files,
+                download_method=None,
+                foundation_cache=_shared(device),
+                device=device,
+                verbose=False,
+                **files,
+            )
+        except OSError as error:
+            name = _transformer(files[f"{processors.rpartition(',')[2]}_model_path"])
+            if not name:
+                raise
+            raise ValueError(f"the transformer {name!r} is not in the hub's folder on this machine: {error}") from error
+
+
+def _transformer(path: str) -> str | None:
+    """Return the name of the transformer that a network is built upon."""
+    import torch
+
+    name: str | None = torch.load(path, map_location="cpu", weights_only=True).get("config", {}).get("bert_model")
+    return name
 
 
 @cache
@@ -81,11 +95,12 @@ class Tokenizer:
         from wdsflow.memory.batching.plan import batches
 
         parts = [(at, paragraph) for at, text in enumerate(texts) for paragraph in paragraphs(text)]
-        lengths = [len(paragraph) for _, paragraph in parts]
-        read: dict[int, list[list[str]]] = {}
-        for batch in batches(lengths, _CHARACTERS, _PARAGRAPHS, None):
-            documents = self._pipeline.bulk_process([parts[place][1] for place in batch])
-            for place, document in zip(batch, documents, strict=True):
+        read = {place: [[part]] for place, (_, part) in enumerate(parts) if is_word(part)}
+        asked = [place for place in range(len(parts)) if place not in read]
+        for batch in batches([len(parts[place][1]) for place in asked], _CHARACTERS, _PARAGRAPHS, None):
+            places = [asked[each] for each in batch]
+            documents = self._pipeline.bulk_process([parts[place][1] for place in places])
+            for place, document in zip(places, documents, strict=True):
                 read[place] = [_written(document, sentence, unit) for sentence in document.sentences]
         found: list[list[list[str]]] = [[] for _ in texts]
         for place, (at, _) in enumerate(parts):

@@ -12,6 +12,7 @@ Overlong = Literal["split", "refuse"]
 
 _BLANK_LINE = re.compile(r"\n[\s\x80-\x9f]*\n")
 _EDGES = re.compile(r"\A[\s\x80-\x9f]+|[\s\x80-\x9f]+\Z")
+_LONG_RUN = re.compile(rf"([\x00-\x08\x0e-\x1b!-\x7f]{{{LONGEST_WORD + 1},}})")
 _RESERVED = frozenset({"<PAD>", "<EMPTY>", "<ROOT>"})  # a word of this text would be taken for padding
 
 
@@ -25,10 +26,19 @@ class Refused(NamedTuple):
 def paragraphs(text: str) -> list[str]:
     r"""Return the parts between blank lines, stripped: Stanza takes each for itself.
 
+    More than 1,000 characters of ASCII without a space between them are a part of their own, see ``is_word``: Stanza's
+    search for addresses in them takes time that grows with the square.
+
     >>> paragraphs(" One. Two. \n \n Three. ")
     ['One. Two.', 'Three.']
     """
-    return [part for each in _BLANK_LINE.split(text) if (part := _EDGES.sub("", each))]
+    parts = (part for each in _BLANK_LINE.split(text) for part in _LONG_RUN.split(each))
+    return [part for each in parts if (part := _EDGES.sub("", each))]
+
+
+def is_word(paragraph: str) -> bool:
+    """Tell whether a paragraph is one endless word, which no tokeniser has to be asked about."""
+    return _LONG_RUN.fullmatch(paragraph) is not None
 
 
 def split_at_spaces(text: str) -> list[list[str]]:

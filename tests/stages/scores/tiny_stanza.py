@@ -56,7 +56,10 @@ def layout(root):
     rng = random.Random(5)
     for name, count in (("train", 240), ("dev", 40)):
         _write(work / name, [sentence(rng) for _ in range(count)])
-    level = logging.getLogger("stanza").level
+    import torch
+
+    level, threads = logging.getLogger("stanza").level, torch.get_num_threads()
+    torch.set_num_threads(1)  # several wait for each other more than they compute
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         from stanza.models import ner_tagger, tagger, tokenizer
@@ -85,9 +88,10 @@ def layout(root):
             ])  # fmt: skip
         finally:
             logging.getLogger("stanza").setLevel(level)
+            torch.set_num_threads(threads)
     needs = [{"model": kind, "package": kind} for kind in ("pretrain", "forward_charlm", "backward_charlm")]
     index = {
-        "packages": {"default": {name: "tiny" for name in ("tokenize", "pos")} | {"optional": {"ner": "tiny"}}},
+        "packages": {"default": {"tokenize": "tiny", "pos": "tiny", "optional": {"ner": "tiny"}}},
         **{name: {"tiny": {"dependencies": []}} for name in ("tokenize", "pos")},
         "ner": {"tiny": {"dependencies": needs}},
     }

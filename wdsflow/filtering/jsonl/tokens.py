@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import permutations
 from typing import NamedTuple
 
 _AUDIO = "<__dj__audio>"  # never looked at, but no part of a caption
@@ -31,10 +32,9 @@ class Tokens:
         tokens = (self.image, self.video, self.end)
         if not all(token.strip() for token in tokens):
             raise ValueError("a special token is empty: it would be found everywhere")
-        for token in tokens:
-            for other in tokens:
-                if token is not other and token in other:
-                    raise ValueError(f"the special tokens {token!r} and {other!r} cannot be told from each other")
+        for token, other in permutations(tokens, 2):
+            if token in other:
+                raise ValueError(f"the special tokens {token!r} and {other!r} cannot be told from each other")
 
     def chunks(self, text: str) -> list[Chunk]:
         """Return the chunks of a text, in order, those without images, videos and words left out.
@@ -71,16 +71,17 @@ class TokensSeen:
             self._with[name] += count > 0
             self._found[name] += token in text
         if len(self._like) < _MOST_KINDS:
-            self._like.update(set(_LIKE_A_TOKEN.findall(text)))
+            self._like.update(dict.fromkeys(_LIKE_A_TOKEN.findall(text), 1))
 
     def problem(self) -> str:
         """Return what is wrong with the tokens, "" if nothing."""
+        known = {self._tokens.image, self._tokens.video, self._tokens.end}
         for name, token in (("image", self._tokens.image), ("video", self._tokens.video)):
             if self._with[name] and not self._found[name]:
-                others = [like for like, _ in self._like.most_common(5)]
+                others = [like for like, _ in self._like.most_common(8) if like not in known][:5]
                 there = f"there are {', '.join(map(repr, others))}" if others else "there is nothing like a token"
                 return (
-                    f"{self._with[name]:,} rows have {name}s, and no text has the token {token!r}; {there}:"
+                    f"{self._with[name]:,} {'row has' if self._with[name] == 1 else 'rows have'} {name}s, and no text has the token {token!r}; {there}:"
                     f" give the right one (--{name}-token)"
                 )
         return ""

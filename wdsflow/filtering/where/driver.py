@@ -1,12 +1,16 @@
 """One sample after another through a plan, computing no score before it is needed."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from .evaluate import KINDS
+from .fast import fast_test
 from .predicate import KEEP, OPEN, Judgement, Term
 from .tree import Node, Ref, children
 from .values import PENDING, Call, Kind, Unknown, Value
+
+V = TypeVar("V")
+Found = dict[Call, Value | Unknown]
 
 
 class Driver:
@@ -55,6 +59,44 @@ class Driver:
             if result is not True:
                 return Judgement(None, self._terms[at], result), values
         return KEEP, values
+
+    def straight(
+        self, ways: Mapping[Call, Callable[[V], Any]]
+    ) -> "Callable[[V], tuple[Judgement | None, Found]] | None":
+        """Return a function that judges a sample of which nothing is known yet, as far as that goes without choices.
+
+        It returns the judgement, None where it is left open, and the values. It goes through the first terms, as long as
+        each asks for one score that no term of several asks for, and that ``ways`` has; it stops where a value is not
+        plain. None if not even the first term is like that. A way may raise whatever it likes.
+        """
+        several = {call for term in self._terms if len(term.calls) != 1 for call in term.calls}
+        steps: dict[Call, tuple[tuple[type, ...], list[tuple[Callable[[Any], Any], Judgement]]]] = {}
+        whole = all(result is PENDING for result in self._before)
+        for single in self._single if whole else ():
+            whole = single is not None and single in ways and single not in several
+            if single is None or not whole:
+                break
+            touched = [(fast_test(self._terms[at].node, single), self._drop[at]) for at, _ in self._about[single][1]]
+            steps[single] = self._about[single][0], touched
+        if not steps:
+            return None
+        road, end = [(call, ways[call], *step) for call, step in steps.items()], KEEP if whole else None
+
+        def run(view: V) -> tuple[Judgement | None, Found]:
+            values: Found = {}
+            for call, way, kinds, tests in road:
+                values[call] = value = way(view)
+                if value.__class__ not in kinds or value != value:  # noqa: PLR0124 (NaN)
+                    return None, values
+                try:
+                    for test, drop in tests:
+                        if not test(value):
+                            return drop, values
+                except (KeyError, ArithmeticError):
+                    return None, values
+            return end, values
+
+        return run
 
     def _next(self, at: int, values: dict[Call, Any]) -> Call:
         return min(self._terms[at].seek(values), key=self._rank.__getitem__)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from .driver import Driver
+from .driver import Driver, Found, V
 from .predicate import Judgement, Term, Where, judge
 from .values import PENDING, Call, Unknown, Value, Values
 
@@ -68,6 +68,12 @@ class Plan:
         ``compute`` returns the value of a score or an Unknown; PENDING leaves the sample open.
         """
         return self._driver(compute)
+
+    def straight(
+        self, ways: Mapping[Call, Callable[[V], Any]]
+    ) -> "Callable[[V], tuple[Judgement | None, Found]] | None":
+        """Return a quicker way to begin with samples of which nothing is known yet: see ``Driver``."""
+        return self._driver.straight(ways)
 
     @cached_property
     def _driver(self) -> Driver:

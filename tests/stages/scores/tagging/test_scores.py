@@ -22,6 +22,15 @@ NAMES = {"pos": "upos xpos", "entities": "entity"}
 TEXT = "The red dog sees Anna. Carl Diana likes a cat in Berlin!"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Small networks on several threads wait for each other more than they compute, beside other tests above all."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """A folder of toy models: trained once, by whichever process comes first."""
@@ -81,7 +90,7 @@ def by_stanza(pipeline, text):
 def test_a_batch_says_of_each_caption_what_stanza_says_of_it_alone(folder, pipeline, captions, kind):
     model, networks = loaded(folder, kind)
     for text, counts in zip(captions, model.run(networks, captions), strict=True):
-        if "<PAD>" in text:  # Stanza itself takes it for padding
+        if "<PAD>" in text or "x" * 1_001 in text:  # Stanza itself takes it for padding; takes long for it
             assert counts.words
             continue
         words, tags = by_stanza(pipeline, text)
@@ -153,9 +162,10 @@ def test_no_tensor_is_above_the_budget_whatever_captions_are(folder, captions, m
 
 def test_repeated_words_and_one_endless_word_pass_the_tokeniser(folder):
     model, networks = loaded(folder, "pos")
-    repeated, endless, after = model.run(networks, ["spam " * 19_999, "w" * 99_999, "Anna sees a dog."])
+    odd = ["spam " * 19_999, "w" * 99_999, "a " + "b" * 1_001 + " dog", ("a@" + "a" * 997 + " ") * 20, '\\"' * 40_000]
+    repeated, endless, within, _, quotes, after = model.run(networks, [*odd, "Anna sees a dog."])
     assert repeated.words >= 19_999
-    assert endless.words >= 1
+    assert (endless.words, within.words, quotes.words) == (1, 3, 1)
     assert dict(after.tags["upos"]) == {"PROPN": 1, "VERB": 1, "DET": 1, "NOUN": 1, "PUNCT": 1}
 
 
@@ -199,7 +209,7 @@ def test_parts_of_speech_are_counted_or_a_share(folder):
     assert value("pos", "", model=folder) == 0
     with pytest.raises(ScoreError, match="empty-caption"):
         value("pos", " ", model=folder, measure="share")
-    with pytest.raises(ScoreError, match="unknown-tag: the model has no 'VBX'; it has .*VBZ"):
+    with pytest.raises(ScoreError, match=r"unknown-tag: the model has no 'VBX'; it has .*VBZ"):
         value("pos", TEXT, model=folder, tag="VBX", tags="xpos")
 
 
@@ -226,13 +236,17 @@ def test_networks_of_a_process_are_loaded_once(folder):
 
 
 def test_nothing_is_asked_of_the_network(folder, monkeypatch, tmp_path):
-    def refuse(*_):
-        raise AssertionError("a connection was tried")
+    tried = []
+
+    def refuse(_, address):
+        tried.append(address)
+        raise ConnectionRefusedError(address)
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     assert value("entities", TEXT, model=folder, max_words=999) == 3
     tagger = torch.load(f"{folder}/en/pos/tiny.pt", weights_only=True)
     tagger["config"]["bert_model"] = "nobody/has-this"
     torch.save(tagger, tmp_path / "tagger.pt")
-    with pytest.raises(OSError, match="nobody/has-this"):
+    with pytest.raises(ValueError, match="the transformer 'nobody/has-this' is not in the hub's folder"):
         value("pos", TEXT, model=str(tmp_path / "tagger.pt"), pretokenized=True)
+    assert not tried

@@ -1,0 +1,46 @@
+"""What a part of the check found."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the table. ``met`` is None where there is no goal, or where nothing could be measured."""
+
+    what: str
+    value: str
+    goal: str = ""
+    met: bool | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all parts are told. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures say nothing."""
+
+    device: str
+    folder: str  # for shards and weights
+    quick: bool = False
+
+    @property
+    def cuda(self) -> bool:
+        """Whether there is a GPU to look at."""
+        return self.device.startswith("cuda")
+
+
+class Missing(Exception):
+    """A package that a part needs is not installed, or there is no GPU for it."""
+
+
+def needs(*modules: str) -> None:
+    """Raise Missing unless all modules can be imported."""
+    import importlib.util
+
+    absent = [name for name in modules if importlib.util.find_spec(name) is None]
+    if absent:
+        raise Missing(f"needs {', '.join(absent)}")

@@ -1,0 +1,122 @@
+"""Runs the parts, and writes the table."""
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import others, recovery, similarity
+from .finding import Finding, Missing, Setting
+
+NO_GPU = 3  # exit status
+PARTS: dict[str, Callable[[Setting], list[Finding]]] = {
+    "recovery": recovery.recovery,
+    "two-processes": recovery.two_processes,
+    "segments": recovery.expandable_segments,
+    "cap": similarity.cap,
+    "throughput": similarity.throughput,
+    "text": others.text_detection,
+    "random": others.random_states,
+    "feed": others.feed,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check; return 0 if every goal was met."""
+    parser = argparse.ArgumentParser(prog="scripts/gpu_check", description="Check wdsflow on a machine with a GPU.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; none means all")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--folder", metavar="FOLDER", help="keep shards and weights there (2 GB)")
+    parser.add_argument("--cpu", action="store_true", help="run what can be run without a GPU")
+    parser.add_argument("--quick", action="store_true", help="small sizes: to try the script, not to measure")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    device = "cpu" if options.cpu else _device()
+    if device is None:
+        print("There is no GPU that PyTorch sees here: nothing was checked. --cpu runs what can be run without one.")
+        return NO_GPU
+    with tempfile.TemporaryDirectory(prefix="wdsflow-gpu-") as passing:
+        setting = Setting(device, str(Path(options.folder or passing).absolute()), options.quick)
+        result = {**about(device), "quick": options.quick, "parts": check(setting, options.parts or list(PARTS))}
+    print(f"\n{table(result)}")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+    return 1 if any(row["met"] is False for rows in result["parts"].values() for row in rows) else 0
+
+
+def check(setting: Setting, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Run parts, and return the findings of each; what goes wrong in one is a goal missed by it alone."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name in names:
+        print(f"{name} ... ", end="", flush=True, file=sys.stderr)
+        begun = time.perf_counter()
+        try:
+            findings = PARTS[name](setting)
+        except Missing as error:
+            findings = [Finding(name, f"left out: {error}")]
+        except Exception as error:  # noqa: BLE001 - the other parts are worth having
+            traceback.print_exc()
+            findings = [Finding(name, f"{type(error).__name__}: {error}"[:300], "", met=False)]
+        print(f"{time.perf_counter() - begun:.0f} s", file=sys.stderr)
+        found[name] = [finding.to_dict() for finding in findings]
+    return found
+
+
+def about(device: str) -> dict[str, Any]:
+    """Name what is checked, and where."""
+    import torch
+
+    import wdsflow
+
+    known = {
+        "date": time.strftime("%Y-%m-%d"),
+        "device": platform.processor() or platform.machine(),
+        "driver": "",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda or torch.version.hip or "",
+        "wdsflow": wdsflow.__version__,
+    }
+    if device.startswith("cuda"):
+        seen = torch.cuda.get_device_properties(device)
+        known |= {"device": f"{seen.name}, {seen.total_memory / 2**30:.0f} GiB", "driver": _driver()}
+    return known
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return the findings as Markdown."""
+    driver = f", driver {result['driver']}" if result["driver"] else ""
+    where = (
+        f"{result['device']}{driver}, PyTorch {result['torch']}, Python {result['python']}, wdsflow {result['wdsflow']}"
+    )
+    small = " Small sizes: the figures say nothing." if result["quick"] else ""
+    lines = [f"{result['date']}, {where}.{small}", "", "| what | found | goal | |", "|---|---|---|---|"]
+    for rows in result["parts"].values():
+        for row in rows:
+            met = {True: "met", False: "missed", None: ""}[row["met"]]
+            cells = (str(row[name]).replace("|", "\\|").replace("\n", " ") for name in ("what", "value", "goal"))
+            lines.append(f"| {' | '.join(cells)} | {met} |")
+    return "\n".join(lines)
+
+
+def _device() -> str | None:
+    import torch
+
+    return "cuda:0" if torch.cuda.is_available() else None
+
+
+def _driver() -> str:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.splitlines()[0].strip() if done.stdout.strip() else "unknown"

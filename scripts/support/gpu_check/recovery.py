@@ -1,0 +1,167 @@
+"""The property of the runner, with real out-of-memory errors: each item once, in order, failures only where they must be.
+
+On a GPU the process gets a cap, and a batch takes as many bytes of the device as it costs. Without one a batch that costs
+more than the cap raises what PyTorch raises.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .finding import Finding, Missing, Setting
+from .process import run_at_once
+
+_MIB = 1 << 20
+_SMALL, _FITS, _LARGE = 0.02, 0.6, 1.15  # shares of the cap
+
+
+class Item(NamedTuple):
+    """What a batch is made of."""
+
+    number: int
+    size: int  # bytes
+
+
+def recovery(setting: Setting) -> list[Finding]:
+    """Run random items under a cap, with and without the CPU to fall back on."""
+    rounds, count = (2, 400) if setting.quick else (6, 2000)
+    [found] = run_at_once(
+        [("stream", {"device": setting.device, "cap": cap_of(setting), "count": count, "rounds": rounds})]
+    )
+    return [_finding("random items under a memory cap", found)]
+
+
+def two_processes(setting: Setting) -> list[Finding]:
+    """Run two streams on one device at the same time, with unequal caps."""
+    rounds, count = (1, 400) if setting.quick else (4, 2000)
+    cap = cap_of(setting)
+    same = {"device": setting.device, "count": count, "rounds": rounds}
+    found = run_at_once([("stream", {**same, "cap": cap}), ("stream", {**same, "cap": cap // 5, "seed": 7})])
+    names = ("the larger of two processes on one device", "the smaller of two processes on one device")
+    return [_finding(name, each) for name, each in zip(names, found, strict=True)]
+
+
+def expandable_segments(setting: Setting) -> list[Finding]:
+    """Run the same items with segments that can grow and without, and look at what lies idle between."""
+    rounds, count = (1, 400) if setting.quick else (4, 3000)
+    if not (setting.cuda or setting.quick):
+        raise Missing("needs a GPU")
+    findings = []
+    for state in ("True", "False"):
+        arguments = {
+            "device": setting.device,
+            "cap": cap_of(setting),
+            "count": count,
+            "rounds": rounds,
+            "fitting": True,
+        }
+        value = f"expandable_segments:{state}"
+        environment = {"PYTORCH_ALLOC_CONF": value, "PYTORCH_CUDA_ALLOC_CONF": value}
+        [found] = run_at_once([("stream", arguments)], environment)
+        name = f"segments {'expandable' if state == 'True' else 'of fixed size'}"
+        findings.append(_finding(name, found))
+        if setting.cuda:
+            held = found["expandable"] is (state == "True")
+            findings.append(Finding(f"{name}: the setting took effect", str(held), "yes", held))
+    return findings
+
+
+def cap_of(setting: Setting) -> int:
+    """Return the bytes that a stream may take: a twelfth of the GPU, and little of it where the CPU plays one."""
+    if not setting.cuda:
+        return 64 * _MIB
+    import torch
+
+    total = int(torch.cuda.get_device_properties(setting.device).total_memory)
+    return min(512 * _MIB if setting.quick else 6 << 30, total // 12)
+
+
+def stream(device: str, cap: int, count: int, rounds: int, seed: int = 0, *, fitting: bool = False) -> dict[str, Any]:
+    """Run items in this process, and return what became of them. ``fitting``: all fit alone."""
+    from wdsflow.memory.batching.device import open_device
+    from wdsflow.memory.batching.runner import BatchRunner
+
+    cuda = device.startswith("cuda")
+    opened = open_device(device, f"{cap}B" if cuda else None)
+    run = _allocating(device) if cuda else _pretending(cap)
+    wrong, seconds, idle = 0, 0.0, 0
+    tallies: dict[str, int] = {"items": 0, "batches": 0, "out_of_memory": 0, "failed": 0}
+    for turn in range(rounds):
+        rng = random.Random(f"{seed} {turn}")
+        items = [Item(number, int(cap * _share(rng, fitting=fitting))) for number in range(count)]
+        runner: BatchRunner[Item, int] = BatchRunner(run, cost=lambda item: item.size, device=opened)
+        begun = time.perf_counter()
+        found = runner.map(items)
+        seconds += time.perf_counter() - begun
+        wrong += len(found) != len(items)
+        wrong += sum(not _as_expected(item, outcome, cap) for item, outcome in zip(items, found, strict=False))
+        idle = max(idle, opened.memory().get("fragmented", 0))
+        for name in tallies:
+            tallies[name] += getattr(runner.tally, name)
+    return {**tallies, "wrong": wrong, "seconds": seconds, "idle": idle, "cap": cap, **_seen(device)}
+
+
+def _share(rng: random.Random, *, fitting: bool) -> float:
+    kind = rng.random()
+    if kind < 0.9:
+        return rng.uniform(0.001, _SMALL)
+    return rng.uniform(_SMALL, _FITS) if kind < 0.98 or fitting else rng.uniform(_LARGE, 2)
+
+
+def _as_expected(item: Item, outcome: Any, cap: int) -> bool:
+    from wdsflow.memory.batching.outcome import OUT_OF_MEMORY, Failure
+
+    if item.size > cap:
+        return isinstance(outcome, Failure) and outcome.slug == OUT_OF_MEMORY
+    return bool(outcome == item.number)
+
+
+def _allocating(device: str) -> Any:
+    import torch
+
+    def run(batch: Sequence[Item]) -> list[int]:
+        size = len(batch) * max(item.size for item in batch)
+        held = torch.empty(size - size // 2, dtype=torch.uint8, device=device)
+        more = torch.empty(size // 2, dtype=torch.uint8, device=device)
+        numbers = torch.tensor([item.number for item in batch], device=device)
+        held[:8] = more[:8] = 1
+        return [int(number) for number in numbers.cpu()]
+
+    return run
+
+
+def _pretending(cap: int) -> Any:
+    import torch
+
+    def run(batch: Sequence[Item]) -> list[int]:
+        size = len(batch) * max(item.size for item in batch)
+        if size > cap:
+            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size / _MIB:.2f} MiB.")
+        return [item.number for item in batch]
+
+    return run
+
+
+def _seen(device: str) -> dict[str, Any]:
+    if not device.startswith("cuda"):
+        return {}
+    import torch
+
+    from wdsflow.memory.batching.environment import expandable
+
+    return {"peak_reserved": int(torch.cuda.max_memory_reserved(device)), "expandable": expandable(device)}
+
+
+def _finding(what: str, found: dict[str, Any]) -> Finding:
+    told = (
+        f"{found['items']:,} items in {found['batches']:,} batches, {found['out_of_memory']:,} out of memory,"
+        f" {found['failed']:,} failed, {found['wrong']} wrong; {found['seconds']:.1f} s"
+    )
+    within = True
+    if "peak_reserved" in found:
+        within = found["peak_reserved"] <= found["cap"]
+        told += f"; peak {found['peak_reserved'] / _MIB:,.0f} of {found['cap'] / _MIB:,.0f} MiB"
+        told += f", {found['idle'] / _MIB:,.0f} MiB idle"
+    met = not found["wrong"] and found["out_of_memory"] > 0 and within
+    return Finding(what, told, "0 wrong, some out of memory, within the cap", met, found)

@@ -1,0 +1,130 @@
+"""Shards of the world of shapes with faults among them that only a model can see, and what the ledger tells of them."""
+
+import io
+import math
+import random
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from PIL import Image, ImageDraw, ImageFont
+
+from wdsflow.shards.write import ShardWriter
+
+from .tiny_clip.captions import caption
+from .tiny_clip.world import Scene, choose, jpeg
+
+SHARDS = 4
+FONT, MARGIN = 16, 4  # pixels
+
+
+def shuffled_captions(folder: Path, *, samples: int, wrong: int, seed: int = 0) -> set[str]:
+    """Draw scenes that were held out from training, ``wrong`` of them with another one's caption; return their keys."""
+    rng = random.Random(f"shuffled {seed}")
+    drawn = [choose(rng, held_out=True) for _ in range(samples)]
+    planted = _no_two_alike(drawn, wrong, rng)
+    told = dict(enumerate(drawn))
+    told.update({here: drawn[there] for here, there in zip(planted, planted[1:] + planted[:1], strict=True)})
+    folder.mkdir(parents=True)
+    for shard in range(SHARDS):
+        with ShardWriter(folder / f"{shard:03d}.tar") as writer:
+            for number in range(samples * shard // SHARDS, samples * (shard + 1) // SHARDS):
+                writer.add_bytes(f"{number:06d}.jpg", jpeg(drawn[number], rng))
+                writer.add_bytes(f"{number:06d}.txt", caption(told[number], rng).encode())
+    return {f"{number:06d}" for number in planted}
+
+
+def printed_captions(source: Path, folder: Path, *, printed: int, seed: int = 0) -> set[str]:
+    """Copy shards with pictures of half the width and height, and print ``printed`` captions across theirs.
+
+    Returns the keys of those. Half the size is a quarter of the time that it takes to look for text.
+    """
+    shards = {path.name: list(contents(path)) for path in sorted(source.glob("*.tar"))}
+    everything = [key for shard in shards.values() for key, _, _ in shard]
+    planted = set(random.Random(f"printed {seed}").sample(everything, printed))
+    folder.mkdir(parents=True)
+    for name, shard in shards.items():
+        with ShardWriter(folder / name) as writer:
+            for key, picture, text in shard:
+                image = Image.open(io.BytesIO(picture)).convert("RGB").reduce(2)
+                if key in planted:
+                    print_across(image, text)
+                buffer = io.BytesIO()
+                image.save(buffer, "JPEG", quality=90)
+                writer.add_bytes(f"{key}.jpg", buffer.getvalue())
+                writer.add_bytes(f"{key}.txt", text.encode())
+    return planted
+
+
+def print_across(image: Image.Image, text: str) -> None:
+    """Print a text across a picture, broken into lines that fit its width."""
+    pen, font = ImageDraw.Draw(image), ImageFont.load_default(size=FONT)
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and pen.textlength(longer, font=font) <= image.width - 2 * MARGIN:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    look: dict[str, Any] = {"font": font, "fill": "white", "stroke_width": 1, "stroke_fill": "black"}
+    pen.multiline_text((MARGIN, MARGIN), "\n".join(lines), **look)
+
+
+def ledger(folder: Path, score: str) -> dict[str, float]:
+    """Return the value of a score for each key, from the ledgers that a run left in a folder."""
+    table = pq.read_table(folder / "_wdsflow" / "ledger")
+    column = next(name for name in table.column_names if name.partition("(")[0] == score)
+    return dict(zip(table["key"].to_pylist(), table[column].to_pylist(), strict=True))
+
+
+def histogram(values: dict[str, float], planted: set[str]) -> str:
+    """Draw how many have which score, good ones (o) and planted ones (x), a mark for each ten or part of ten."""
+    tenths = {key: math.floor(value * 10) for key, value in values.items()}
+    lines = ["    score     good planted"]
+    for tenth in range(min(tenths.values()), max(tenths.values()) + 1):
+        bad = sum(tenths[key] == tenth for key in planted)
+        good = sum(each == tenth for each in tenths.values()) - bad
+        marks = "o" * -(-good // 10) + "x" * -(-bad // 10)
+        lines.append(f"{tenth / 10:4.1f} to {(tenth + 1) / 10:4.1f} {good:5} {bad:7}  {marks}".rstrip())
+    return "\n".join(lines)
+
+
+def area_under_roc(good: np.ndarray[Any, Any], bad: np.ndarray[Any, Any]) -> float:
+    """Return how often a good one has the higher score, of all pairs of a good one and a bad one; a tie is half."""
+    higher, equal = good[:, None] > bad, good[:, None] == bad
+    return float((higher + equal / 2).mean())
+
+
+def threshold(scores: np.ndarray[Any, Any]) -> float:
+    """Return three times the usual spread below the middle: where most are good, few good ones lie below it.
+
+    The middle is the median, and the spread 1.4826 times the median distance from it, which is the standard deviation
+    of a normal distribution; bad ones far below hardly move either.
+    """
+    middle = np.median(scores)
+    return round(float(middle - 3 * 1.4826 * np.median(abs(scores - middle))), 2)
+
+
+def keys(folder: Path) -> set[str]:
+    """Return the keys in the shards of a folder."""
+    return {key for path in folder.glob("*.tar") for key, _, _ in contents(path)}
+
+
+def contents(path: Path) -> Iterator[tuple[str, bytes, str]]:
+    """Yield (key, jpeg, caption) of a shard as it is written here, each caption behind its picture."""
+    with tarfile.open(path) as tar:
+        members = [(info.name, file.read()) for info in tar if (file := tar.extractfile(info))]
+    for (name, picture), (_, text) in zip(members[::2], members[1::2], strict=True):
+        yield name.removesuffix(".jpg"), picture, text.decode()
+
+
+def _no_two_alike(drawn: list[Scene], number: int, rng: random.Random) -> list[int]:
+    """Choose scenes of which no two mean the same."""
+    chosen: dict[Scene, int] = {}
+    for place in rng.sample(range(len(drawn)), len(drawn)):
+        if len(chosen) < number:
+            chosen.setdefault(drawn[place], place)
+    return list(chosen.values())

@@ -1,0 +1,27 @@
+"""One sample of a shard, where it lies."""
+
+from wdsflow.shards.fast import Row
+
+NO_END_MARK = "the end mark is missing"  # nothing is lost by that
+TROUBLE = {
+    "tar.truncated-data": "the contents of a member are cut",
+    "tar.truncated-header": "the file ends inside a header",
+    "tar.bad-header": "a header is damaged",
+    "tar.no-end-blocks": NO_END_MARK,
+}
+
+
+class Sample:
+    """Neighbouring members of one key, by webdataset's rule, as one range of the tar."""
+
+    __slots__ = ("end", "fields", "key", "names", "number", "start", "trouble")
+
+    def __init__(self, number: int, key: str, start: int) -> None:
+        self.number, self.key, self.start, self.end = number, key, start, start
+        self.fields: dict[str, Row] = {}  # lower case name -> member
+        self.names: tuple[str, ...] | None = None  # of the fields, where samples before it had the same
+        self.trouble = ""  # a slug where the tar itself is at fault
+
+    def suspect(self) -> None:
+        """Mark a sample that lies beside damage: it may have lost members, which its neighbour tells."""
+        self.trouble = self.trouble or "beside-damage?"
