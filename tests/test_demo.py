@@ -58,16 +58,19 @@ def test_captions_are_printed_across_the_planted_pictures_and_no_other(drawn, tm
     keys = planted.printed_captions(tmp_path / "in", tmp_path / "out", printed=5)
     assert len(keys) == 5
     assert planted.keys(tmp_path / "out") == planted.keys(tmp_path / "in")
-    white = set()
+    assert planted.printed_captions(tmp_path / "in", tmp_path / "clean", printed=0) == set()
+    changed = set()
     for shard in sorted((tmp_path / "out").iterdir()):
-        for key, picture, text in planted.contents(shard):
+        clean = planted.contents(tmp_path / "clean" / shard.name)
+        for (key, picture, text), (_, before, _) in zip(planted.contents(shard), clean, strict=True):
             assert text == drawn[int(key)].caption
-            image = Image.open(io.BytesIO(picture))
-            assert image.size == tuple(side // 2 for side in scenes.SIZE)
-            bright = np.asarray(image).min(axis=2) > 200
-            if bright[: image.height // 2].mean() > 0.1:
-                white.add(key)
-    assert white == keys
+            if picture != before:
+                changed.add(key)
+                printed, plain = (
+                    np.asarray(Image.open(io.BytesIO(each)).convert("L"), float) for each in (picture, before)
+                )
+                assert (abs(printed - plain) > 40).mean() > 0.1
+    assert changed == keys
 
 
 def test_the_area_under_roc_counts_pairs_and_half_of_each_tie():

@@ -42,10 +42,8 @@ def provide_model(trained: Path) -> None:
         print("The one that scripts/tiny_clip has trained on a world of shapes is there already; it is used.")
         shutil.copytree(trained / recipe.MODEL, FOLDER / recipe.MODEL)
         return
-    print(
-        f"Drawing {RECIPE.samples:,} pictures of shapes with captions into .demo/{FOLDER}/train, and training on them"
-    )
-    print("in that folder. This takes a minute or two.")
+    print(f"Drawing {RECIPE.samples:,} pictures of shapes with captions in .demo/{FOLDER}, and training on them there,")
+    print("which takes a minute or two:")
     shards.write_training(FOLDER / "train", shards=RECIPE.shards, samples=RECIPE.samples, seed=RECIPE.seed)
     train.train(FOLDER, RECIPE)
 
@@ -59,11 +57,14 @@ def mismatched() -> Wrong:
     print(indent(done.stdout))
     if done.returncode:
         return [f"wdsflow score ended with status {done.returncode}: {done.stderr.strip()}"]
-    values = planted.ledger(Path("scored"), "clip_similarity")
+    found = planted.ledger(Path("scored"), "clip_similarity")
+    values = {key: value for key, value in found.items() if value is not None}
+    if len(values) < SAMPLES:
+        return [f"only {len(values)} of {SAMPLES} samples have a score"]
     wrong = tells_apart(values, planted_keys)
     least = planted.threshold(np.array(list(values.values())))
-    print("Nobody knows of shards of their own what is planted. But most pairs are good, so the middle of all scores")
-    print(f"is theirs, and three times the usual spread below it is a threshold: {least}.")
+    print("Of your own shards you do not know which samples are bad. But most are good, so the middle of all scores is")
+    print(f"theirs, and three times the usual spread below it is a threshold, here {least}. Nothing is scored again:")
     done = wdsflow("cut", f"shuffled/{URLS}", "-o", "matching", "--ledger", "scored", "--where", f"{SCORE} > {least}")
     print(indent(done.stdout))
     if done.returncode:
@@ -89,7 +90,7 @@ def covered(source: Path) -> Wrong:
     planted_keys = planted.printed_captions(source, Path("printed"), printed=PRINTED)
     everything = planted.keys(Path("printed"))
     print(
-        f"The {len(everything)} landscapes of number 1 lie in .demo/printed, smaller, {PRINTED} of them with their caption printed across."
+        f"The {len(everything)} landscapes of number 1, smaller, lie in .demo/printed; {PRINTED} have their caption printed across."
     )
     print("A CLIP rates such pictures high, and one trained on them learns to read. The detector of EasyOCR finds what")
     print("share of each picture is under text:")

@@ -18,6 +18,8 @@ VENV = ROOT / ".venv"
 LOCK = ROOT / "scripts" / "locks" / "wdsflow.txt"
 WEBDATASET1 = ROOT / ".test" / "webdataset1"  # webdataset 1.x, beside the 0.2.86 that OpenCLIP wants
 WEBDATASET1_LOCK = ROOT / "scripts" / "locks" / "webdataset1.txt"
+JUICER = ROOT / ".test" / "data-juicer"  # an environment of its own, for what is measured beside it
+JUICER_LOCK = ROOT / "scripts" / "locks" / "data-juicer.txt"
 
 # What each script installs, as arguments of the installer.
 PURPOSES = {
@@ -79,6 +81,22 @@ def ensure_webdataset1() -> Path:
             _call([*run, "--target", str(WEBDATASET1), "--requirement", str(WEBDATASET1_LOCK)], out, log)
         stamp.write_text(wanted)
     return WEBDATASET1
+
+
+def ensure_juicer() -> Path:
+    """Make an environment with Data-Juicer alone; return its interpreter."""
+    stamp, inside = JUICER / "wdsflow.stamp", JUICER / "bin" / "python"
+    wanted = JUICER_LOCK.read_text()
+    if not (stamp.is_file() and stamp.read_text() == wanted and inside.exists()):
+        JUICER.mkdir(parents=True, exist_ok=True)
+        log = JUICER / "install.log"
+        with log.open("w") as out:
+            uv = [str(python()), "-m", "uv"]
+            _call([*uv, "venv", "--allow-existing", "--python", str(python()), str(JUICER)], out, log)
+            install = [*uv, "pip", "install", "--compile-bytecode", "--python", str(inside)]
+            _call([*install, "--requirement", str(JUICER_LOCK)], out, log)
+        stamp.write_text(wanted)
+    return inside
 
 
 def _fingerprint(purpose: str) -> str:

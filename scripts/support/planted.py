@@ -28,7 +28,7 @@ def shuffled_captions(folder: Path, *, samples: int, wrong: int, seed: int = 0) 
     planted = _no_two_alike(drawn, wrong, rng)
     told = dict(enumerate(drawn))
     told.update({here: drawn[there] for here, there in zip(planted, planted[1:] + planted[:1], strict=True)})
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for shard in range(SHARDS):
         with ShardWriter(folder / f"{shard:03d}.tar") as writer:
             for number in range(samples * shard // SHARDS, samples * (shard + 1) // SHARDS):
@@ -73,8 +73,8 @@ def print_across(image: Image.Image, text: str) -> None:
     pen.multiline_text((MARGIN, MARGIN), "\n".join(lines), **look)
 
 
-def ledger(folder: Path, score: str) -> dict[str, float]:
-    """Return the value of a score for each key, from the ledgers that a run left in a folder."""
+def ledger(folder: Path, score: str) -> dict[str, float | None]:
+    """Return the value of a score, or None, for each key, from the ledgers that a run left in a folder."""
     table = pq.read_table(folder / "_wdsflow" / "ledger")
     column = next(name for name in table.column_names if name.partition("(")[0] == score)
     return dict(zip(table["key"].to_pylist(), table[column].to_pylist(), strict=True))

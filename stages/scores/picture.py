@@ -1,6 +1,6 @@
 """An image as the pixel scores see it."""
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from ..base import Dropped, StageError
@@ -48,11 +48,16 @@ class Picture:
 def decode_picture(data: bytes, budget: int) -> Picture:
     """Decode an image. Raises ScoreError, "over-budget" where that would take more than ``budget`` bytes."""
     try:
-        return Picture(Decode(mode="fast", k=1.0, max_pixels=None, budget=budget).decode(data, aim=_aim))
+        return Picture(_decoder(budget).decode(data, aim=_aim))
     except StageError as error:
         raise ScoreError(error.slug, str(error)) from None
     except Dropped as error:
         raise ScoreError(error.reason, f"decoding it would take more than {budget:,} bytes") from None
+
+
+@lru_cache(maxsize=8)
+def _decoder(budget: int) -> Decode:
+    return Decode(mode="fast", k=1.0, max_pixels=None, budget=budget)
 
 
 def _aim(width: int, height: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
 _ANSWER = timedelta(seconds=5)  # for one request to the store
+_CONNECT = timedelta(seconds=60)  # where all ranks start at once, on a busy machine
 _FAREWELL = 1.5  # seconds; others look once a second
 
 
@@ -96,5 +97,5 @@ def own_connection(store: Any) -> "Store":
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     if isinstance(store, TCPStore):
-        store = TCPStore(store.host, store.port, is_master=False, timeout=_ANSWER, wait_for_workers=False)
+        store = TCPStore(store.host, store.port, is_master=False, timeout=_CONNECT, wait_for_workers=False)
     return PrefixStore(prefix, store)

@@ -2,7 +2,9 @@
 
 from . import mapping
 from .entry import Entry
+from .filter_entries import FILTERS
 from .loader_entries import LOADERS
+from .scoring_entries import SCORING
 
 ENTRIES = [
     Entry(
@@ -174,7 +176,9 @@ ENTRIES = [
         unit="s",
         runs=1,
     ),
+    *FILTERS,
     *LOADERS,
+    *SCORING,
     Entry(
         "bounded-map",
         "peak memory of all processes, 2,000 rows to 30 GB of float images, beside datasets.map, which is stopped at 6 GiB",

@@ -1,7 +1,12 @@
-"""Filtering shards beside a webdataset read, filter and TarWriter loop, and cutting beside a plain copy."""
+"""Filtering shards beside a webdataset read, filter and TarWriter loop, and cutting beside a plain copy.
+
+The clock runs from the call to its end, with all outputs on the disk where ours are concerned: webdataset and `cp` do not
+sync. Libraries are imported before.
+"""
 
 import io
 import os
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +15,7 @@ from typing import Any
 WORDS = 11  # captions of the shards have 6 to 15: half of the samples stay
 WHERE = f"min_side >= 200 and aspect_ratio < 3 and caption_words >= {WORDS}"
 
-Stop = Callable[[], Any]
+MakeClock = Callable[[], Any]
 
 
 @contextmanager
@@ -20,24 +25,39 @@ def beside(paths: Sequence[str]) -> Iterator[str]:
         yield folder
 
 
-def ours(paths: Sequence[str], clock: Stop) -> dict[str, Any]:
+def ours(paths: Sequence[str], clock: MakeClock, where: str = WHERE) -> dict[str, Any]:
     """`wdsflow filter`, in one process."""
-    from wdsflow.filtering.options import RunOptions
-    from wdsflow.filtering.recipe import Recipe
     from wdsflow.filtering.run import filter_shards
 
+    recipe, options = ready(where)
     with beside(paths) as folder:
         begun = clock()
-        report = filter_shards(paths, folder, Recipe(where=WHERE), RunOptions(workers=0))
+        report = filter_shards(paths, folder, recipe, options)
         result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=report.total("kept"))
     return result
 
 
-def webdataset(paths: Sequence[str], clock: Stop) -> dict[str, Any]:
+def ready(where: str) -> tuple[Any, Any]:
+    """Import what a run needs; return its recipe and options."""
+    import pyarrow.parquet
+    import xxhash
+
+    from wdsflow.filtering.options import RunOptions
+    from wdsflow.filtering.program import program_of
+    from wdsflow.filtering.recipe import Recipe
+
+    del pyarrow, xxhash
+    recipe = Recipe(where=where)
+    program_of(recipe).identities()
+    return recipe, RunOptions(workers=0)
+
+
+def webdataset(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """Read by webdataset, look at the picture's header by Pillow and at the caption, write by webdataset's TarWriter."""
     from PIL import Image
     from webdataset import TarWriter, WebDataset
 
+    Image.init()
     with beside(paths) as folder:
         begun = clock()
         samples = kept = 0
@@ -46,7 +66,7 @@ def webdataset(paths: Sequence[str], clock: Stop) -> dict[str, Any]:
                 for sample in WebDataset([path], shardshuffle=False):
                     samples += 1
                     width, height = Image.open(io.BytesIO(sample["jpg"])).size
-                    if min(width, height) < 200 or max(width, height) / min(width, height) >= 3:
+                    if min(width, height) < 200 or width / height >= 3:
                         continue
                     if len(sample["txt"].decode().split()) >= WORDS:
                         del sample["__url__"], sample["__local_path__"]
@@ -54,3 +74,46 @@ def webdataset(paths: Sequence[str], clock: Stop) -> dict[str, Any]:
                         kept += 1
         result: dict[str, Any] = begun.stop(samples=samples, seen=kept)
     return result
+
+
+def cut(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
+    """`wdsflow cut`, in one process, from a ledger that was made before."""
+    with _scored(paths) as (folder, scored, recipe, options):
+        from wdsflow.filtering.run import cut_shards
+
+        begun = clock()
+        report = cut_shards(paths, os.path.join(folder, "cut"), scored, recipe, options)
+        written = _size(os.path.join(folder, "cut"))
+        result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=written)
+    return result
+
+
+def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
+    """Copy by `cp` what `cut` wrote, from a warm page cache."""
+    with _scored(paths) as (folder, scored, recipe, options):
+        from wdsflow.filtering.run import cut_shards
+
+        source, target = os.path.join(folder, "cut"), os.path.join(folder, "copy")
+        report = cut_shards(paths, source, scored, recipe, options)
+        names = [entry.path for entry in os.scandir(source) if entry.name.endswith(".tar")]
+        subprocess.run(["cat", *names], stdout=subprocess.DEVNULL, check=True)
+        os.mkdir(target)
+        begun = clock()
+        subprocess.run(["cp", *names, target], check=True)
+        result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=_size(target))
+    return result
+
+
+@contextmanager
+def _scored(paths: Sequence[str]) -> Iterator[tuple[str, str, Any, Any]]:
+    from wdsflow.filtering.run import score_shards
+
+    recipe, options = ready(WHERE)
+    with beside(paths) as folder:
+        scored = os.path.join(folder, "scored")
+        score_shards(paths, scored, recipe, options)
+        yield folder, scored, recipe, options
+
+
+def _size(folder: str) -> int:
+    return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name.endswith(".tar"))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import cluster, decoding
+from support.bench import cluster, decoding, filtering, pictures
 
 Result = dict[str, Any]
 
@@ -100,6 +100,12 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "webdataset": webdataset_keys,
     "webdataset+pillow": webdataset_pillow,
     "read": plain_read,
+    "filter": lambda paths: filtering.ours(paths, Clock),
+    "filter-webdataset": lambda paths: filtering.webdataset(paths, Clock),
+    "cut": lambda paths: filtering.cut(paths, Clock),
+    "cp": lambda paths: filtering.copy(paths, Clock),
+    "filter-pixels": lambda paths: pictures.ours(paths, Clock),
+    "filter-pixels-damaged": lambda paths: pictures.ours_damaged(paths, Clock),
     "filter-one-core": lambda paths: cluster.on_one_core(paths, Clock),
     "filter-ray": lambda paths: cluster.on_ray(paths, Clock),
     **{name: functools.partial(decoding.run, name, clock=Clock) for name in decoding.WORKS},

@@ -19,6 +19,8 @@ SETS = {  # shards, samples a shard
     "2mp": (8, 60),
     "12mp": (8, 24),
     "photos": (5, 43),
+    "pairs": (8, 625),
+    "pairs-few": (8, 300),
 }
 FIELDS = 3  # members of a sample
 # Size, and how many different ones; the rest have other bytes, but show the same.
@@ -29,6 +31,8 @@ _PICTURES = {
     "damaged-run": (SMALL, 40),
     "2mp": (MEDIUM, 12),
     "12mp": (LARGE, 8),
+    "pairs": (SMALL, 40),
+    "pairs-few": (SMALL, 40),
 }
 _PHOTOS = [  # 2 to 30 megapixels; a fifth of them progressive, as photographs from the web are
     (1632, 1224),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..model import Item, Model, Output, Precision
-from .clip_loading import Clip, clip_geometry, clip_preprocess, load_clip, remember_preprocess
-from .clip_tokens import clip_tokens
+from .clip_loading import Clip, clip_geometry, clip_preprocess, load_clip, remember_preprocess, trims
+from .clip_tokens import clip_tokens, plain_context, remember_context, stacked
 from .weights import source_of
 
 if TYPE_CHECKING:
@@ -77,20 +77,33 @@ class ClipImage(ClipModel):
 
 @dataclass(frozen=True, kw_only=True)
 class ClipText(ClipModel):
-    """The text tower: from a caption to an embedding. It is tokenised here: decoders need not load OpenCLIP."""
+    """The text tower: from what ``clip_item`` gives to an embedding. Decoders need not load OpenCLIP for it."""
 
     kind: ClassVar[str] = "open_clip text"
     packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "transformers", "tokenizers")
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an embedding for each caption."""
-        import numpy as np
+        return list(loaded.texts(stacked(self.model, batch)))
 
-        return list(loaded.texts(np.stack([clip_tokens(self.model, text) for text in batch])))
+    def facts(self) -> int | None:
+        """Return the context length where decoders can tokenise captions."""
+        return plain_context(self.model)
+
+    def recall(self, facts: int | None) -> None:
+        """Keep the context length."""
+        remember_context(self.model, facts)
+
+    def cost(self, item: Item) -> int:
+        """Return the tokens; 1 where all captions are padded to the same length."""
+        return 1 if isinstance(item, str) or not trims(self.model, self.pretrained, self.precision) else len(item)
 
     def largest(self) -> Item:
-        """Return a caption: all are padded to the same length."""
-        return "a"
+        """Return a caption of as many tokens as there can be."""
+        import numpy as np
+
+        context = plain_context(self.model)
+        return "a" if context is None else np.ones(context, np.int32)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,10 @@ class Clip:
         import torch
         from open_clip import get_input_dtype
 
+        from .clip_text_tower import TextTower
+
         self.model, self.device = model, device
+        self.text = TextTower(model)
         self.dtype = get_input_dtype(precision)
         shape = (1, 3, 1, 1)
         self.mean = torch.tensor(preprocess["mean"], device=device).view(shape)
@@ -42,10 +45,10 @@ class Clip:
         return self._unit(self.model.encode_image(pixels.to(self.dtype or pixels.dtype)))
 
     def texts(self, batch: Any) -> Any:
-        """Return embeddings of length 1, float32 (n, d), for tokens (n, context length)."""
+        """Return embeddings of length 1, float32 (n, d), for tokens (n, up to the context length): see ``TextTower``."""
         import torch
 
-        return self._unit(self.model.encode_text(torch.from_numpy(batch).to(self.device).long()))
+        return self._unit(self.text(torch.from_numpy(batch).to(self.device).long()))
 
     def _unit(self, features: Any) -> Any:
         import torch
@@ -65,6 +68,11 @@ def load_clip(model: str, pretrained: str, precision: Precision, device: str) ->
         if clip is None:
             clip = _loaded[key] = _load(model, pretrained, precision, device)
         return clip
+
+
+def trims(model: str, pretrained: str, precision: Precision) -> bool:
+    """Tell whether a model, loaded on whatever device, computes no padding of captions."""
+    return any(clip.text.trims for key, clip in list(_loaded.items()) if key[:3] == (model, pretrained, precision))
 
 
 def _load(model: str, pretrained: str, precision: Precision, device: str) -> Clip:

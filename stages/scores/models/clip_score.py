@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..model import ModelScore, Output, Precision, Request
 from .clip import ClipImage, ClipText, named
 from .clip_loading import clip_geometry
-from .clip_tokens import checked
+from .clip_tokens import clip_item
 from .weights import local_path, source_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class ClipScore(ModelScore):
     def text_requests(self, captions: Sequence[str]) -> list[Request]:
         """Return a request for the embedding of each caption; its key is the caption."""
         model = self.text_model()
-        return [Request(model, text, partial(checked, text)) for text in captions]
+        return [Request(model, text, partial(clip_item, self.model, text)) for text in captions]
 
     def embeddings(self, view: "View", outputs: Sequence[Output]) -> list[tuple[str, Any]]:
         """Return (name, embedding) of what was run for a sample: "image jpg", "caption 0"; float32, of length 1.

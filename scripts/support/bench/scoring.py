@@ -1,0 +1,131 @@
+"""clip_similarity at work, in a process of its own: `python -m support.bench.scoring JOB '[PATH, ...]'`.
+
+The CLIP has random weights. ``ONE_LAYER`` has the geometry of ViT-B-32 with one layer a tower instead of twelve, so that
+5,000 samples take half a minute on two cores: decoding weighs twelve times as much as it does for the whole model.
+"""
+
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.environment import ROOT, ensure_juicer
+
+BENCH = ROOT / ".bench"
+ONE_LAYER, WHOLE = "clip-one-layer", "clip-vit-b-32"
+_FOR_JUICER, _SECONDS = 640, 12.0
+_FEW = 32  # samples that only warm Data-Juicer up, as in similarity_juicer.py
+Result = dict[str, Any]
+
+
+def score(paths: list[str], *, model: str = ONE_LAYER, workers: int | None = None) -> Result:
+    """`wdsflow score`; the clock runs from when models are loaded to the last ledger."""
+    from support.gpu_check import similarity
+
+    with tempfile.TemporaryDirectory(prefix="scoring-", dir=BENCH) as folder:
+        found = similarity.score(paths, Path(folder, "out"), _clip(model), workers=workers, device="cpu")
+    if found.pop("without"):
+        raise SystemExit("samples without a value")
+    return {**found, "samples_per_s": found.pop("rate"), "start_seconds": found.pop("start")}
+
+
+def forward(_: list[str]) -> Result:
+    """Forward passes of both towers on tensors that are there, at the best of three batch sizes."""
+    from support.gpu_check import similarity
+
+    found = similarity.bare("cpu", _clip(ONE_LAYER), "fp32", _SECONDS)
+    return {"samples_per_s": found["rate"], "batch": found["batch"]}
+
+
+def juicer(paths: list[str]) -> Result:
+    """Data-Juicer's image_text_similarity_filter with the same weights, with as many processes as are best."""
+    from support.bench.hf_clip import write_hf_clip
+
+    _clip(ONE_LAYER)
+    write_hf_clip(BENCH / ONE_LAYER, BENCH / f"{ONE_LAYER}-hf")
+    with tempfile.TemporaryDirectory(prefix="juicer-", dir=BENCH) as folder:
+        listed = _as_files(paths[0], Path(folder))
+        script = str(Path(__file__).with_name("similarity_juicer.py"))
+        found = []
+        for processes in (1, 2):
+            command = [str(ensure_juicer()), script, str(BENCH / f"{ONE_LAYER}-hf"), listed, str(processes)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise SystemExit(f"Data-Juicer ended with {done.returncode}\n{done.stderr[-4000:]}")
+            found.append({**json.loads(done.stdout.splitlines()[-1]), "processes": processes})
+        best: Result = max(found, key=lambda each: float(each["samples_per_s"]))
+        _must_be_alike(paths[0], Path(folder), best.pop("values"))
+    return best
+
+
+def padding(_: list[str]) -> Result:
+    """Cells that are computed for each real one: captions of 1 to 70 words, pictures of 32 to 512 pixels a side."""
+    from support.bench.mixed import padded_over_real
+
+    return padded_over_real(_clip(ONE_LAYER))
+
+
+def _clip(name: str) -> str:
+    from support.random_clip import write_clip
+
+    layers = 1 if name == ONE_LAYER else None
+    return write_clip(BENCH / name, vision=layers, text=layers)
+
+
+def _as_files(shard: str, folder: Path) -> str:
+    lines = []
+    with tarfile.open(shard) as tar:
+        for member in tar:
+            file = tar.extractfile(member)
+            assert file is not None
+            data, path = file.read(), folder / member.name
+            if path.suffix == ".jpg":
+                path.write_bytes(data)
+            elif path.suffix == ".txt":
+                text = f"<__dj__image> {data.decode()} <|__dj__eoc|>"
+                lines.append(json.dumps({"text": text, "images": [str(path.with_suffix(".jpg"))]}))
+    listed = folder / "samples.jsonl"
+    listed.write_text("\n".join(lines[:_FOR_JUICER]) + "\n")
+    return str(listed)
+
+
+def _must_be_alike(shard: str, folder: Path, values: list[float]) -> None:
+    """Compare with ours: nobody is fast by computing something else. Data-Juicer's first samples only warm it up."""
+    import pyarrow.parquet as pq
+
+    from support.gpu_check import similarity
+
+    similarity.score([shard], folder / "ours", _clip(ONE_LAYER), workers=0, device="cpu")
+    [ledger] = (folder / "ours").rglob("*.parquet")
+    table = pq.read_table(ledger)
+    [name] = [name for name in table.column_names if name.startswith("clip_similarity")]
+    ours = table[name].to_pylist()[_FEW : _FEW + len(values)]
+    worst = max(abs(one - other) for one, other in zip(ours, values, strict=True))
+    if worst > 0.005:
+        raise SystemExit(f"Data-Juicer's values differ from ours by up to {worst}")
+
+
+JOBS: dict[str, Callable[[list[str]], Result]] = {
+    "clip-score": score,
+    "clip-forward": forward,
+    "clip-juicer": juicer,
+    "clip-padding": padding,
+    "clip-8-workers": lambda paths: score(paths, model=WHOLE, workers=8),
+    "clip-1-worker": lambda paths: score(paths, model=WHOLE, workers=1),
+}
+
+
+def run(job: str, paths: list[str]) -> Result:
+    """Do a job in a process of its own; those about workers with the peak memory of all processes."""
+    from . import loaders
+
+    arguments = [sys.executable, "-m", "support.bench.scoring", job, json.dumps(paths)]
+    return loaders.run(arguments, watch="worker" in job)
+
+
+if __name__ == "__main__":
+    print(json.dumps(JOBS[sys.argv[1]](json.loads(sys.argv[2]))))
