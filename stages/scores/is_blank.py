@@ -2,10 +2,15 @@
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from .base import Kind, PixelScore
 from .picture import Picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_ROWS = 16  # one of so many is looked at first: most pictures are told by it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +35,33 @@ class IsBlank(PixelScore):
 
     def of(self, picture: Picture) -> bool:
         """Return whether it is blank."""
-        counts = picture.image.histogram()
-        return all(self._even(counts[start : start + 256]) for start in (0, 256, 512))
+        if self._varied(picture.image):
+            return False
+        return all(self._even(channel) for channel in _channels(picture.image))
+
+    def _varied(self, image: "Image") -> bool:
+        """Tell whether some rows alone have more pixels off any median than a blank image may have in all."""
+        from PIL.Image import Resampling
+
+        if image.height < 2 * _ROWS:
+            return False
+        some = image.resize((image.width, image.height // _ROWS), Resampling.NEAREST)  # whole rows as they are
+        size = image.width * image.height
+        return any(size - self._off(channel) < self.share * size for channel in _channels(some))
+
+    def _off(self, counts: list[int]) -> int:
+        """Return how many values lie outside of any range as wide as that around a median, at least."""
+        below = [0, *accumulate(counts)]
+        wide = min(2 * self.tolerance + 1, 256)
+        return below[-1] - max(high - low for low, high in zip(below, below[wide:], strict=False))
 
     def _even(self, counts: list[int]) -> bool:
         size = sum(counts)
         median = next(level for level, below in enumerate(accumulate(counts)) if 2 * below >= size)
         near = counts[max(0, median - self.tolerance) : median + self.tolerance + 1]
         return sum(near) >= self.share * size
+
+
+def _channels(image: "Image") -> list[list[int]]:
+    counts = image.histogram()
+    return [counts[start : start + 256] for start in (0, 256, 512)]

@@ -117,7 +117,8 @@ def measure(entry: Entry, material: Material, peers: dict[str, list[Result]], we
         ours.append(run(entry, entry.ours, paths * entry.times, samples * entry.times, webdataset1))
         if number >= len(peer):
             peer.append(run(entry, entry.peer, paths, samples, webdataset1))
-    if len({each.get("seen") for each in (*ours, *peer)}) > 1:
+    expected = {each["seen"] * entry.times if "seen" in each else None for each in peer}
+    if len(expected | {each.get("seen") for each in ours}) > 1:
         raise SystemExit(f"{entry.name}: the two saw different numbers of samples: {ours}, {peer}")
     peers[entry.name] = peer
     ours_median, peer_median = (median(entry.measure, runs) for runs in (ours, peer))

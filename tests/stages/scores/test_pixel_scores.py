@@ -98,6 +98,25 @@ def test_blank_is_what_has_one_colour():
     assert score("is_blank", png(photo()), tolerance=255) is True
 
 
+def plainly_blank(image, tolerance, share):
+    pixels = np.asarray(image).reshape(-1, 3).astype(int)
+    median = np.sort(pixels, axis=0)[(len(pixels) + 1) // 2 - 1]
+    return bool((np.sum(abs(pixels - median) <= tolerance, axis=0) >= share * len(pixels)).all())
+
+
+def test_a_look_at_some_rows_decides_as_the_whole_does():
+    rng, found = np.random.default_rng(3), set()
+    for trial in range(200):
+        height, share = int(rng.integers(20, 100)), float(rng.choice([0.5, 0.9, 0.95, 0.999, 1.0]))
+        pixels = np.full((height, 40, 3), 120) + rng.integers(-9, 10, (height, 40, 3)) * rng.integers(0, 2)
+        pixels[rng.random((height, 40)) < (1 - share) * rng.choice([0.3, 0.98, 1.02, 3])] = rng.integers(0, 256)
+        image = Image.fromarray(pixels.astype(np.uint8))
+        expected = plainly_blank(image, 8, share)
+        assert score("is_blank", png(image), share=share) is expected, trial
+        found.add(expected)
+    assert found == {True, False}
+
+
 @pytest.mark.parametrize("settings", [{"tolerance": -1}, {"tolerance": 8.5}, {"share": 0}, {"share": 1.01}])
 def test_settings_outside_of_their_range_are_refused(settings):
     with pytest.raises(ValueError, match="is_blank"):
