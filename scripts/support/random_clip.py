@@ -1,22 +1,24 @@
 """A CLIP with random weights: as slow and as large as a trained one of the same shape."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+Tower = Mapping[str, int]
 
-def write_clip(folder: Path, *, base: str = "ViT-B-32", vision: int | None = None, text: int | None = None) -> str:
+
+def write_clip(folder: Path, *, base: str = "ViT-B-32", vision: Tower | None = None, text: Tower | None = None) -> str:
     """Write a model in the geometry of one of OpenCLIP's, and return the name by which OpenCLIP finds it.
 
-    ``vision`` and ``text``: layers of the towers, if not as many as there.
+    ``vision`` and ``text``: settings of the towers that differ, say ``{"layers": 1}``.
     """
     import open_clip
     import torch
 
     config: dict[str, Any] = open_clip.get_model_config(base)
-    for tower, layers in (("vision_cfg", vision), ("text_cfg", text)):
-        if layers is not None:
-            config[tower]["layers"] = layers
+    config["vision_cfg"] |= vision or {}
+    config["text_cfg"] |= text or {}
     if not (folder / "open_clip_pytorch_model.bin").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(0)

@@ -13,7 +13,6 @@ _LAYERS = {
     "mlp.c_proj": "mlp.fc2",
 }
 _OTHERS = {
-    "logit_scale": "logit_scale",
     "positional_embedding": "text_model.embeddings.position_embedding.weight",
     "token_embedding.weight": "text_model.embeddings.token_embedding.weight",
     "ln_final.weight": "text_model.final_layer_norm.weight",
@@ -50,7 +49,9 @@ def write_hf_clip(source: Path, folder: Path) -> None:
     if unknown or [name for name in missing if not name.endswith("position_ids")]:
         raise SystemExit(f"weights that do not fit: {missing}, {unknown}")
     model.save_pretrained(folder)
-    _write_processor(folder, Path(open_clip.__file__).with_name("bpe_simple_vocab_16e6.txt.gz"))
+    _write_processor(
+        folder, config["vision_cfg"]["image_size"], Path(open_clip.__file__).with_name("bpe_simple_vocab_16e6.txt.gz")
+    )
     (folder / "done").touch()
 
 
@@ -62,7 +63,10 @@ def _tower(config: dict[str, Any], embed: int) -> dict[str, Any]:
 
 
 def _converted(state: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
     found = {_OTHERS[name]: value for name, value in state.items() if name in _OTHERS}
+    found["logit_scale"] = torch.tensor(100.0).log()  # as in trained models: Data-Juicer takes it for granted
     found["text_projection.weight"] = state["text_projection"].T.contiguous()
     found["visual_projection.weight"] = state["visual.proj"].T.contiguous()
     for name, value in state.items():
@@ -80,7 +84,7 @@ def _converted(state: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _write_processor(folder: Path, vocabulary: Path) -> None:
+def _write_processor(folder: Path, side: int, vocabulary: Path) -> None:
     """Write vocabulary, merges and settings by hand: processors cannot be made without files."""
     from wdsflow.stages.scores.models.clip_words import clip_words
 
@@ -97,8 +101,8 @@ def _write_processor(folder: Path, vocabulary: Path) -> None:
     pictures = {
         "image_processor_type": "CLIPImageProcessor",
         "processor_class": "CLIPProcessor",
-        "size": {"shortest_edge": 224},
-        "crop_size": {"height": 224, "width": 224},
+        "size": {"shortest_edge": side},
+        "crop_size": {"height": side, "width": side},
         "resample": 3,
         "do_convert_rgb": True,
         "image_mean": [0.48145466, 0.4578275, 0.40821073],

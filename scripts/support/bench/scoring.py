@@ -2,6 +2,7 @@
 
 The CLIP has random weights. ``ONE_LAYER`` has the geometry of ViT-B-32 with one layer a tower instead of twelve, so that
 5,000 samples take half a minute on two cores: decoding weighs twelve times as much as it does for the whole model.
+``SMALL`` is as large as what one trains on a processor: what is around a model counts.
 """
 
 import json
@@ -16,7 +17,15 @@ from typing import Any
 from support.environment import ROOT, ensure_juicer
 
 BENCH = ROOT / ".bench"
-ONE_LAYER, WHOLE = "clip-one-layer", "clip-vit-b-32"
+ONE_LAYER, WHOLE, SMALL = "clip-one-layer", "clip-vit-b-32", "clip-small"
+_TOWERS: dict[str, dict[str, dict[str, int]]] = {
+    ONE_LAYER: {"vision": {"layers": 1}, "text": {"layers": 1}},
+    WHOLE: {"vision": {}, "text": {}},
+    SMALL: {
+        "vision": {"layers": 3, "width": 192, "image_size": 64, "patch_size": 16},
+        "text": {"layers": 3, "width": 192, "heads": 3},
+    },
+}
 _FOR_JUICER, _SECONDS = 640, 12.0
 _FEW = 32  # samples that only warm Data-Juicer up, as in similarity_juicer.py
 Result = dict[str, Any]
@@ -41,24 +50,24 @@ def forward(_: list[str]) -> Result:
     return {"samples_per_s": found["rate"], "batch": found["batch"]}
 
 
-def juicer(paths: list[str]) -> Result:
+def juicer(paths: list[str], *, model: str = ONE_LAYER) -> Result:
     """Data-Juicer's image_text_similarity_filter with the same weights, with as many processes as are best."""
     from support.bench.hf_clip import write_hf_clip
 
-    _clip(ONE_LAYER)
-    write_hf_clip(BENCH / ONE_LAYER, BENCH / f"{ONE_LAYER}-hf")
+    _clip(model)
+    write_hf_clip(BENCH / model, BENCH / f"{model}-hf")
     with tempfile.TemporaryDirectory(prefix="juicer-", dir=BENCH) as folder:
         listed = _as_files(paths[0], Path(folder))
         script = str(Path(__file__).with_name("similarity_juicer.py"))
         found = []
         for processes in (1, 2):
-            command = [str(ensure_juicer()), script, str(BENCH / f"{ONE_LAYER}-hf"), listed, str(processes)]
+            command = [str(ensure_juicer()), script, str(BENCH / f"{model}-hf"), listed, str(processes)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise SystemExit(f"Data-Juicer ended with {done.returncode}\n{done.stderr[-4000:]}")
             found.append({**json.loads(done.stdout.splitlines()[-1]), "processes": processes})
         best: Result = max(found, key=lambda each: float(each["samples_per_s"]))
-        _must_be_alike(paths[0], Path(folder), best.pop("values"))
+        _must_be_alike(paths[0], Path(folder), best.pop("values"), model)
     return best
 
 
@@ -72,8 +81,7 @@ def padding(_: list[str]) -> Result:
 def _clip(name: str) -> str:
     from support.random_clip import write_clip
 
-    layers = 1 if name == ONE_LAYER else None
-    return write_clip(BENCH / name, vision=layers, text=layers)
+    return write_clip(BENCH / name, vision=_TOWERS[name]["vision"], text=_TOWERS[name]["text"])
 
 
 def _as_files(shard: str, folder: Path) -> str:
@@ -93,13 +101,13 @@ def _as_files(shard: str, folder: Path) -> str:
     return str(listed)
 
 
-def _must_be_alike(shard: str, folder: Path, values: list[float]) -> None:
+def _must_be_alike(shard: str, folder: Path, values: list[float], model: str) -> None:
     """Compare with ours: nobody is fast by computing something else. Data-Juicer's first samples only warm it up."""
     import pyarrow.parquet as pq
 
     from support.gpu_check import similarity
 
-    similarity.score([shard], folder / "ours", _clip(ONE_LAYER), workers=0, device="cpu")
+    similarity.score([shard], folder / "ours", _clip(model), workers=0, device="cpu")
     [ledger] = (folder / "ours").rglob("*.parquet")
     table = pq.read_table(ledger)
     [name] = [name for name in table.column_names if name.startswith("clip_similarity")]
@@ -113,6 +121,8 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "clip-score": score,
     "clip-forward": forward,
     "clip-juicer": juicer,
+    "clip-score-small": lambda paths: score(paths, model=SMALL),
+    "clip-juicer-small": lambda paths: juicer(paths, model=SMALL),
     "clip-padding": padding,
     "clip-8-workers": lambda paths: score(paths, model=WHOLE, workers=8),
     "clip-1-worker": lambda paths: score(paths, model=WHOLE, workers=1),

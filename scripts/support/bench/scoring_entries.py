@@ -26,6 +26,17 @@ SCORING = [
         runs=1,
     ),
     Entry(
+        "clip-juicer-small",
+        "the same by a CLIP of 3 layers of width 192 a tower, pictures of 64 pixels",
+        "clip-score-small",
+        "clip-juicer-small",
+        "pairs",
+        3,
+        measure="samples_per_s",
+        unit="samples/s",
+        runs=1,
+    ),
+    Entry(
         "clip-padding",
         "cells computed for each real one: captions of 1 to 70 words, pictures of 32 to 512 pixels",
         "clip-padding",

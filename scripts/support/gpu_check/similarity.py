@@ -121,7 +121,7 @@ def _material(setting: Setting) -> tuple[str, list[str]]:
     needs("open_clip", "PIL", "simplejpeg", "pyarrow")
     folder = Path(setting.folder)
     whole = setting.cuda and not setting.quick
-    layers = None if whole else 1
+    layers = None if whole else {"layers": 1}
     model = write_clip(folder / ("ViT-B-32" if whole else "one-layer"), vision=layers, text=layers)
     shards = write_small_shards(folder / "shards", 2 if setting.quick else 32, _per_shard(setting))
     return model, shards
