@@ -20,7 +20,7 @@ SETS = {  # shards, samples a shard
     "12mp": (8, 24),
     "photos": (5, 43),
     "pairs": (8, 625),
-    "pairs-few": (8, 300),
+    "pairs-few": (8, 80),
 }
 FIELDS = 3  # members of a sample
 # Size, and how many different ones; the rest have other bytes, but show the same.
