@@ -19,7 +19,7 @@ from .counterfactuals import (
     write_captions,
 )
 from .environment import release
-from .evidence import ShardEvidence
+from .evidence import JsonKey, ShardEvidence
 from .json_captions import caption_name
 from .rules.base import Context, listed
 from .rules.commands import quote, repair
@@ -197,7 +197,7 @@ def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]
     options = trial.consumer.options
     unflagged = trial.read_by(OpenClip4(options))
     named = caption_name(context.evidence.shards)
-    if named is not None and named[0] not in (options.json_text_key or "").split(";"):
+    if named is not None and _is_plain(named[1]) and named[0] not in (options.json_text_key or "").split(";"):
         name = named[0]
         reader = OpenClip4(replace(options, json_text_key=name))
         outcome = trial.read_by(reader, any_caption, ceiling=lambda shard: with_image(shard, name))
@@ -212,6 +212,10 @@ def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]
             yield _flag(verdict, outcome, words, at_hand=at_hand)
 
 
+def _is_plain(found: JsonKey) -> bool:
+    return found.plain == found.strings
+
+
 def _flag(verdict: Verdict, outcome: Outcome, words: str, *, at_hand: bool) -> Advice:
     if at_hand:
         return _advice(verdict, outcome, f"training with {words} (OpenCLIP 4)", words)
@@ -224,6 +228,8 @@ def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[
     named = caption_name(context.evidence.shards)
     if named is None or verdict.consumer not in ("open-clip-3.3", "open-clip-4", "webdataset-1"):
         return
+    if not _is_plain(named[1]):
+        return  # no line of code that one would want to paste
     name = named[0]
     outcome = trial.try_out(write_captions, limit=lambda shard: with_image(shard, name))
     if outcome.gained <= 0:

@@ -98,12 +98,13 @@ class FieldCount:
 
 @dataclass(slots=True)
 class JsonKey:
-    """One top-level name in the json members of a shard."""
+    """One name in the json members of a shard; "meta.caption" is the name caption of an object under meta."""
 
     count: int = 0  # objects that have it
-    strings: int = 0  # as a string with more than white space
+    strings: int = 0  # with a string of more than white space, or a list that has one
     with_image: int = 0  # of those, in a run that has a decodable jpg, png, jpeg or webp
     example: str = ""  # the first such string, cut to 60 characters
+    plain: int = 0  # of the strings, those in no list and no other object
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ _MACHINE = re.compile(
 
 
 def json_names(shards: Iterable[ShardEvidence]) -> dict[str, JsonKey]:
-    """Return all top-level json names with their counts summed over shards."""
+    """Return all json names with their counts summed over shards."""
     total: dict[str, JsonKey] = {}
     for shard in shards:
         for name, item in shard.json_keys.items():
@@ -22,6 +22,7 @@ def json_names(shards: Iterable[ShardEvidence]) -> dict[str, JsonKey]:
             entry.count += item.count
             entry.strings += item.strings
             entry.with_image += item.with_image
+            entry.plain += item.plain
             entry.example = entry.example or item.example
     return total
 
@@ -31,7 +32,7 @@ def caption_name(shards: Iterable[ShardEvidence]) -> tuple[str, JsonKey] | None:
 
     The one with the most strings beside a decodable image, then with the most strings. Names whose example
     reads like a url, a path, a number or a hash are left out unless captions are usually called so. Where several
-    names are filled alike, the usual name wins, then the longer example.
+    names are filled alike, the usual name wins, then the one in fewer objects, then the longer example.
     """
     names = json_names(shards)
     fit = [(name, item) for name, item in names.items() if item.strings and _may_be_caption(name, item.example)]
@@ -39,13 +40,17 @@ def caption_name(shards: Iterable[ShardEvidence]) -> tuple[str, JsonKey] | None:
 
 
 def _may_be_caption(name: str, example: str) -> bool:
-    return name.lower() in _USUAL or not _MACHINE.match(example)
+    return _last(name) in _USUAL or not _MACHINE.match(example)
 
 
-def _rank(name: str, item: JsonKey) -> tuple[int, int, int, int, int, str]:
-    lower = name.lower()
+def _last(path: str) -> str:
+    return path.rpartition(".")[2].lower()
+
+
+def _rank(name: str, item: JsonKey) -> tuple[int, int, int, int, int, int, str]:
+    lower = _last(name)
     usual = -_USUAL.index(lower) if lower in _USUAL else -len(_USUAL)
     words = len(item.example.split())
     # One word at a time is a status, a licence or a category, however often it is there.
     prose = int(words > 1 or lower in _USUAL)
-    return prose, item.with_image, item.strings, usual, words, name
+    return prose, item.with_image, item.strings, usual, -name.count("."), words, name

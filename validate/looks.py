@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from wdsflow.images.image_header import ImageHeader, read_header
 
 from .content.image import decode_image, ends_early, header_status, image_notes
-from .content.json_fields import look_at_json
+from .content.json_fields import look_at_json, texts_in
 from .content.kinds import kind_of
 from .content.other import decode_other
 from .content.text import look_at_text
@@ -162,18 +162,19 @@ class Looker:
             self.note(notes, key, offset)
         if value:
             keys = self.shard.json_keys
-            for name, item in value.items():
+            for name, text, plain in texts_in(value):
                 entry = keys.get(name)
                 if entry is None:
                     if len(keys) >= _JSON_KEYS:
                         continue
                     entry = keys[name] = JsonKey()
                 entry.count += 1
-                if item.__class__ is str and item.strip():
+                if text:
                     entry.strings += 1
+                    entry.plain += plain
                     self.run_keys.append(entry)
                     if not entry.example:
-                        entry.example = item[:60]
+                        entry.example = text[:60]
         return status
 
     def _other(self, kind: str, suffix: str, key: str, offset: int, size: int, read: Read) -> str:

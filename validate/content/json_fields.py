@@ -2,8 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from wdsflow.shards.captions import caption_in
 
 from ..evidence import BAD, NO_CAPTION, OK
 
@@ -20,6 +22,7 @@ except ImportError:
 _LONG = 1000
 _MANY_DIGITS = re.compile(rb"[0-9]{600}")
 _DEEP = 200
+_NESTED = 3  # objects within objects that are searched for captions
 
 
 def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, Any] | None]:
@@ -46,6 +49,20 @@ def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, 
         else:
             return NO_CAPTION, (), value
     return OK, (), value
+
+
+def texts_in(value: dict[str, Any], path: str = "", depth: int = _NESTED) -> Iterator[tuple[str, str, bool]]:
+    """Yield ``(path, text, plain)`` for each name in a json object; text is "" where it holds no caption.
+
+    Paths and captions are those of the stage JsonText: names of objects within objects are joined by dots, and of a
+    list the first string counts. ``plain``: no list, and not within another object; OpenCLIP 4 takes nothing else.
+    """
+    for name, item in value.items():
+        if path and "." in name:
+            continue  # no path leads there
+        yield path + name, caption_in(item) or "", not path and item.__class__ is str
+        if item.__class__ is dict and depth and "." not in name:
+            yield from texts_in(item, f"{path}{name}.", depth - 1)
 
 
 def _loads(data: bytes) -> Any:

@@ -128,10 +128,10 @@ def _json_caption(context: Context, hurt: list[str]) -> tuple[str, Repair] | Non
         return None
     name, entry = best
     samples = context.evidence.samples
-    flag = f"--json-text-key {name}"
+    note = _open_clip_4(context, hurt, f"--json-text-key {name}") if entry.plain == entry.strings else ""
     return (
         f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}',
-        repair(context.targets(), "--caption", f"json:{name}", note=_open_clip_4(context, hurt, flag)),
+        repair(context.targets(), "--caption", f"json:{name}", note=note),
     )
 
 

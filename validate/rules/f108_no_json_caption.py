@@ -43,7 +43,9 @@ class NoJsonCaption(LossRule):
         best = caption_name([shard])
         hint = ""
         if best is not None:
-            hint = f' ("{escape(best[0], 60)}" holds a string in {number(best[1].strings, "sample")})'
+            name, found = best
+            kind = "a string" if found.plain == found.strings else "a caption, but deeper or in a list,"
+            hint = f' ("{escape(name, 60)}" holds {kind} in {number(found.strings, "sample")})'
         of = f"{count:,} of {number(shard.samples, 'sample')}"
         return f"{of} {'has' if count == 1 else 'have'} no caption under the wanted json names{hint}"
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from wdsflow.shards.names import split_name
 from wdsflow.shards.source import SourceError, open_source
 from wdsflow.shards.tar import Walk
-from wdsflow.validate.content.json_fields import look_at_json
+from wdsflow.validate.content.json_fields import look_at_json, texts_in
 from wdsflow.validate.evidence import JsonKey, ShardEvidence
 
 _SECONDS = 1.5
@@ -43,11 +43,11 @@ def _read(found: ShardEvidence, member: str, allow_pipe: bool) -> None:
 
 def _note(found: ShardEvidence, data: bytes) -> None:
     found.samples += 1
-    for name, item in (look_at_json(data, ())[2] or {}).items():
+    for name, text, _ in texts_in(look_at_json(data, ())[2] or {}):
         if name not in found.json_keys and len(found.json_keys) >= _NAMES:
             continue
         entry = found.json_keys.setdefault(name, JsonKey())
         entry.count += 1
-        if isinstance(item, str) and item.strip():
+        if text:
             entry.strings += 1
-            entry.example = entry.example or item[:60]
+            entry.example = entry.example or text[:60]

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.validate.rules.build import Case, jpeg, pairs, samples, tar, words
+from wdsflow.repair.repair import repair
+from wdsflow.validate import check
 from wdsflow.validate.consumers.base import Options
 from wdsflow.validate.evidence import JsonKey, ShardEvidence
 from wdsflow.validate.finding import Finding
@@ -92,12 +94,32 @@ def test_missing_json_captions_are_told_with_the_names_that_are_there(tmp_path: 
     assert '"description" holds a string in 10 samples' in finding.message
 
 
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        (b'{"id": 7, "meta": {"lang": "en", "caption": "a dog in the snow"}}', "meta.caption"),
+        (b'{"captions": ["", "a dog in the snow", "a dog"]}', "captions"),
+        (b'{"a": {"b": {"c": {"texts": ["a dog in the snow"]}}}, "url": "https://example.org/a"}', "a.b.c.texts"),
+    ],
+)
+def test_captions_deep_in_json_are_named_and_written_by_the_advised_repair(document: bytes, name: str, tmp_path: Path):
+    case = Case({"0.tar": tar(samples(10, jpg=jpeg(), json=document))}, ("open-clip-3.3", "open-clip-4"))
+    finding = only(case.findings(tmp_path, "F101"))
+
+    assert f'the json field "{name}" holds a caption in 10 of 10' in finding.message
+    assert finding.repair is not None
+    assert f"--caption json:{name}" in finding.repair.command
+    assert "--json-text-key" not in finding.repair.note  # of OpenCLIP 4, which reads strings at the top only
+    repair([str(tmp_path / "0.tar")], tmp_path / "mended", caption=f"json:{name}")
+    assert check([str(tmp_path / "mended" / "0.tar")], ["open-clip-3.3"]).verdicts[0].usable == 10
+
+
 def named(**keys: JsonKey) -> ShardEvidence:
     return ShardEvidence("0.tar", json_keys=keys)
 
 
 def full(example: str, count: int = 100) -> JsonKey:
-    return JsonKey(count, count, count, example)
+    return JsonKey(count, count, count, example, count)
 
 
 @pytest.mark.parametrize(
