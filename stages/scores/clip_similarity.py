@@ -18,7 +18,8 @@ class ClipSimilarity(ClipScore):
     One value for each caption. Where a sample has several images, it is the mean over them, or as ``reduce`` says the
     largest or the smallest. ``model`` and ``pretrained`` name any CLIP of OpenCLIP, or a file of weights; ``flip``
     mirrors images before. Captions are cut where the context ends.
-    Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.01 in bf16 and fp16.
+    Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.01 in bf16 and fp16; embeddings taken from
+    a ledger, half floats, by 0.001.
     Source: CLIP (Radford et al. 2021). Data-Juicer's image_text_similarity (logits_per_text / 100) is the same number
     for the same weights.
     """

@@ -21,7 +21,8 @@ class ZeroShot(ClipScore):
 
     ``labels`` are texts with semicolons between: "a photo of a dog;a drawing of a dog;a text". The value is the first
     of softmax(100 * cosine) over them. One value for each image.
-    Six digits. Neighbours in a batch may change a value by 1e-4 in fp32, by 0.2 in bf16 and fp16.
+    Six digits. Neighbours in a batch may change a value by 1e-4 in fp32, by 0.2 in bf16 and fp16; embeddings taken from
+    a ledger, half floats, by 0.03.
     Source: CLIP (Radford et al. 2021), section 3.1.
     """
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .live import progress
-from .options import Address, Device, Engine, Engines, GpuMemory, Numbering
+from .options import Address, Device, Embedded, Embeddings, Engine, Engines, GpuMemory, Numbering
 from .running import (
     AllowPipe,
     Captions,
@@ -83,6 +83,8 @@ def filter(  # noqa: A001 - the name of the command
     empty: Empty = None,
     numbering: Numbering = None,
     hash_images: HashImages = None,
+    embeddings: Embeddings = None,
+    ledger: Embedded = None,
     image_memory: ImageMemory = None,
     image_token: ImageToken = None,
     video_token: VideoToken = None,
@@ -113,7 +115,6 @@ def filter(  # noqa: A001 - the name of the command
     wdsflow filter "in/{000..042}.tar" -o out --where "min_side >= 200 and aspect_ratio < 3"
 
     A run that was interrupted goes on where it ended. The scores of all samples lie in OUT/_wdsflow/ledger.
-
     Exit status: 0, 1 if a shard could not be read, 2 for wrong use or where nothing could be written.
     """
     with explained():
@@ -122,22 +123,29 @@ def filter(  # noqa: A001 - the name of the command
         flags = {"where": where, "scores": scores, "images": images, "captions": captions, "unknown": unknown}
         more = {"empty": empty, "numbering": numbering, "hash_images": hash_images, "image_memory": image_memory}
         lines = {"image_token": image_token, "video_token": video_token, "chunk_end": chunk_end}
-        asked = merged(recipe, {**flags, **more, **lines, "media_root": media_root})
+        asked = merged(recipe, {**flags, **more, **lines, "media_root": media_root, "embeddings": embeddings})
         if print_schema or print_recipe or explain:
             _tell(urls, asked, schema=print_schema, explain=explain, measure=measure, allow_pipe=allow_pipe)
             return
         limits, slices, on = (workers, memory, quarantine), (shard_index, shard_count), (engine, address)
         how = {"restart": restart, "dry_run": dry_run, "allow_pipe": allow_pipe}
-        _run(given(urls, out, needs_out=not dry_run), asked, export, (limits, slices, on, (device, gpu_memory)), how)
+        lists, settings = (export, ledger), (limits, slices, on, (device, gpu_memory))
+        _run(given(urls, out, needs_out=not dry_run), asked, lists, settings, how)
 
 
-def _run(where: tuple[list[str], Path], asked: "Recipe", export: list[Path] | None, settings: Any, how: Any) -> None:
+def _run(
+    where: tuple[list[str], Path],
+    asked: "Recipe",
+    lists: tuple[list[Path] | None, Path | None],
+    settings: Any,
+    how: Any,
+) -> None:
     from wdsflow.filtering.run import filter_shards
 
-    shards, folder = where
+    (shards, folder), (export, ledger) = where, lists
     check_exports(export, settings[1][1])
     with progress() as begin:
-        report = filter_shards(shards, folder, asked, run_options(begin, *settings, **how))
+        report = filter_shards(shards, folder, asked, run_options(begin, *settings, **how), ledger=ledger)
     exported(report, folder, export)
     show(report, folder, "filter")
 

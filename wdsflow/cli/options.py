@@ -63,6 +63,23 @@ GpuMemory = Annotated[
         "--gpu-memory", metavar="SIZE", help="What models may take of each GPU: 8GiB or 80%.", show_default=False
     ),
 ]
+Embeddings = Annotated[
+    bool | None,
+    typer.Option(
+        "--embeddings/--no-embeddings",
+        help="Keep what CLIPs compute of images and captions in the ledger, as half floats.",
+        show_default=False,
+    ),
+]
+Embedded = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        metavar="DIR",
+        help="Folder that score or filter wrote with --embeddings: scores on a CLIP take them from there.",
+        show_default=False,
+    ),
+]
 Numbering = Annotated[
     str | None,
     typer.Option(

@@ -96,7 +96,8 @@ Export = Annotated[
     typer.Option(
         "--export",
         metavar="FILE",
-        help="List kept samples there, too: .txt keys, .npy DataComp's uids, .parquet img2dataset's columns.",
+        help="List kept samples there, too: .txt keys, .npy DataComp's uids, .parquet img2dataset's columns, "
+        "image_embeddings.npy or caption_embeddings.npy what --embeddings kept.",
         show_default=False,
     ),
 ]

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from .live import progress
-from .options import Address, Device, Engine, Engines, GpuMemory
+from .options import Address, Device, Embedded, Embeddings, Engine, Engines, GpuMemory
 from .running import (
     AllowPipe,
     Captions,
@@ -44,6 +44,8 @@ def score(
     images: Images = None,
     captions: Captions = None,
     hash_images: HashImages = False,
+    embeddings: Embeddings = None,
+    ledger: Embedded = None,
     image_memory: ImageMemory = None,
     image_token: ImageToken = None,
     video_token: VideoToken = None,
@@ -75,18 +77,10 @@ def score(
         from wdsflow.filtering.run import score_shards
 
         shards, folder = given(urls, out)
-        flags = {
-            "scores": scores,
-            "images": images,
-            "captions": captions,
-            "hash_images": hash_images or None,
-            "image_memory": image_memory,
-            "image_token": image_token,
-            "video_token": video_token,
-            "chunk_end": chunk_end,
-            "media_root": media_root,
-        }
-        asked = merged(None, flags)
+        flags = {"scores": scores, "images": images, "captions": captions, "image_memory": image_memory}
+        more = {"hash_images": hash_images or None, "embeddings": embeddings}
+        lines = {"image_token": image_token, "video_token": video_token, "chunk_end": chunk_end}
+        asked = merged(None, {**flags, **more, **lines, "media_root": media_root})
         if not asked.scores and not asked.hash_images:
             raise ValueError("which scores? give --scores; wdsflow scores lists them")
         with progress() as begin:
@@ -95,5 +89,5 @@ def score(
             options = run_options(
                 begin, limits, slices, on, (device, gpu_memory), restart=restart, dry_run=False, allow_pipe=allow_pipe
             )
-            report = score_shards(shards, folder, asked, options)
+            report = score_shards(shards, folder, asked, options, ledger=ledger)
     show(report, folder, "score")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from wdsflow.filtering.embeddings.listing import kind_of, write_embeddings
 from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.numbering import finder
@@ -28,18 +29,20 @@ def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], 
     ways = {".txt": _keys, ".npy": _uids, ".parquet": _columns}
     if path.suffix not in ways:
         raise ValueError(
-            f"{path}: lists end in .txt (keys), .npy (DataComp's uids) or .parquet (img2dataset's columns)"
+            f"{path}: lists end in .txt (keys), .npy (DataComp's uids; what --embeddings kept if the name ends in "
+            "image_embeddings.npy or caption_embeddings.npy) or .parquet (img2dataset's columns)"
         )
     if not path.absolute().parent.is_dir():
         raise ValueError(f"the folder {path.absolute().parent} does not exist")
-    return ways[path.suffix]
+    return write_embeddings if kind_of(path) else ways[path.suffix]
 
 
 def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     """Write a list of the kept samples in one step, and return how many there are.
 
     ``.txt``: a key a line. ``.npy``: the uids of the samples' json as DataComp's resharder takes them, sorted pairs of
-    unsigned 64-bit numbers. ``.parquet``: key and shard, and of the samples' json what img2dataset writes there.
+    unsigned 64-bit numbers. ``...image_embeddings.npy``, ``...caption_embeddings.npy``: a matrix of half floats, the keys
+    in ``.txt`` beside it. ``.parquet``: key and shard, and of the samples' json what img2dataset writes there.
     Raises ValueError where samples lack what is asked for, OSError as the disk does.
     """
     return check_export(path)(layout, records, path)

@@ -1,7 +1,6 @@
 """One shard in; one shard, its ledger and its quarantined samples out."""
 
 import platform
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,12 @@ from typing import Any
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.mark import Mark
+from wdsflow.filtering.counting import count
+from wdsflow.filtering.embeddings.columns import Vectors, columns_of
+from wdsflow.filtering.embeddings.reuse import Reuse, stored_embeddings
+from wdsflow.filtering.embeddings.shard import ShardEmbeddings
+from wdsflow.filtering.embeddings.spool import Spool
+from wdsflow.filtering.embeddings.stored import CopiedEmbeddings
 from wdsflow.filtering.fields import Views
 from wdsflow.filtering.identity import differences, digest, fingerprint, input_identity
 from wdsflow.filtering.jsonl.names import is_lines
@@ -24,12 +29,11 @@ from wdsflow.filtering.quarantine import write_quarantine
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.resolve import add_resolved
-from wdsflow.filtering.row import NOT_COMPARED, Row
+from wdsflow.filtering.row import Row
 from wdsflow.filtering.samples import Samples
 from wdsflow.filtering.scored import read_scored
 from wdsflow.filtering.spool import seekable
 from wdsflow.filtering.staged import Gone, Piece, Staging, pieces_of
-from wdsflow.filtering.where.values import Unknown
 from wdsflow.models.client import models_at
 from wdsflow.models.place import ModelPlace
 from wdsflow.shards.source import Source, SourceError
@@ -52,6 +56,7 @@ class ShardTask:
     budget: int = 1 << 30  # bytes that decoding one image may take
     allow_pipe: bool = False
     scored: Layout | None = None  # where a ledger of this shard lies that has all values; no sample is read then
+    embedded: Reuse | None = None  # where a ledger of this shard lies whose embeddings are used
     compares: bool = False  # the folder has the values of scores that compare all samples
     models: ModelPlace = field(default_factory=ModelPlace)  # where scores' models run
     aside: frozenset[int] = frozenset()  # samples that killed who touched them
@@ -72,11 +77,14 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord:
     _check_versions(task, program)
     identity = input_identity(task.url)
     record = ShardRecord(task.shard, task.url, task.name, task.identity, identity)
-    with seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage):
+    with (
+        seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage),
+        _embeddings(task, program, record) as embeddings,
+    ):
         if damage:
             record.damage.append(damage)
         if task.scored is None:
-            rows = _score(task, source, program, record, mark)
+            rows = _score(task, source, program, record, mark, embeddings)
         else:
             rows = read_scored(task.scored, task.name, record)
         if task.compares:
@@ -86,13 +94,28 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord:
                 program.decide(row)
             if task.tars:
                 _part_twins(rows)
-        _count(rows, record)
+        count(rows, record)
         record.check()
         if task.write:
             if input_identity(task.url) != identity:
                 raise SourceError("io", "it changed while it was read")
-            _write(task, source, program, rows, record)
+            _write(task, source, program, rows, record, _vectors(task, embeddings))
     return record
+
+
+def _embeddings(task: ShardTask, program: Program, record: ShardRecord) -> ShardEmbeddings:
+    if task.scored is not None:
+        return ShardEmbeddings()
+    stored = stored_embeddings(program, record, task.embedded) if task.embedded is not None else None
+    keep = task.recipe.embeddings and task.write
+    spool = Spool(columns_of(program.scores.values()), task.layout.spool) if keep else None
+    return ShardEmbeddings(spool=spool, stored=stored)
+
+
+def _vectors(task: ShardTask, embeddings: ShardEmbeddings) -> Vectors | None:
+    if task.recipe.embeddings and task.scored is not None:
+        return CopiedEmbeddings(task.scored.ledger(task.name))
+    return embeddings.spool
 
 
 def _check_versions(task: ShardTask, program: Program) -> None:
@@ -102,21 +125,22 @@ def _check_versions(task: ShardTask, program: Program) -> None:
         raise Unfit(f"{platform.node()} would compute other values than the machine that started the run: {what}")
 
 
-def _score(task: ShardTask, source: Source, program: Program, record: ShardRecord, mark: Mark) -> list[Row]:
+def _score(
+    task: ShardTask, source: Source, program: Program, record: ShardRecord, mark: Mark, embeddings: ShardEmbeddings
+) -> list[Row]:
     """Read all samples and compute what the predicate needs to be decided."""
     options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
     samples, views = opened(source, task.url, task.recipe, options, contents=program.reads_contents)
-    with _modelled(task, program, mark) as modelled:
+    asked: AbstractContextManager[Modelled | None] = nullcontext()
+    if program.model_calls:
+        asked = Modelled(program, models_at(task.models, task.shard), mark, embeddings)
+    with asked as modelled:
         rows = _read(task, samples, views, program, modelled, mark)
     _find_scattered(rows)
     record.members, record.headers = samples.members, samples.headers
     record.left_out = dict(sorted(samples.left_out.items()))
     record.damage += samples.damage
     return rows
-
-
-def _modelled(task: ShardTask, program: Program, mark: Mark) -> AbstractContextManager[Modelled | None]:
-    return Modelled(program, models_at(task.models, task.shard), mark) if program.model_calls else nullcontext()
 
 
 def _read(
@@ -168,26 +192,9 @@ def _part_twins(rows: Iterable[Row]) -> None:
             before = row
 
 
-def _count(rows: list[Row], record: ShardRecord) -> None:
-    dropped: Counter[str] = Counter()
-    quarantined: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    for row in rows:
-        if row.outcome == "kept":
-            record.kept += 1
-        elif row.outcome == "dropped":
-            dropped[row.term or ""] += 1
-        else:
-            quarantined[row.error or ""] += 1
-        for call, value in row.values.items():
-            if isinstance(value, Unknown) and value != NOT_COMPARED:
-                failed[f"{call}: {value.slug}"] += 1
-    record.samples = len(rows)
-    record.dropped, record.quarantined = dict(sorted(dropped.items())), dict(sorted(quarantined.items()))
-    record.failed = dict(sorted(failed.items()))
-
-
-def _write(task: ShardTask, source: Source, program: Program, rows: list[Row], record: ShardRecord) -> None:
+def _write(
+    task: ShardTask, source: Source, program: Program, rows: list[Row], record: ShardRecord, vectors: Vectors | None
+) -> None:
     layout = task.layout
     ledger = layout.ledger(task.name)
     about = {
@@ -199,7 +206,7 @@ def _write(task: ShardTask, source: Source, program: Program, rows: list[Row], r
         "left_out": record.left_out,
         "damage": record.damage,
     }
-    write_ledger(ledger, rows, program.kinds, program.dataset_calls, about)
+    write_ledger(ledger, rows, program.kinds, program.dataset_calls, about, vectors)
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return

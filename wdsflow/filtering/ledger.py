@@ -1,21 +1,23 @@
 """One Parquet file a shard: every sample with its scores and what became of it."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.filtering.columns import booleans, integers, names, numbers, texts
+from wdsflow.filtering.embeddings.columns import GROUP, KEYS, Vectors, names_of
 from wdsflow.filtering.row import NOT_COMPARED, Row
 from wdsflow.filtering.where.values import Call, Unknown, Value
-from wdsflow.shards.atomic import write_file
+from wdsflow.shards.atomic import create, discard, sync_folder, write_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = 1
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
-_RESERVED = frozenset((*_OWN, "several", "failed"))
+_RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
 _GATHERED = " gathered"
 _KINDS: dict[str, Callable[[list[Any]], Any]] = {"number": numbers, "boolean": booleans, "text": texts}
 # Classes of values that need no look at each: a text may have what UTF-8 cannot hold.
@@ -31,7 +33,12 @@ class LedgerError(ValueError):
 
 
 def write_ledger(
-    path: Path, rows: Sequence[Row], kinds: Mapping[Call, str], gathered: Sequence[Call], about: Mapping[str, Any]
+    path: Path,
+    rows: Sequence[Row],
+    kinds: Mapping[Call, str],
+    gathered: Sequence[Call],
+    about: Mapping[str, Any],
+    vectors: Vectors | None = None,
 ) -> None:
     """Write the ledger of a shard, a row a sample in the order of the tar.
 
@@ -43,10 +50,12 @@ def write_ledger(
             captions their values are in ``several``, as JSON.
         gathered: scores of the whole dataset; what samples are compared by has a binary column.
         about: kept as JSON in the file's metadata, under "wdsflow".
+        vectors: embeddings, which get columns of their own and are written in groups of 2,048 rows.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
+    if vectors is not None:
+        about = {**about, "embeddings": vectors.about()}
     columns: dict[str, pa.Array] = _own_columns(rows)
     classes: set[type] = set()
     for call, kind in kinds.items():
@@ -66,10 +75,45 @@ def write_ledger(
     own = {"format": FORMAT, "scores": calls, "gathered": [str(call) for call in gathered], **about}
     metadata = {"wdsflow": json.dumps(own, sort_keys=True)}
     table = pa.Table.from_arrays([*columns.values()], names=[*columns]).replace_schema_metadata(metadata)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if vectors is None:
+        _write_at_once(path, table)
+    else:
+        _write_in_groups(path, table, vectors, rows)
+
+
+def _write_at_once(path: Path, table: "pa.Table") -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, sink.getvalue().to_pybytes())
+
+
+def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequence[Row]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name, file = create(path)
+    writer: pq.ParquetWriter | None = None
+    try:
+        with os.fdopen(os.dup(file), "wb") as stream:
+            for number, found in enumerate(vectors.groups(rows)):
+                group = table.slice(number * GROUP, GROUP)
+                whole = pa.Table.from_arrays([*group.columns, *found.values()], names=[*group.column_names, *found])
+                whole = whole.replace_schema_metadata(table.schema.metadata)
+                if writer is None:
+                    plain = [*table.column_names, KEYS]  # a dictionary of vectors would be in vain
+                    writer = pq.ParquetWriter(stream, whole.schema, compression="zstd", use_dictionary=plain)
+                writer.write_table(whole, GROUP)
+            if writer is not None:
+                writer.close()
+        os.fsync(file)
+        os.replace(name, path)
+    finally:
+        discard(name, file)
+    sync_folder(path.parent)
 
 
 def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
@@ -145,7 +189,9 @@ def read_ledger(path: Path) -> tuple[list[Row], dict[str, Any]]:
 
     about = read_about(path)
     try:
-        table = pq.read_table(path).to_pydict()
+        left_out = set(names_of(about))
+        columns = [name for name in pq.read_schema(path).names if name not in left_out]
+        table = pq.read_table(path, columns=columns).to_pydict()
     except (pa.ArrowException, OSError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from None
     rows = []

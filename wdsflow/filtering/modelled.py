@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from wdsflow.engines.mark import Mark
+from wdsflow.filtering.embeddings.shard import NONE, ShardEmbeddings
 from wdsflow.filtering.failing import guarded
 from wdsflow.filtering.fields import ShardView
 from wdsflow.filtering.program import Program
@@ -56,8 +57,8 @@ class Modelled(AbstractContextManager["Modelled"]):
     in another process work on one window, the next is made ready.
     """
 
-    def __init__(self, program: Program, models: Models, mark: Mark) -> None:
-        self._program, self._models, self._mark = program, models, mark
+    def __init__(self, program: Program, models: Models, mark: Mark, embeddings: ShardEmbeddings = NONE) -> None:
+        self._program, self._models, self._mark, self._embeddings = program, models, mark, embeddings
         self._window = _Window()
         self._asked: tuple[_Window, Future[None]] | None = None
         # Not where models run in this process: should it die of one, the sample that is read would be blamed.
@@ -141,12 +142,16 @@ class Modelled(AbstractContextManager["Modelled"]):
             self._program.resume(row, view)
         self._mark.set(-1)
 
-    @staticmethod
-    def _requests(window: _Window, row: Row, score: ModelScore, view: ShardView) -> list[Request]:
+    def _requests(self, window: _Window, row: Row, score: ModelScore, view: ShardView) -> list[Request]:
         requests = score.requests(view)
         for request in requests:
             place = row.number, request.model, request.key
-            if place not in window.items and place not in window.outputs:
+            if place in window.items or place in window.outputs:
+                continue
+            known = self._embeddings.find(row, view, request)
+            if known is not None:
+                window.outputs[place] = known
+            else:
                 window.items[place] = item = request.make()
                 window.weight += weigh(item)
         return requests
@@ -162,6 +167,7 @@ class Modelled(AbstractContextManager["Modelled"]):
             row.values[call] = Unknown(failure.slug, f"{failure.detail} ({numbers})" if numbers else failure.detail)
         else:
             row.values[call] = guarded(lambda view: score.value(view, outputs), view)
+            self._embeddings.keep(row, view, score, requests, outputs)
 
 
 def _waits(window: _Window, row: Row, call: Call) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import wdsflow
 from wdsflow.engines.base import Trouble, work_on
+from wdsflow.filtering.embeddings.reuse import Reuse
 from wdsflow.filtering.engine import engine_for, joined
 from wdsflow.filtering.failing import UNREADABLE
 from wdsflow.filtering.finish import finish
@@ -35,7 +36,8 @@ from wdsflow.models.processes import ModelProcesses
 class Pass:
     """What each task of a run is made from, and where its results go.
 
-    ``scored``: the ledgers that have all values, where no sample is to be read. ``compares``: values of scores that
+    ``scored``: the ledgers that have all values, where no sample is to be read. ``embedded``: the ledgers whose
+    embeddings are used. ``compares``: values of scores that
     compare all samples are taken from the folder. ``before``: called when the folder is ready; it may set ``sources``
     and fill the folder; where it returns False the run ends there.
     """
@@ -48,6 +50,7 @@ class Pass:
     options: RunOptions
     tars: bool = True
     scored: Layout | None = None
+    embedded: Reuse | None = None
     compares: bool = False
     before: Callable[["Pass", RunReport], bool] | None = None
     sources: Any = None  # whatever else the result depends on
@@ -145,6 +148,8 @@ class Pass:
         options, models = self.options, program_of(self.recipe).models
         if not models or self.scored is not None or options.engine != "local" or options.workers == 0:
             return ModelPlace(device=options.device, memory=options.gpu_memory)
+        if self.embedded is not None:  # what it has is loaded only where a sample lacks it
+            models = tuple(model for model in models if model not in self.embedded.served)
         processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
         for line in processes.prepare(models):
             if options.say is not None:
@@ -153,6 +158,8 @@ class Pass:
 
     def _tasks(self, todo: Sequence[tuple[int, str, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
         about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))
+        if self.embedded is not None:
+            about["embedded"] = self.embedded.digest
         identities = json.loads(canonical(self.asked["scores"]))
         return [
             ShardTask(
@@ -166,6 +173,7 @@ class Pass:
                 budget=budget,
                 allow_pipe=self.options.allow_pipe,
                 scored=self.scored,
+                embedded=self.embedded,
                 compares=self.compares,
                 models=models,
             )

@@ -23,6 +23,7 @@ class Recipe:
     ``unknown``: what becomes of a sample whose predicate stays unknown as a score failed. ``empty``: what becomes of a
     shard of which nothing is kept. ``numbering``: outputs have the names of their inputs, or 00000.tar and so on without
     gaps, which they get when all are done. ``hash_images``: xxh3 of every image in the ledger; this reads all their bytes.
+    ``embeddings``: what CLIPs compute of images and captions for the scores is kept in the ledger, as half floats.
     ``pilot``: what was measured on some samples, as JSON; terms are tried in the order that it suggests.
     ``image_memory``: what one image may take, encoded or while it is decoded; one that would take more is an error of
     its sample. It belongs to the recipe, as outcomes must not depend on the machine.
@@ -39,6 +40,7 @@ class Recipe:
     empty: Empty = "leave-out"
     numbering: Numbering = "kept"
     hash_images: bool = False
+    embeddings: bool = False
     pilot: str = ""
     image_memory: str = "512MiB"
     image_token: str = "<__dj__image>"  # noqa: S105 - no password

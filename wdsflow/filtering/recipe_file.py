@@ -111,6 +111,7 @@ def _model() -> Any:
         "empty": (Empty, "What becomes of a shard of which nothing is kept."),
         "numbering": (Numbering, "Names of the inputs, or numbers without gaps, given when all shards are done."),
         "hash_images": (bool, "Whether the ledger has xxh3 of each image's bytes."),
+        "embeddings": (bool, "Whether the ledger has the CLIP embeddings that scores compute, as half floats."),
         "image_memory": (str, "What one image may take while it is decoded, as 512MiB."),
         "image_token": (str, "What stands for an image in a text of JSON lines."),
         "video_token": (str, "What stands for a video in a text of JSON lines."),

@@ -14,11 +14,12 @@ class Row:
     """One sample: where it lies, what was computed, and what became of it.
 
     ``values`` holds what could be computed and, as ``Unknown``, what could not; what was not needed is not in it.
-    ``gathered`` holds what scores of the whole dataset compare samples by.
+    ``gathered`` holds what scores of the whole dataset compare samples by, ``embedded`` where embeddings are kept: by
+    column, (what it is of, place in a spool).
     """
 
     __slots__ = (
-        "about", "detail", "digest", "end", "error", "fields", "gathered", "judgement", "key", "number", "outcome", "start", "term", "trouble",
+        "about", "detail", "digest", "embedded", "end", "error", "fields", "gathered", "judgement", "key", "number", "outcome", "start", "term", "trouble",
         "values",
     )  # fmt: skip
 
@@ -30,6 +31,7 @@ class Row:
         self.judgement: Judgement | None = None  # where it is settled already
         self.values: dict[Call, Value | Unknown] = {}
         self.gathered: dict[Call, bytes] = {}
+        self.embedded: dict[str, list[tuple[str, int]]] = {}
         self.digest: str | None = None  # xxh3_128 of the image's bytes
         self.outcome: Outcome = "kept"
         self.term: str | None = None

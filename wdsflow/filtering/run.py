@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from wdsflow.filtering.embeddings.reuse import Reuse, reuse_of
 from wdsflow.filtering.engine import joined
 from wdsflow.filtering.identity import digest, fingerprint
 from wdsflow.filtering.jsonl.names import names_of
@@ -21,30 +22,43 @@ from wdsflow.filtering.resolve import resolve
 from wdsflow.filtering.spelling import canonical_recipe
 from wdsflow.filtering.stages import read_stages
 from wdsflow.shards.urls import expand
+from wdsflow.stages.scores.models.clip_score import ClipScore
 
 Urls = str | Iterable[str]
 
 
 def filter_shards(
-    urls: Urls, out: str | os.PathLike[str], recipe: Recipe, options: RunOptions | None = None
+    urls: Urls,
+    out: str | os.PathLike[str],
+    recipe: Recipe,
+    options: RunOptions | None = None,
+    *,
+    ledger: str | os.PathLike[str] | None = None,
 ) -> RunReport:
     """Write for each shard a shard with the samples that a recipe keeps, byte for byte, and a ledger of all its samples.
 
-    What is done already in ``out`` by the same recipe stays as it is. Raises:
-        ValueError: a recipe or options that make no sense (WhereError among them), urls that match nothing.
+    What is done already in ``out`` by the same recipe stays as it is. ``ledger``: the folder of an earlier run; scores on
+    a CLIP take embeddings from its ledgers, half floats, where they are there. Raises:
+        ValueError: a recipe or options that make no sense (WhereError among them), urls that match nothing; LedgerError
+            where ``ledger`` has no embeddings that would be the same.
         Differs: ``out`` holds a run of something else. Busy: another run works there.
         FileExistsError: files lie there that no run wrote.
         OutputError: an output could not be written; the run stopped and can be taken up again.
         EngineError: nobody could work (any longer); the same.
     """
-    return _scored_first("filter", urls, out, recipe, options or RunOptions(), tars=True)
+    return _scored_first("filter", urls, out, recipe, options or RunOptions(), ledger, tars=True)
 
 
 def score_shards(
-    urls: Urls, out: str | os.PathLike[str], recipe: Recipe, options: RunOptions | None = None
+    urls: Urls,
+    out: str | os.PathLike[str],
+    recipe: Recipe,
+    options: RunOptions | None = None,
+    *,
+    ledger: str | os.PathLike[str] | None = None,
 ) -> RunReport:
     """Write the ledgers only. Raises as ``filter_shards``."""
-    return _scored_first("score", urls, out, recipe, options or RunOptions(), tars=False)
+    return _scored_first("score", urls, out, recipe, options or RunOptions(), ledger, tars=False)
 
 
 def cut_shards(
@@ -92,21 +106,31 @@ def _with_stages(recipe: Recipe, scored: Layout) -> Recipe:
 
 
 def _scored_first(
-    kind: str, urls: Urls, out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *, tars: bool
+    kind: str,
+    urls: Urls,
+    out: str | os.PathLike[str],
+    recipe: Recipe,
+    options: RunOptions,
+    ledger: str | os.PathLike[str] | None,
+    *,
+    tars: bool,
 ) -> RunReport:
     """Run one pass, or two where scores compare all samples: the first computes and gathers, the second decides."""
     recipe = canonical_recipe(recipe)
     found, names = _shards(urls)
     check_lines(found, recipe)
     layout = _layout(out, recipe, options, tars=tars)
-    whole = Pass(kind, found, names, layout, recipe, options, tars=tars)
+    embedded = _reuse(ledger, names, layout, recipe, options)
+    whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
+    whole.sources = embedded.digest if embedded else None
     if not program_of(recipe).dataset_calls:
         return whole.run()
     _refuse_slices(options, compares=True)
 
     def before(one: Pass, report: RunReport) -> bool:
         scored = one.layout.scored
-        first = Pass("score", found, names, scored, recipe, replace(options, dry_run=False, restart=False), tars=False)
+        again = replace(options, dry_run=False, restart=False)
+        first = Pass("score", found, names, scored, recipe, again, tars=False, embedded=embedded, sources=one.sources)
         done = first.run()
         if done.failures:
             report.failures, report.whole = done.failures, False
@@ -118,6 +142,24 @@ def _scored_first(
     whole.before, whole.compares = before, True
     with joined(options):  # once for both passes
         return whole.run()
+
+
+def _reuse(
+    ledger: str | os.PathLike[str] | None, names: list[str], layout: Layout, recipe: Recipe, options: RunOptions
+) -> Reuse | None:
+    """Return what is taken from an earlier run. Raises LedgerError; ValueError where no embeddings could be kept."""
+    program = program_of(recipe)
+    if recipe.embeddings and not any(isinstance(score, ClipScore) for score in program.scores.values()):
+        raise ValueError("embeddings are kept of scores on a CLIP: ask for clip_similarity, zero_shot or aesthetic")
+    if ledger is None:
+        return None
+    if os.path.realpath(ledger) == os.path.realpath(layout.folder):
+        raise ValueError(f"{layout.folder} cannot be read and written at once: give another folder for the output")
+    found = reuse_of(ledger, names, program)
+    for line in found.missing if options.say is not None else ():
+        assert options.say is not None
+        options.say(f"{line}: computed anew")
+    return found
 
 
 def _take_sources(one: Pass, scored: Layout) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..model import Item, Model, Output, Precision
 from .clip_loading import Clip, clip_geometry, clip_preprocess, load_clip, remember_preprocess, trims
-from .clip_tokens import clip_tokens, plain_context, remember_context, stacked
+from .clip_tokens import clip_tokens, known_context, remember_context, stacked
 from .weights import source_of
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ class ClipModel(Model):
     @abstractmethod
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an embedding for each item: float32, of length 1."""
+
+    def size(self) -> int:
+        """Return how many numbers an embedding has; told without loading weights."""
+        return int(clip_preprocess(self.model, self.pretrained)["embed_dim"])
 
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs; files by their contents."""
@@ -88,7 +92,7 @@ class ClipText(ClipModel):
 
     def facts(self) -> int | None:
         """Return the context length where decoders can tokenise captions."""
-        return plain_context(self.model)
+        return known_context(self.model)
 
     def recall(self, facts: int | None) -> None:
         """Keep the context length."""
@@ -102,7 +106,7 @@ class ClipText(ClipModel):
         """Return a caption of as many tokens as there can be."""
         import numpy as np
 
-        context = plain_context(self.model)
+        context = known_context(self.model)
         return "a" if context is None else np.ones(context, np.int32)
 
 

@@ -101,7 +101,10 @@ def full_name(model: str) -> str:
 
 
 def clip_preprocess(model: str, pretrained: str) -> dict[str, Any]:
-    """Return OpenCLIP's preprocess_cfg of a model, without loading its weights: size, mean, std, resize_mode, ..."""
+    """Return OpenCLIP's preprocess_cfg of a model, without loading its weights: size, mean, std, resize_mode, ...
+
+    "embed_dim" is there, too: how many numbers an embedding has.
+    """
     found = _preprocess.get((model, pretrained))
     if found is None:
         found = _preprocess[model, pretrained] = _preprocess_of(model, pretrained)
@@ -133,6 +136,7 @@ def _preprocess_of(model: str, pretrained: str) -> dict[str, Any]:
     if architecture is None:
         raise ValueError(f"OpenCLIP knows no model {model!r}: see open_clip.list_models()")
     found["size"] = architecture["vision_cfg"].get("image_size", found["size"])
+    found["embed_dim"] = architecture["embed_dim"]
     return found
 
 

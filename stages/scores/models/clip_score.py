@@ -1,14 +1,15 @@
 """What scores on the embeddings of a CLIP have in common."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..model import ModelScore, Output, Precision, Request
+from ..model import ModelScore, Precision, Request
 from .clip import ClipImage, ClipText, named
 from .clip_loading import clip_geometry
 from .clip_tokens import clip_item
+from .embedded import Embedded
 from .weights import local_path, source_of
 
 if TYPE_CHECKING:
@@ -62,21 +63,22 @@ class ClipScore(ModelScore):
         model = self.text_model()
         return [Request(model, text, partial(clip_item, self.model, text)) for text in captions]
 
-    def embeddings(self, view: "View", outputs: Sequence[Output]) -> list[tuple[str, Any]]:
-        """Return (name, embedding) of what was run for a sample: "image jpg", "caption 0"; float32, of length 1.
+    def embedded(self) -> tuple[Embedded, ...]:
+        """Return which embeddings of a sample it asks for; those of labels, the same for all samples, are not among them."""
+        found = []
+        for model in self.models():
+            if isinstance(model, ClipImage):
+                found.append(Embedded("image", model, self._given("image", "flip")))
+            elif isinstance(model, ClipText):
+                found.append(Embedded("caption", model, self._given("caption")))
+        return tuple(found)
 
-        ``outputs`` are those for ``requests(view)``. Embeddings of labels, the same for all samples, are not among them.
-        """
-        found: list[tuple[str, Any]] = []
-        captions = 0
-        for request, output in zip(self.requests(view), outputs, strict=True):
-            if isinstance(request.model, ClipImage):
-                key: Any = request.key
-                found.append((" ".join(("image", *key)).strip(), output))
-            elif isinstance(request.model, ClipText):
-                found.append((f"caption {captions}", output))
-                captions += 1
-        return found
+    def _given(self, *names: str) -> tuple[tuple[str, Any], ...]:
+        """Return the model's settings, and those of ``names`` that have not their defaults."""
+        own = {item.name: item.default for item in fields(self)}
+        told = {name: getattr(self, name) for name in ("precision", *names) if name in own}
+        given = {name: value for name, value in told.items() if value != own[name]}
+        return tuple(sorted({**given, "model": self.model, "pretrained": self.pretrained}.items()))
 
     def settings(self) -> dict[str, Any]:
         """Return the settings; files by their contents, wherever they lie."""

@@ -31,14 +31,19 @@ def clip_item(model: str, text: str) -> "str | NDArray[np.int32]":
 
     Raises ScoreError "too-long".
     """
-    if model not in _contexts:
-        _contexts[model] = plain_context(model)
-    context, words = _contexts[model], clip_words()
+    context, words = known_context(model), clip_words()
     if context is None or words is None:
         return checked(text)
     import numpy as np
 
     return np.array(words.tokens(checked(text), context), np.int32)
+
+
+def known_context(model: str) -> int | None:
+    """Return what ``plain_context`` does, found out once."""
+    if model not in _contexts:
+        _contexts[model] = plain_context(model)
+    return _contexts[model]
 
 
 def plain_context(model: str) -> int | None:

@@ -12,6 +12,7 @@ from tests.stages.scores.fields import made
 from wdsflow.stages.scores import ScoreError, View
 from wdsflow.stages.scores.models import clip_loading
 from wdsflow.stages.scores.models.alone import compute
+from wdsflow.stages.scores.models.embedded import embedding_key
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 
@@ -216,16 +217,24 @@ def test_a_head_is_never_unpickled(clip, tmp_path):
         compute(made("aesthetic", model=clip, pretrained="", head=str(tmp_path / "head.pth")), {"png": PNG[0]})
 
 
-def test_embeddings_of_a_sample_have_names(clip, bare):
-    score = similarity(clip, flip="both")
+def test_embeddings_are_known_by_field_flip_and_caption(clip):
     view = View({"png": PNG[0], "0.txt": b"a cat", "1.txt": b"two dogs"})
-    with torch.inference_mode():
-        outputs = [
-            request.model.run(request.model.load("cpu"), [request.make()])[0] for request in score.requests(view)
-        ]
-    found = dict(score.embeddings(view, outputs))
-    assert list(found) == ["image png both", "caption 0", "caption 1"]
-    assert np.abs(found["caption 1"] - bare.texts("two dogs")[0]).max() < 1e-5
+    keys = [embedding_key(view, request) for request in similarity(clip, flip="both").requests(view)]
+    assert keys[0] == "png/both"
+    assert len(set(keys)) == 3
+    other = View({"png": PNG[1], "txt": b"two dogs"})
+    assert [embedding_key(other, request) for request in similarity(clip).requests(other)] == ["png", keys[2]]
+
+
+def test_a_score_tells_which_embeddings_it_asks_for(clip):
+    image, caption = similarity(clip, flip="both", caption="txt", precision="bf16").embedded()
+    assert (image.of, caption.of) == ("image", "caption")
+    own = {"model": clip, "pretrained": "", "precision": "bf16"}
+    assert dict(image.settings) == {**own, "flip": "both"}
+    assert dict(caption.settings) == {**own, "caption": "txt"}
+    assert image.model.size() == 16
+    (only,) = made("zero_shot", model=clip, pretrained="", labels="a;b").embedded()
+    assert only == similarity(clip).embedded()[0]
 
 
 def test_weights_may_lie_in_a_checkpoint_of_a_training(clip, tmp_path, caplog):

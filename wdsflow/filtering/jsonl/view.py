@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 from wdsflow.filtering.fields import ShardView
+from wdsflow.filtering.identity import digest
 from wdsflow.filtering.jsonl.rows import TextRow
 from wdsflow.filtering.staged import Gone
 from wdsflow.stages.scores.errors import ScoreError
@@ -36,6 +37,16 @@ class RowFields:
         except OSError as error:
             raise ScoreError("missing-file", f"{error.strerror}") from None
 
+    def state(self, name: str) -> str:
+        """Return a hash of path, size and time of change of a field's file. Raises ScoreError where it is gone."""
+        if name in self._held:
+            return ""
+        try:
+            found = os.stat(self._files[name])
+        except OSError as error:
+            raise ScoreError("missing-file", f"{error.strerror}") from None
+        return digest([self._files[name], found.st_size, found.st_mtime_ns])
+
     def read(self, name: str, start: int, size: int) -> bytes:
         """Return a part of a field. Raises ScoreError where its file is gone, OSError where the disk does."""
         if name in self._held:
@@ -60,10 +71,11 @@ class RowView(ShardView):
     A row without any has the captions of all its chunks. Fields that are named by a score are looked up as in tars.
     """
 
-    __slots__ = ("_row",)
+    __slots__ = ("_files", "_row")
 
     def __init__(self, row: TextRow, options: ViewOptions, url: str) -> None:
-        View.__init__(self, RowFields(row), options, key=row.key, url=url)
+        self._files = RowFields(row)
+        View.__init__(self, self._files, options, key=row.key, url=url)
         self._row = row
         self._chosen, self._header, self._caption = (None, None), None, None
 
@@ -76,6 +88,10 @@ class RowView(ShardView):
         """Return all videos of the row, in order; ``video`` names some of them."""
         names = tuple(field for field, _ in self._row.media.videos)
         return super().video_names(video) if video or not names else names
+
+    def state(self, name: str) -> str:
+        """Return a hash that changes with a field's file."""
+        return self._files.state(name)
 
     def captions(self, caption: str = "") -> list[str]:
         """Return a caption for each chunk that has images or videos, for each chunk where none has any."""

@@ -1,0 +1,33 @@
+"""Which embeddings a score computes, and what each of them is of: so that they can be kept, and found again."""
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from .clip import ClipImage, ClipModel
+
+if TYPE_CHECKING:
+    from ..model import Request
+    from ..view import View
+
+
+class Embedded(NamedTuple):
+    """Embeddings of one kind, a few for each sample: of its images or of its captions, by one tower.
+
+    ``settings``: those of the score that decide what is embedded, sorted by name, without those that have their defaults.
+    """
+
+    of: Literal["image", "caption"]
+    model: ClipModel
+    settings: tuple[tuple[str, Any], ...]
+
+
+def embedding_key(view: "View", request: "Request") -> str:
+    """Return what an embedding is of, within its sample: a field and how it was looked at, or the hash of a caption.
+
+    "jpg", "jpg/horizontal"; xxh3_128 of a caption's UTF-8. Of a file that lies outside of the shard its state is part.
+    """
+    if isinstance(request.model, ClipImage):
+        parts: Any = request.key
+        return "/".join(str(part) for part in (*parts, view.state(parts[0])) if part != "")
+    import xxhash
+
+    return str(xxhash.xxh3_128_hexdigest(str(request.key).encode("utf-8", "surrogatepass")))

@@ -1,0 +1,470 @@
+"""Embeddings in the ledger: what readers find there, and that other scores come to nearly the same by them."""
+
+import json
+import shutil
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
+
+import torch
+
+from tests.filtering.shards import digests, picture
+from tests.shards.archives import write_tar
+from tests.stages.scores import tiny_models
+from wdsflow.cli.main import main
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
+from wdsflow.models.client import _models_at
+from wdsflow.models.loaded import LoadedModels
+from wdsflow.stages.scores.models.clip import ClipImage, ClipText
+from wdsflow.stages.scores.models.prepare import Prepare
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+HERE = RunOptions(workers=0, device="cpu")
+WORDS = ("a red cat", "two dogs.", "a photo", "a drawing of a dog", "not blue")
+SAMPLES = 12
+COSINE, SHARE = 0.001, 0.03  # what half floats may change at most
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_models():
+    """Other tests count the models that are loaded."""
+    yield
+    _models_at.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    return tiny_models.clip(tmp_path_factory.mktemp("clip") / "a")
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory):
+    path = tmp_path_factory.mktemp("head") / "head.pth"
+    torch.manual_seed(3)
+    torch.save({"weight": torch.randn(1, 16), "bias": torch.zeros(1)}, path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Two shards; sample 3 of each has no image that can be decoded, 5 has two captions, 7 two images."""
+    folder = tmp_path_factory.mktemp("in")
+    for shard in range(2):
+        members: list[tuple[str, bytes]] = []
+        for number in range(SAMPLES):
+            key, text = f"{shard}{number:02d}", WORDS[number % 5].encode()
+            image = picture(40 + number, 50, 20 * shard + number)
+            if number == 7:
+                members += [(f"{key}.0.jpg", image), (f"{key}.1.jpg", picture(33, 44, 99))]
+            else:
+                members.append((f"{key}.jpg", image[:40] if number == 3 else image))
+            alt = [WORDS[(number + 2) % 5], "is very blue"] if number == 5 else WORDS[(number + 2) % 5]
+            members += [(f"{key}.txt", text), (f"{key}.json", json.dumps({"alt": alt}).encode())]
+        write_tar(folder / f"{shard}.tar", members)
+    return str(folder)
+
+
+def similarity(clip: str, **more: str) -> str:
+    settings = "".join(f', {name}="{value}"' for name, value in more.items())
+    return f'clip_similarity(model="{clip}", pretrained=""{settings})'
+
+
+@pytest.fixture(scope="module")
+def scored(source, clip, tmp_path_factory):
+    out = tmp_path_factory.mktemp("scored") / "out"
+    score_shards(source, out, Recipe(scores=(similarity(clip),), images="jpg", embeddings=True), HERE)
+    return out
+
+
+def table(out: Path, shard: int = 0) -> pa.Table:
+    return pq.read_table(out / "_wdsflow" / "ledger" / f"{shard}.parquet")
+
+
+def named(out: Path, beginning: str) -> str:
+    (name,) = [name for name in table(out).column_names if name.startswith(beginning) and not name.endswith(" more")]
+    return str(name)
+
+
+class Counted:
+    """Counts the images that are prepared and the towers that run."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.images = 0
+        self.ran: list[str] = []
+        prepare, mapped = Prepare.__call__, LoadedModels.map
+
+        def counted_prepare(own: Prepare, data: bytes, budget: int) -> Any:
+            self.images += 1
+            return prepare(own, data, budget)
+
+        def counted_map(own: LoadedModels, model: Any, items: Any, alone: Any = ()) -> Any:
+            self.ran += [model.kind] * len(items)
+            return mapped(own, model, items, alone)
+
+        monkeypatch.setattr(Prepare, "__call__", counted_prepare)
+        monkeypatch.setattr(LoadedModels, "map", counted_map)
+
+
+def test_the_ledger_has_the_models_own_embeddings_as_half_floats(scored, clip, source):
+    found = table(scored)
+    image, caption = named(scored, "image_embedding"), named(scored, "caption_embedding")
+    assert image == f'image_embedding(model="{clip}", pretrained="")'
+    assert found.schema.field(image).type == pa.list_(pa.float16(), 16)
+    assert found.column(image)[3].as_py() is None  # it could not be decoded
+    texts = ClipText(model=clip, pretrained="")
+    loaded = texts.load("cpu")
+    with torch.inference_mode():
+        expected = texts.run(loaded, list(WORDS))
+    for number in (0, 1, 4):
+        vector = np.array(found.column(caption)[number].as_py(), np.float32)
+        assert np.abs(vector - expected[number % 5]).max() < 5e-4
+    cosines = [
+        float(np.array(one.as_py(), np.float32) @ np.array(two.as_py(), np.float32)) if one.is_valid else None
+        for one, two in zip(found.column(image), found.column(caption), strict=True)
+    ]
+    (score,) = [name for name in found.column_names if name.startswith("clip_similarity")]
+    for number, (cosine, value) in enumerate(zip(cosines, found.column(score).to_pylist(), strict=True)):
+        if number != 7:  # the mean over two images
+            assert value == (None if cosine is None else pytest.approx(cosine, abs=COSINE))
+
+
+def test_the_metadata_tells_model_weights_versions_and_preprocessing(scored, clip):
+    about = json.loads(table(scored).schema.metadata[b"wdsflow"])
+    image, caption = about["embeddings"]
+    assert (image["of"], caption["of"], image["size"], image["dtype"]) == ("image", "caption", 16, "float16")
+    assert image["model"] == json.loads(json.dumps(ClipImage(model=clip, pretrained="").identity()))
+    assert "xxh3_128" in image["model"]["settings"]["model"]
+    assert image["model"]["versions"]["torch"]
+    assert image["facts"]["size"] == 32
+    assert len(image["facts"]["mean"]) == 3
+
+
+def test_other_libraries_read_the_ledger_as_it_is(scored):
+    path, name = scored / "_wdsflow" / "ledger" / "0.parquet", named(scored, "image_embedding")
+    expected = table(scored).column(name)[0].as_py()
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_parquet(path)
+    assert list(frame[name][0]) == expected
+    assert frame[name][0].dtype == np.float16
+    assert frame[name][3] is None
+    numbers = np.stack(frame[name].dropna())
+    assert numbers.shape == (SAMPLES - 1, 16)
+
+
+def test_readers_without_pyarrow_find_the_same(scored):
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    path, name = scored / "_wdsflow" / "ledger" / "0.parquet", named(scored, "image_embedding")
+    expected = table(scored).column(name)[0].as_py()
+    assert polars.read_parquet(path)[name][0].to_list() == expected
+    quoted = name.replace('"', '""')
+    assert list(duckdb.sql(f"""select "{quoted}" from '{path}' limit 1""").fetchall()[0][0]) == expected
+
+
+def test_other_captions_are_scored_without_decoding_an_image(scored, clip, source, tmp_path, monkeypatch):
+    recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), images="jpg")
+    score_shards(source, tmp_path / "anew", recipe, HERE)
+    counted = Counted(monkeypatch)
+    score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    assert counted.images == 2  # those that cannot be decoded: nothing is known of them
+    assert counted.ran == ["open_clip text"] * 2 * SAMPLES  # one of 12 has no image, one of them two captions
+    assert close(tmp_path / "out", tmp_path / "anew", COSINE)
+
+
+def close(one: Path, other: Path, tolerance: float) -> bool:
+    """Whether all values of the only score agree, and differ anywhere."""
+    same = True
+    for shard in range(2):
+        found, expected = table(one, shard), table(other, shard)
+        (name,) = [name for name in expected.column_names if "(" in name and not name.startswith(("image", "caption"))]
+        several = [json.loads(each)[name] if each else [] for each in expected.column("several").to_pylist()]
+        others = [json.loads(each)[name] if each else [] for each in found.column("several").to_pylist()]
+        for left, right in zip(
+            [*found.column(name).to_pylist(), *chain(*others)],
+            [*expected.column(name).to_pylist(), *chain(*several)],
+            strict=True,
+        ):
+            assert left == (None if right is None else pytest.approx(right, abs=tolerance))
+            same = same and left == right
+        for each in ("outcome", "failed", "fields"):
+            assert found.column(each) == expected.column(each)
+    return not same
+
+
+@pytest.mark.parametrize("name", ["zero_shot", "aesthetic", "clip_similarity"])
+def test_other_scores_of_the_model_are_computed_from_the_ledger(
+    scored, clip, head, source, tmp_path, monkeypatch, name
+):
+    settings = {"zero_shot": ', labels="a cat;two dogs"', "aesthetic": f', head="{head}"', "clip_similarity": ""}[name]
+    recipe = Recipe(scores=(f'{name}(model="{clip}", pretrained=""{settings})',), images="jpg")
+    score_shards(source, tmp_path / "anew", recipe, HERE)
+    counted = Counted(monkeypatch)
+    score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    assert counted.images == 2
+    assert set(counted.ran) <= {"open_clip labels"}
+    length = float(np.linalg.norm(torch.load(head)["weight"].numpy()))
+    tolerance = {"zero_shot": SHARE, "aesthetic": 0.0005 * length + 1e-3, "clip_similarity": COSINE}[name]
+    differ = close(tmp_path / "out", tmp_path / "anew", tolerance)
+    assert differ or name == "zero_shot"  # a random CLIP is sure of its labels
+
+
+def test_what_half_floats_change_is_bounded():
+    chance = np.random.default_rng(5)
+    for size in (16, 512, 1024):
+        one, two = (np.float32(each / np.linalg.norm(each)) for each in chance.standard_normal((2, size)))
+        for image in (one, np.eye(size, dtype=np.float32)[0] * 0.99 + one * 0.01):
+            halved = image.astype(np.float16).astype(np.float32)
+            assert np.linalg.norm(halved - image) < COSINE / 2
+            assert abs(float(halved @ two.astype(np.float16).astype(np.float32)) - float(image @ two)) < COSINE
+
+
+def test_embeddings_that_are_taken_over_are_the_same_bits(scored, clip, source, tmp_path):
+    recipe = Recipe(scores=(similarity(clip),), images="jpg", embeddings=True)
+    score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    for shard in range(2):
+        for beginning in ("image_embedding", "caption_embedding"):
+            for more in ("", " more"):
+                name = f"{named(scored, beginning)}{more}"
+                assert table(tmp_path / "out", shard).column(name) == table(scored, shard).column(name)
+        assert table(tmp_path / "out", shard).column("embedded") == table(scored, shard).column("embedded")
+
+
+def test_further_images_and_captions_lie_in_a_column_beside_them(scored, clip, source, tmp_path):
+    found = table(scored)
+    image = named(scored, "image_embedding")
+    (more,) = found.column(f"{image} more")[7].as_py()
+    assert len(more) == 16
+    assert found.column(f"{image} more").null_count == SAMPLES - 1
+    keys = json.loads(found.column("embedded")[7].as_py())
+    assert keys[image] == ["0.jpg", "1.jpg"]
+    recipe = Recipe(scores=(similarity(clip, caption="json:alt", flip="both"),), images="jpg", embeddings=True)
+    score_shards(source, tmp_path / "out", recipe, HERE)
+    name = f'caption_embedding(caption="json:alt", model="{clip}", pretrained="")'
+    assert len(table(tmp_path / "out").column(f"{name} more")[5].as_py()) == 1
+    flipped = f'image_embedding(flip="both", model="{clip}", pretrained="")'
+    assert table(tmp_path / "out").column(flipped)[0].as_py() != found.column(image)[0].as_py()
+    assert json.loads(table(tmp_path / "out").column("embedded")[0].as_py())[flipped] == ["jpg/both"]
+
+
+def test_a_flipped_image_is_not_taken_for_the_image(scored, clip, source, tmp_path, monkeypatch):
+    counted = Counted(monkeypatch)
+    recipe = Recipe(scores=(similarity(clip, flip="both"),), images="jpg")
+    score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    assert counted.ran.count("open_clip image") == 2 * SAMPLES
+    assert "open_clip text" not in counted.ran
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda entry: entry["model"]["versions"].update(torch="1.0"), 'versions.torch: "1.0" is now'),
+        (lambda entry: entry["model"]["settings"].update(precision="fp16"), 'precision: "fp16" is now "fp32"'),
+        (lambda entry: entry["model"]["settings"].update(pretrained="xxh3_128 1"), "pretrained"),
+    ],
+)
+def test_embeddings_of_another_model_or_version_are_named_and_not_used(scored, clip, source, tmp_path, change, message):
+    other = tmp_path / "other"
+    shutil.copytree(scored, other)
+    for shard in range(2):
+        rewrite(other, shard, lambda about: [change(entry) for entry in about["embeddings"]])
+    recipe = Recipe(scores=(similarity(clip),), images="jpg")
+    with pytest.raises(ValueError, match="none of the open_clip image") as refused:
+        score_shards(source, tmp_path / "out", recipe, HERE, ledger=other)
+    assert message in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+def rewrite(out: Path, shard: int, change: Any) -> None:
+    found, path = table(out, shard), out / "_wdsflow" / "ledger" / f"{shard}.parquet"
+    about = json.loads(found.schema.metadata[b"wdsflow"])
+    change(about)
+    pq.write_table(found.replace_schema_metadata({"wdsflow": json.dumps(about)}), path)
+
+
+def test_where_only_captions_are_of_another_version_they_are_computed_and_that_is_told(
+    scored, clip, source, tmp_path, monkeypatch
+):
+    other, told = tmp_path / "other", []
+    shutil.copytree(scored, other)
+    for shard in range(2):
+        rewrite(other, shard, lambda about: about["embeddings"][1]["model"]["versions"].update(transformers="1"))
+    counted = Counted(monkeypatch)
+    options = RunOptions(workers=0, device="cpu", say=told.append)
+    score_shards(source, tmp_path / "out", Recipe(scores=(similarity(clip),), images="jpg"), options, ledger=other)
+    assert set(counted.ran) == {"open_clip text"}
+    assert counted.images == 2
+    assert len(told) == 1
+    assert 'versions.transformers: "1" is now' in told[0]
+    assert told[0].endswith("computed anew")
+
+
+def test_a_ledger_that_differs_from_the_first_is_told_of_its_shard(scored, clip, source, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(scored, other)
+    rewrite(other, 1, lambda about: about.update(embeddings=[]))
+    report = score_shards(
+        source, tmp_path / "out", Recipe(scores=(similarity(clip),), images="jpg"), HERE, ledger=other
+    )
+    assert [failure.name for failure in report.failures] == ["1.tar"]
+    assert "no embeddings" in report.failures[0].reason
+    shutil.copytree(scored, tmp_path / "half")
+    rewrite(tmp_path / "half", 1, lambda about: about["embeddings"][1]["model"]["versions"].update(torch="1"))
+    recipe = Recipe(scores=(similarity(clip),), images="jpg")
+    report = score_shards(source, tmp_path / "again", recipe, HERE, ledger=tmp_path / "half")
+    assert 'versions.torch: "1" is now' in report.failures[0].reason
+
+
+def test_a_shard_that_has_changed_and_other_stages_are_refused(scored, clip, source, tmp_path):
+    copy = tmp_path / "in"
+    shutil.copytree(source, copy)
+    write_tar(copy / "1.tar", [("x.jpg", picture(40, 40)), ("x.txt", b"a cat")])
+    recipe = Recipe(scores=(similarity(clip),), images="jpg")
+    report = score_shards(str(copy), tmp_path / "out", recipe, HERE, ledger=scored)
+    assert "has changed since" in report.failures[0].reason
+    assert len(report.failures) == 1
+    from wdsflow.stages import CleanText
+
+    staged = Recipe(scores=(similarity(clip),), images="jpg", stages=(CleanText(),))
+    with pytest.raises(ValueError, match="other stages"):
+        score_shards(source, tmp_path / "staged", staged, HERE, ledger=scored)
+
+
+def test_without_a_clip_or_without_embeddings_it_is_refused(scored, clip, source, tmp_path):
+    with pytest.raises(ValueError, match="ask for clip_similarity"):
+        score_shards(source, tmp_path / "out", Recipe(scores=("min_side",), embeddings=True), HERE)
+    with pytest.raises(ValueError, match="none is asked for"):
+        score_shards(source, tmp_path / "out", Recipe(scores=("min_side",)), HERE, ledger=scored)
+    score_shards(source, tmp_path / "plain", Recipe(scores=("min_side",)), HERE)
+    recipe = Recipe(scores=(similarity(clip),), images="jpg")
+    with pytest.raises(ValueError, match="score with --embeddings first"):
+        score_shards(source, tmp_path / "out", recipe, HERE, ledger=tmp_path / "plain")
+    with pytest.raises(ValueError, match="read and written at once"):
+        score_shards(source, scored, recipe, HERE, ledger=scored)
+
+
+def test_two_passes_and_a_cut_carry_the_embeddings_along(scored, clip, source, tmp_path):
+    where = f"{similarity(clip)} > -2 and not duplicate"
+    recipe = Recipe(where=where, images="jpg", embeddings=True)
+    filter_shards(source, tmp_path / "two", recipe, HERE)
+    name = named(scored, "image_embedding")
+    for shard in range(2):
+        assert table(tmp_path / "two", shard).column(name) == table(scored, shard).column(name)
+    cut_shards(source, tmp_path / "cut", tmp_path / "two", Recipe(where=f"{similarity(clip)} > 0"), HERE)
+    assert name not in table(tmp_path / "cut").column_names
+    kept = Recipe(where=f"{similarity(clip)} > 0", embeddings=True)
+    cut_shards(source, tmp_path / "kept", tmp_path / "two", kept, HERE)
+    assert table(tmp_path / "kept").column(name) == table(scored).column(name)
+
+
+def test_what_is_not_needed_is_not_computed_and_null(scored, clip, source, tmp_path):
+    recipe = Recipe(where=f"min_side >= 45 and {similarity(clip)} > -2", images="jpg", embeddings=True)
+    filter_shards(source, tmp_path / "out", recipe, HERE)
+    found = table(tmp_path / "out")
+    name = named(tmp_path / "out", "image_embedding")
+    for row, vector in zip(found.to_pylist(), found.column(name), strict=True):
+        assert vector.is_valid == (row["outcome"] == "kept")
+
+
+def test_workers_give_the_same_bytes_and_what_is_gone_is_made_again(clip, source, scored, tmp_path):
+    recipe = Recipe(scores=(similarity(clip),), images="jpg", embeddings=True)
+    score_shards(source, tmp_path / "out", recipe, RunOptions(workers=2, device="cpu"))
+    expected = {name: each for name, each in digests(scored).items() if name.endswith(".parquet")}
+    found = digests(tmp_path / "out")
+    assert {name: found[name] for name in expected} == expected
+    (tmp_path / "out" / "_wdsflow" / "ledger" / "1.parquet").unlink()
+    assert score_shards(source, tmp_path / "out", recipe, HERE).resumed == 1
+    assert {name: digests(tmp_path / "out")[name] for name in expected} == expected
+
+
+def test_another_ledger_or_none_makes_a_shard_anew(clip, source, scored, tmp_path):
+    recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), images="jpg")
+    score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    assert score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored).resumed == 2
+    again = score_shards(source, tmp_path / "out", recipe, HERE)
+    assert again.resumed == 0
+    assert len(again.changed) == 2
+    with pytest.raises(Exception, match="embeddings"):
+        score_shards(source, tmp_path / "out", Recipe(scores=recipe.scores, images="jpg", embeddings=True), HERE)
+
+
+def test_images_of_json_lines_are_known_by_their_files(clip, tmp_path, monkeypatch):
+    for number in range(3):
+        (tmp_path / f"{number}.jpg").write_bytes(picture(40, 40 + number, number))
+    lines = [{"text": f"<__dj__image> {WORDS[number]}", "images": [f"{number}.jpg"]} for number in range(3)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    source = str(tmp_path / "a.jsonl")
+    recipe = Recipe(scores=(similarity(clip),), embeddings=True)
+    score_shards(source, tmp_path / "scored", recipe, HERE)
+    (tmp_path / "1.jpg").write_bytes(picture(44, 44, 7))
+    counted = Counted(monkeypatch)
+    score_shards(source, tmp_path / "out", recipe, HERE, ledger=tmp_path / "scored")
+    assert counted.images == 1
+    assert counted.ran == ["open_clip image"]
+
+
+def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored, tmp_path, monkeypatch):
+    from wdsflow.filtering import ledger
+    from wdsflow.filtering.embeddings import spool, stored
+
+    for module in (ledger, spool, stored):
+        monkeypatch.setattr(module, "GROUP", 5)
+    recipe = Recipe(scores=(similarity(clip),), images="jpg", embeddings=True)
+    score_shards(source, tmp_path / "one", recipe, HERE)
+    path = tmp_path / "one" / "_wdsflow" / "ledger" / "1.parquet"
+    assert pq.ParquetFile(path).num_row_groups == 3
+    assert table(tmp_path / "one", 1).equals(table(scored, 1))
+    counted = Counted(monkeypatch)
+    score_shards(source, tmp_path / "two", recipe, HERE, ledger=tmp_path / "one")
+    assert counted.images == 2
+    name = named(scored, "image_embedding")
+    assert table(tmp_path / "two", 1).column(name).to_pylist() == table(scored, 1).column(name).to_pylist()
+
+
+def run(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return int(ended.value.code or 0)
+
+
+def test_the_command_keeps_embeddings_and_takes_them(clip, source, tmp_path, capsys):
+    common = ("--images", "jpg", "--workers", 0, "--device", "cpu")
+    assert run("score", source, "-o", tmp_path / "a", "--scores", similarity(clip), "--embeddings", *common) == 0
+    where = f"{similarity(clip, caption='json:alt')} > -2"
+    assert run("filter", source, "-o", tmp_path / "b", "--where", where, "--ledger", tmp_path / "a", *common) == 0
+    assert named(tmp_path / "a", "image_embedding")
+    assert "kept" in capsys.readouterr().out
+
+
+def test_kept_embeddings_are_exported_as_a_matrix_with_keys(clip, source, scored, tmp_path, capsys):
+    common = ("--images", "jpg", "--workers", 0, "--device", "cpu", "--embeddings")
+    where = f"{similarity(clip)} > 0"
+    lists = [word for name in ("image", "caption") for word in ("--export", tmp_path / f"my_{name}_embeddings.npy")]
+    assert run("filter", source, "-o", tmp_path / "out", "--where", where, *common, *lists) == 0
+    keys = (tmp_path / "my_image_embeddings.txt").read_text().split()
+    kept = [row for shard in range(2) for row in table(tmp_path / "out", shard).to_pylist() if row["outcome"] == "kept"]
+    assert keys == [row["key"] for row in kept]
+    assert 0 < len(keys) < 2 * SAMPLES
+    for name in ("image", "caption"):
+        found = np.load(tmp_path / f"my_{name}_embeddings.npy")
+        assert found.dtype == np.float16
+        column = named(scored, f"{name}_embedding")
+        assert found.tolist() == [row[column] for row in kept]
+    assert f"{len(keys)} samples listed in {tmp_path / 'my_image_embeddings.npy'}" in capsys.readouterr().out
+
+
+def test_embeddings_that_are_not_there_cannot_be_exported(clip, source, tmp_path, capsys):
+    common = ("--images", "jpg", "--workers", 0, "--device", "cpu", "--export", tmp_path / "image_embeddings.npy")
+    assert run("filter", source, "-o", tmp_path / "none", "--where", "min_side > 1", *common) == 2
+    assert "--embeddings" in capsys.readouterr().err
+    both = f"{similarity(clip)} > -2 and {similarity(clip, flip='both')} > -2"
+    assert run("filter", source, "-o", tmp_path / "two", "--where", both, "--embeddings", *common) == 2
+    assert "several embeddings of images" in capsys.readouterr().err
+    assert not (tmp_path / "image_embeddings.npy").exists()
