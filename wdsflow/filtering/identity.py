@@ -9,7 +9,7 @@ from typing import Any
 from wdsflow.shards.source import SourceError, local_path, open_file
 
 _PIECES, _PIECE = 16, 4 << 10
-_MARKS = ("etag", "ETag", "md5Hash", "crc32c", "generation", "LastModified", "last_modified", "mtime")
+_MARKS = ("etag", "ETag", "md5Hash", "crc32c", "generation", "LastModified", "Last-Modified", "last_modified", "mtime")
 
 
 def fingerprint(path: str) -> dict[str, Any]:
@@ -48,13 +48,9 @@ def input_identity(url: str) -> dict[str, Any]:
 
 
 def _remote_identity(url: str) -> dict[str, Any]:
-    try:
-        import fsspec
+    from wdsflow.shards.remote import about
 
-        system, path = fsspec.core.url_to_fs(url)
-        found = system.info(path)
-    except Exception as error:  # noqa: BLE001 - every file system raises exceptions of its own
-        raise SourceError("io", f"{type(error).__name__}: {error}") from None
+    found = about(url)
     identity: dict[str, Any] = {"size": found.get("size")}
     for mark in _MARKS:
         with suppress(TypeError, ValueError):

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from wdsflow.filtering.embeddings.reuse import Reuse, reuse_of
 from wdsflow.filtering.engine import joined
@@ -21,6 +20,7 @@ from wdsflow.filtering.report import RunReport
 from wdsflow.filtering.resolve import resolve
 from wdsflow.filtering.spelling import canonical_recipe
 from wdsflow.filtering.stages import read_stages
+from wdsflow.shards.source import local_folder
 from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.models.clip_score import ClipScore
 
@@ -74,9 +74,9 @@ def cut_shards(
     predicate hangs on, or that has changed since, is told among the failures.
     """
     options, recipe = options or RunOptions(), canonical_recipe(recipe)
+    layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
     found, names = _shards(urls)
     check_lines(found, recipe)
-    scored = Layout(Path(ledger))
     if not scored.inside.is_dir():
         raise LedgerError(f"there are no ledgers in {ledger}: give the folder that filter or score wrote")
 
@@ -89,7 +89,6 @@ def cut_shards(
     program = program_of(recipe)
     _refuse_slices(options, compares=bool(program.dataset_calls))
     compares = bool(program.dataset_calls)
-    layout = _layout(out, recipe, options)
     return Pass("cut", found, names, layout, recipe, options, scored=scored, compares=compares, before=before).run()
 
 
@@ -117,9 +116,9 @@ def _scored_first(
 ) -> RunReport:
     """Run one pass, or two where scores compare all samples: the first computes and gathers, the second decides."""
     recipe = canonical_recipe(recipe)
+    layout = _layout(out, recipe, options, tars=tars)
     found, names = _shards(urls)
     check_lines(found, recipe)
-    layout = _layout(out, recipe, options, tars=tars)
     embedded = _reuse(ledger, names, layout, recipe, options)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
     whole.sources = embedded.digest if embedded else None
@@ -181,14 +180,8 @@ def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
 
 
 def _layout(out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *, tars: bool = True) -> Layout:
-    return Layout(_folder(out), options.quarantine, dense=tars and recipe.numbering == "dense")
-
-
-def _folder(out: str | os.PathLike[str]) -> Path:
-    text = os.fspath(out)
-    if "://" in text:
-        raise ValueError(f"{text} is no local folder: write to one, and copy it from there")
-    return Path(text)
+    aside = None if options.quarantine is None else local_folder(options.quarantine)
+    return Layout(local_folder(out), aside, dense=tars and recipe.numbering == "dense")
 
 
 def _shards(urls: Urls) -> tuple[list[str], list[str]]:

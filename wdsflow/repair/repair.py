@@ -15,6 +15,7 @@ from wdsflow.repair.report import RepairReport, ShardRepair
 from wdsflow.repair.shard import Job, repair_shard
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.captions import parse_caption_field
+from wdsflow.shards.source import local_folder
 from wdsflow.shards.urls import expand
 
 _ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)$", re.IGNORECASE)
@@ -63,7 +64,7 @@ def repair(
     edits = _edits(caption, rename or {}, drop_fields, drop_bad=drop_bad)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
-    folder = Path(out)
+    folder = local_folder(out)
     found = expand([urls] if isinstance(urls, str) else urls).urls
     targets = [folder / name for name in output_names(found)]
     _refuse(found, targets, force=force or dry_run)

@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+from pathlib import Path
 from typing import Literal
 
 Trouble = Literal["missing", "denied", "io", "needs-library", "refused"]
@@ -116,6 +117,19 @@ def local_file(url: str) -> str | None:
     return None if url.startswith("pipe:") else local_path(url)
 
 
+def local_folder(out: str | os.PathLike[str]) -> Path:
+    """Return the path of a folder or file to write to. Raises ValueError where it is the url of something remote.
+
+    Command lines make paths of what they get, and of ``s3://bucket`` then ``s3:/bucket``.
+    """
+    text = os.fspath(out)
+    path = local_path(text)
+    if path is None or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
+        url = re.sub(":/(?!/)", "://", text, count=1)
+        raise ValueError(f"{url} is no local folder: write to one, and copy it from there")
+    return Path(path)
+
+
 def _open_local(url: str, path: str) -> Source:
     from .decompress import compression_of
     from .streams import ForwardSource
@@ -160,7 +174,7 @@ def open_source(url: str, *, allow_pipe: bool = False) -> Source:
     if url.startswith("pipe:"):
         if not allow_pipe:
             raise SourceError("refused", "pipe: urls run shell commands, which has to be allowed first")
-        from .remote import open_pipe
+        from .pipe import open_pipe
 
         return open_pipe(url)
     path = local_path(url)

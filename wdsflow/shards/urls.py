@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from .braces import LIMIT, BadPattern, expand_braces
 from .numbering import SHOWN, missing_numbers, natural
-from .source import local_path
+from .remote_listing import SUFFIXES, is_listing, listed
+from .source import SourceError, local_path
 
-SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 _GLOB = re.compile(r"[*?\[]")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _MANY = 64  # names in one folder from which on it is listed instead of asked for each
@@ -37,7 +37,7 @@ def expand(urls: Iterable[str]) -> Expansion:
 
     Takes bash's braces, globs (sorted as people count), folders (every tar in them), ``@list.txt`` (a pattern a line,
     ``#`` begins a comment), ``::`` between sources, ``~``, and ``${NAME}`` for the environment variable WDS_NAME as
-    webdataset does. Remote and ``pipe:`` urls are not globbed. A plain path stays, whether or not it exists, and so
+    webdataset does. ``pipe:`` and http urls are not globbed: they have no listing. A plain path stays, whether or not it exists, and so
     does a name that a range stands for.
 
     Raises:
@@ -103,13 +103,28 @@ def _expand_part(part: str, found: Expansion) -> None:
     except BadPattern as error:
         raise NoShards(part, str(error)) from None
     if path is None:
-        found.urls.extend(names)
+        _take_remote(part, names, found)
     elif any(_GLOB.search(name) or name.endswith("/") or os.path.isdir(name) for name in names[:1000]):
         _take_matches(part, names, found)
     elif names == [path]:
         found.urls.append(path)
     else:
         _take_range(part, names, found)
+
+
+def _take_remote(part: str, names: list[str], found: Expansion) -> None:
+    """Take names as they are; where they are globs and folders of a server that lists its files, what they hold."""
+    if not any(is_listing(name) for name in names[:1000]):
+        found.urls.extend(names)
+        return
+    try:
+        matches = [match for name in names for match in (listed(name) if is_listing(name) else [name])]
+    except SourceError as error:
+        raise NoShards(part, str(error)) from None
+    if not matches:
+        raise NoShards(part, f"the server has no such .tar: {names[0]}")
+    found.urls.extend(matches)
+    found.gaps.extend((part, gap.names, gap.total) for gap in missing_numbers(matches))
 
 
 def _take_matches(part: str, names: list[str], found: Expansion) -> None:

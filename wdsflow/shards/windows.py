@@ -33,7 +33,7 @@ class Windows:
         self.pieces: list[Piece] = []  # windows since the latest batch, if they are kept
         self.inside = INSIDE if source.random else INSIDE_STREAM
         self.length = source.length or 0
-        self.step = _WINDOW if source.fd >= 0 else _STREAM
+        self.step = _WINDOW if source.fd >= 0 else _MANY if source.random else _STREAM
         self.full = 16  # rows of a batch, names only
         self.refill: Callable[[int], bytes] | None = None
         self.asked = self.least = 0
@@ -132,8 +132,10 @@ class Windows:
     def _choose(self) -> None:
         source, mean = self.source, self._mean
         far = mean >= (INSIDE // 2 if self.contents else _FAR)
-        if source.fd < 0:
+        if not source.random:
             self.step = _STREAM
+        elif source.fd < 0:  # the source itself reads ahead where nothing is left out
+            self.step = _HOP_CONTENTS if far else _WINDOW if self.contents else _MANY
         elif self.contents:
             self.step = _HOP_CONTENTS if far else _WINDOW
         else:
@@ -142,7 +144,7 @@ class Windows:
         if not self.contents:
             self.full = max(16, min(1024, int(_BATCH / mean))) if mean else 16
             read: Callable[[int], bytes] = partial(pread, source.fd, self.step)
-            read = read if source.fd >= 0 else self._stream
+            read = read if source.fd >= 0 else self._read
             self.refill = partial(self._kept, read) if self.keep else read
         if far != self._hopping and source.hop(far):
             self._hopping = far
@@ -152,5 +154,5 @@ class Windows:
         self.pieces.append((offset, data))
         return data
 
-    def _stream(self, offset: int) -> bytes:
-        return self.source.read_at(offset, _STREAM)
+    def _read(self, offset: int) -> bytes:
+        return self.source.read_at(offset, self.step)

@@ -1,0 +1,210 @@
+"""Shards in S3, from the command line to the training feed, with a real server on loopback."""
+
+import filecmp
+import json
+import sys
+from random import Random
+
+import pytest
+
+pytest.importorskip("s3fs")
+pytest.importorskip("moto")
+
+from tests.filtering.shards import write_shards
+from tests.servers import put, s3_server
+from tests.shards.archives import write_tar
+from wdsflow.cli.main import main
+from wdsflow.shards import faults
+from wdsflow.shards.source import SourceError, open_source
+from wdsflow.shards.urls import NoShards, expand
+
+SET = "s3://bucket/set/{00000..00002}.tar"
+WHERE = ("--where", "min_side >= 200 and caption_words >= 2")
+DENIED = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::bucket/secret.tar"}
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Three shards of pictures, one of large members, and one that nobody may read; what is asked is counted."""
+    folder = tmp_path_factory.mktemp("s3")
+    write_shards(folder / "set")
+    members = [(f"{n:03}.{kind}", data(n)) for n in range(12) for kind, data in (("jpg", _large), ("txt", _text))]
+    write_tar(folder / "large.tar", members)
+    with pytest.MonkeyPatch.context() as patch, s3_server() as (url, port, log):
+        settings = {
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "x",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": url,
+            "AWS_CONFIG_FILE": str(folder / "none"),
+            "AWS_SHARED_CREDENTIALS_FILE": str(folder / "none"),
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        put(port, "bucket", b"")
+        for path in sorted((folder / "set").glob("*.tar")):
+            put(port, f"bucket/set/{path.name}", path.read_bytes())
+        put(port, "bucket/large.tar", (folder / "large.tar").read_bytes())
+        put(port, "bucket/secret.tar", b"x" * 1024)
+        put(port, "bucket?policy", DENIED)
+        yield folder, log
+
+
+@pytest.fixture
+def s3(stored, monkeypatch):
+    monkeypatch.setattr(faults, "WAITS", (0.0, 0.0, 0.0))
+    stored[1].clear()
+    return stored
+
+
+def _large(number):
+    return Random(number).randbytes(1_500_000)
+
+
+def _text(number):
+    return f"a picture of {number}".encode()
+
+
+def run(*words):
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return int(ended.value.code or 0)
+
+
+def report(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def test_braces_globs_and_folders_are_lists_of_shards(s3):
+    shards = [f"s3://bucket/set/0000{number}.tar" for number in range(3)]
+    for pattern in (SET, "s3://bucket/set/*.tar", "s3://bucket/set/", "s3://bucket/s*/0000[0-2].tar"):
+        assert expand(pattern).urls == shards
+
+
+@pytest.mark.parametrize("pattern", ["s3://bucket/none/*.tar", "s3://nowhere/*.tar", "s3://bucket/none/"])
+def test_a_glob_that_matches_nothing_says_so(s3, pattern):
+    with pytest.raises(NoShards) as caught:
+        expand(pattern)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("level", ["names", "headers", "full"])
+def test_validate_tells_of_the_bucket_what_it_tells_of_the_folder(s3, capsys, level):
+    words = ("--format", "json", "--level", level, "--jobs", 1)
+    there, here = run("validate", SET, *words), report(capsys)
+    assert run("validate", s3[0] / "set", *words) == there
+    local = report(capsys)
+    for name in ("samples", "fields"):
+        assert here.get(name) == local.get(name)
+    assert [verdict["outcome"] for verdict in here["verdicts"]] == [verdict["outcome"] for verdict in local["verdicts"]]
+    assert [finding["code"] for finding in here["findings"]] == [finding["code"] for finding in local["findings"]]
+
+
+@pytest.mark.parametrize("level", ["names", "headers"])
+def test_of_large_members_validate_fetches_little(s3, capsys, level):
+    run("validate", "s3://bucket/large.tar", "--format", "json", "--level", level, "--jobs", 1)
+    size = (s3[0] / "large.tar").stat().st_size
+    assert report(capsys)["samples"] == 12
+    assert 0 < s3[1].sent("large.tar") < size / 10
+    assert len(s3[1].of("large.tar")) <= 12 + 4
+
+
+def test_what_is_missing_or_forbidden_is_a_finding_with_its_reason(s3, capsys):
+    words = ("--format", "json", "--jobs", 1)
+    assert run("validate", "s3://bucket/set/00000.tar", "s3://bucket/none.tar", "s3://bucket/secret.tar", *words) == 1
+    found = {finding["shard"]: finding["message"] for finding in report(capsys)["findings"] if finding.get("shard")}
+    assert "no such file" in found["s3://bucket/none.tar"]
+    assert "403" in found["s3://bucket/secret.tar"]
+    with pytest.raises(SourceError) as caught:
+        open_source("s3://bucket/secret.tar")
+    assert caught.value.kind == "denied"
+
+
+def test_inspect_shows_what_is_in_a_shard_of_the_bucket(s3, capsys):
+    assert run("inspect", "s3://bucket/set/00001.tar") == 0
+    assert "jpg" in capsys.readouterr().out
+
+
+def test_filter_score_and_cut_write_what_they_write_from_the_folder(s3, tmp_path):
+    for name, source in (("there", SET), ("here", s3[0] / "set")):
+        out = tmp_path / name
+        assert run("filter", source, "-o", out / "filtered", *WHERE, "--workers", 0) == 0
+        assert run("score", source, "-o", out / "scores", "--scores", "min_side,caption_words", "--workers", 0) == 0
+        assert run("cut", source, "-o", out / "cut", "--ledger", out / "scores", *WHERE, "--workers", 0) == 0
+    for kind in ("filtered", "cut"):
+        names = sorted(path.name for path in (tmp_path / "there" / kind).glob("*.tar"))
+        assert len(names) == 3
+        same = filecmp.cmpfiles(tmp_path / "there" / kind, tmp_path / "here" / kind, names, shallow=False)
+        assert same == (names, [], [])
+    s3[1].clear()
+    assert run("filter", SET, "-o", tmp_path / "there" / "filtered", *WHERE, "--workers", 0) == 0  # all is done
+    assert s3[1].sent("0.tar") == 0
+
+
+def test_a_bucket_is_no_place_to_write_to_and_that_is_said_at_once(s3, tmp_path, capsys):
+    run("score", s3[0] / "set", "-o", tmp_path / "scores", "--scores", "min_side", "--workers", 0)
+    capsys.readouterr()
+    for words in (
+        ("filter", SET, "-o", "s3://bucket/out", *WHERE),
+        ("score", SET, "-o", "s3://bucket/out", "--scores", "min_side"),
+        ("cut", SET, "-o", "s3://bucket/out", "--ledger", tmp_path / "scores", "--where", "min_side > 1"),
+        ("repair", SET, "-o", "s3://bucket/out"),
+    ):
+        s3[1].clear()
+        assert run(*words) == 2
+        told = capsys.readouterr().err
+        assert "s3://bucket/out is no local folder" in told
+        assert "Traceback" not in told
+        assert not s3[1].asked
+
+
+def test_a_shard_that_is_replaced_while_it_is_filtered_is_told(s3, tmp_path, capsys):
+    assert run("filter", "s3://bucket/none.tar", SET, "-o", tmp_path / "out", *WHERE, "--workers", 0) == 1
+    told = capsys.readouterr()
+    assert "no such file" in told.out + told.err
+    assert len(list((tmp_path / "out").glob("*.tar"))) == 3
+
+
+def test_a_connection_cut_in_the_middle_of_a_shard_costs_nothing(s3, tmp_path, capsys):
+    broken = []
+
+    def cut(asked):
+        if asked.method == "GET" and asked.range and len(broken) < 2:
+            broken.append(asked)
+            return 3000
+        return None
+
+    s3[1].cut = cut
+    assert run("validate", "s3://bucket/set/00000.tar", "--format", "json", "--level", "full", "--jobs", 1) == 0
+    assert len(broken) == 2
+    assert report(capsys)["samples"] == 20
+
+
+@pytest.mark.parametrize("way", ["s3", "pipe"])
+def test_the_training_feed_gives_the_same_batches_from_the_bucket(s3, way):
+    pytest.importorskip("open_clip_train")
+    import open_clip
+
+    from tests.training.shards import arguments, as_text, texts
+    from wdsflow.training.openclip import get_wds_dataset
+    from wdsflow.training.options import FeedOptions
+
+    code = "import fsspec,shutil,sys; shutil.copyfileobj(fsspec.open(sys.argv[1]).open(), sys.stdout.buffer)"
+    url = SET if way == "s3" else f"pipe:{sys.executable} -c '{code}' s3://bucket/set/{{00000..00002}}.tar"
+
+    def batches(data):
+        args = arguments(train_data=data, val_data=data, train_num_samples=60, workers=1, batch_size=5)
+        preprocess = open_clip.image_transform(32, is_train=False)
+        options = FeedOptions(status_every=0.0, decoders=1, allow_pipe=True)
+        loader = get_wds_dataset(args, preprocess, False, tokenizer=as_text, options=options).dataloader
+        return [(batch[0].numpy().tobytes(), texts(batch)) for batch in loader]
+
+    found = batches(url)
+    assert sum(len(words) for _, words in found) == 60
+    assert found == batches(str(s3[0] / "set" / "{00000..00002}.tar"))
