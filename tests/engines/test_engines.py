@@ -11,10 +11,11 @@ from wdsflow.engines.base import EngineError, Unfit, work_on
 from wdsflow.engines.local import LocalEngine, OwnProcess
 from wdsflow.engines.mark import Mark
 from wdsflow.engines.site import Site, first_local
-from wdsflow.filtering.job import ShardTask, run_shard
+from wdsflow.filtering.job import run_shard
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.task import ShardTask
 from wdsflow.validate.pool import ScanTask, scan_task
 from wdsflow.validate.scan import ScanOptions
 

@@ -14,6 +14,9 @@ _ENTRIES = """[wdsflow.scores]
 letters = tests.models.own:Letters
 brittle = tests.models.own:Brittle
 brightest = tests.models.own:Brightest
+faulty = tests.models.faulty:Faulty
+faulty_batch = tests.models.faulty:FaultyBatch
+faulty_plain = tests.models.faulty:FaultyPlain
 """
 
 

@@ -35,19 +35,20 @@ class EngineError(RuntimeError):
 
 
 class Unfit(Exception):
-    """Raised by a task where this machine would make something else of it than others: the run ends."""
+    """Raised by a task where this machine or process cannot work on any, or would make something else of it: the run ends."""
 
 
 class Trouble(NamedTuple):
     """The answer to a task that failed: ``errno`` of an OSError, else 0; ``where`` is the traceback.
 
-    ``fatal``: others would fail, too.
+    ``fatal``: others would fail, too. ``blames``: what is at fault, if it is known by name.
     """
 
     text: str
     errno: int = 0
     where: str = ""
     fatal: bool = False
+    blames: str = ""
 
 
 def trouble_of(error: BaseException) -> Trouble:
@@ -57,7 +58,8 @@ def trouble_of(error: BaseException) -> Trouble:
         text = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         return Trouble(text, error.errno, where)
     if isinstance(error, (OSError, ValueError, Unfit)):  # ours, written to be read
-        return Trouble(str(error) or type(error).__name__, 0, where, isinstance(error, Unfit))
+        text, fatal = str(error) or type(error).__name__, isinstance(error, Unfit)
+        return Trouble(text, 0, where, fatal, getattr(error, "blames", ""))
     at = traceback.extract_tb(error.__traceback__)[-1:]
     place = f" in {os.path.basename(at[0].filename)}, line {at[0].lineno}" if at else ""
     return Trouble(f"{type(error).__name__}: {error}{place}", 0, where)

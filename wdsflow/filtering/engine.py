@@ -7,12 +7,13 @@ from typing import Any
 from wdsflow.engines.base import Engine
 from wdsflow.engines.local import LocalEngine, OwnProcess
 from wdsflow.engines.site import Site, first_local
-from wdsflow.filtering.job import ShardTask, run_shard
+from wdsflow.filtering.job import run_shard
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.program import program_of
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.share import BASE, share_memory
+from wdsflow.filtering.task import ShardTask
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.source import local_file
 

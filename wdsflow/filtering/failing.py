@@ -10,6 +10,7 @@ from wdsflow.stages.scores.base import ScoreError
 
 V = TypeVar("V")
 
+RAISED = Exception, SystemExit  # the latter by a library that takes itself for a program
 UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 _KEPT_IN_DETAIL = 500  # characters
 
@@ -18,11 +19,11 @@ def guarded(compute: Callable[[V], Any], view: V) -> Any:
     """Return what ``compute`` does, or Unknown: a sample costs itself, never its shard. Raises OSError."""
     try:
         return compute(view)
-    except Exception as error:  # noqa: BLE001 - told apart there
+    except RAISED as error:
         return failed(error)
 
 
-def failed(error: Exception) -> Unknown:
+def failed(error: BaseException) -> Unknown:
     """Return why a score could not be computed. Raises the error where it is the shard's or the disk's fault."""
     if isinstance(error, ScoreError):
         return Unknown(error.slug, error.detail[:_KEPT_IN_DETAIL])
@@ -30,4 +31,8 @@ def failed(error: Exception) -> Unknown:
         return Unknown("out-of-memory")
     if isinstance(error, SourceError) or (isinstance(error, OSError) and error.errno in UNREADABLE):
         raise error
-    return Unknown(f"raised-{type(error).__name__}", str(error)[:_KEPT_IN_DETAIL])
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
+        text = ""
+    return Unknown(f"raised-{type(error).__name__}", text[:_KEPT_IN_DETAIL])

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from wdsflow.engines.base import Unfit
 from wdsflow.engines.mark import Mark
 from wdsflow.filtering.embeddings.shard import NONE, ShardEmbeddings
 from wdsflow.filtering.failing import guarded
 from wdsflow.filtering.fields import ShardView
+from wdsflow.filtering.owned import plain_value
 from wdsflow.filtering.program import Program
 from wdsflow.filtering.row import Row
+from wdsflow.filtering.strikes import Strikes
 from wdsflow.filtering.where import Call, Unknown
-from wdsflow.memory.batching.outcome import Failure
+from wdsflow.memory.batching.outcome import Failure, PoisonedError
 from wdsflow.memory.weigh import weigh
 from wdsflow.models.client import Models
 from wdsflow.stages.scores.model import Model, ModelScore, Request
@@ -57,8 +60,11 @@ class Modelled(AbstractContextManager["Modelled"]):
     in another process work on one window, the next is made ready.
     """
 
-    def __init__(self, program: Program, models: Models, mark: Mark, embeddings: ShardEmbeddings = NONE) -> None:
-        self._program, self._models, self._mark, self._embeddings = program, models, mark, embeddings
+    def __init__(
+        self, program: Program, models: Models, mark: Mark, strikes: Strikes, embeddings: ShardEmbeddings = NONE
+    ) -> None:
+        self._program, self._models, self._mark, self._strikes = program, models, mark, strikes
+        self._embeddings = embeddings
         self._window = _Window()
         self._asked: tuple[_Window, Future[None]] | None = None
         # Not where models run in this process: should it die of one, the sample that is read would be blamed.
@@ -101,6 +107,8 @@ class Modelled(AbstractContextManager["Modelled"]):
             for row, view in dict.fromkeys((pending.row, pending.view) for pending in waiting):
                 self._program.resume(row, view)
                 self._prepare(window, row, view)
+                if self._strikes:
+                    self._strikes.see(row)
                 if window.full:
                     self._ask(window).result()
             if window.pending:
@@ -120,7 +128,13 @@ class Modelled(AbstractContextManager["Modelled"]):
         for place in items:
             by_model.setdefault(place[1], []).append(place)
         for model, places in by_model.items():
-            found = self._models.map(model, [items.pop(place) for place in places])
+            try:
+                found = self._models.map(model, [items.pop(place) for place in places])
+            except PoisonedError as error:
+                raise Unfit(
+                    f"{model.kind}: {error.message}. Run again with --workers 1 or more: models have a process of their"
+                    " own then, which is replaced, and the sample that did this is put aside"
+                ) from None
             outputs.update(zip(places, found, strict=True))
 
     def _prepare(self, window: _Window, row: Row, view: ShardView) -> None:
@@ -166,7 +180,7 @@ class Modelled(AbstractContextManager["Modelled"]):
             numbers = ", ".join(f"{name} {value:,}" for name, value in failure.numbers.items())
             row.values[call] = Unknown(failure.slug, f"{failure.detail} ({numbers})" if numbers else failure.detail)
         else:
-            row.values[call] = guarded(lambda view: score.value(view, outputs), view)
+            row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs)), view)
             self._embeddings.keep(row, view, score, requests, outputs)
 
 

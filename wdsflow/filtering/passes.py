@@ -16,7 +16,7 @@ from wdsflow.filtering.failing import UNREADABLE
 from wdsflow.filtering.finish import finish
 from wdsflow.filtering.folder import await_workers, finished, held, prepare, sweep
 from wdsflow.filtering.identity import canonical
-from wdsflow.filtering.job import ShardTask, task_identity
+from wdsflow.filtering.job import task_identity
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.lock import Busy, Lock
 from wdsflow.filtering.manifest import Manifest
@@ -26,6 +26,8 @@ from wdsflow.filtering.program import program_of
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.record import ShardFailure, ShardRecord
 from wdsflow.filtering.report import RunReport
+from wdsflow.filtering.strikes import RunStrikes
+from wdsflow.filtering.task import ShardTask
 from wdsflow.filtering.tidy import tidy
 from wdsflow.memory.sizes import parse_size
 from wdsflow.models.place import ModelPlace
@@ -138,10 +140,14 @@ class Pass:
             manifest = None
             if not options.dry_run:
                 manifest = stack.enter_context(Manifest(self.layout.manifest(options.index, options.count)))
+            strikes = RunStrikes(report.records)
             for task, answer in stack.enter_context(closing(work_on(engine, tasks))):
-                result = _taken(task, answer, manifest, report)
+                result = _taken(task, answer, report, strikes)
+                done = strikes.take(result) if isinstance(result, ShardRecord) else []
+                _note(done, manifest)
                 if tell is not None:
                     tell(result)
+            _note(strikes.rest(), manifest)
 
     def _models(self, stack: ExitStack) -> ModelPlace:
         """Return where models run: on this machine in a process for each device, loaded and tried before the first shard."""
@@ -181,18 +187,23 @@ class Pass:
         ]
 
 
-def _taken(task: ShardTask, answer: Any, manifest: Manifest | None, report: RunReport) -> ShardRecord | ShardFailure:
+def _taken(task: ShardTask, answer: Any, report: RunReport, strikes: RunStrikes) -> ShardRecord | ShardFailure:
     if isinstance(answer, Trouble):
         if answer.errno and answer.errno not in UNREADABLE:  # an output's fault: all others would meet it, too
             raise OutputError(answer.errno, answer.text)
         failure = ShardFailure(task.shard, task.url, task.name, answer.text)
         report.failures.append(failure)
+        strikes.failed(failure, answer.blames)
         return failure
     assert isinstance(answer, ShardRecord)
-    if manifest is not None:
-        try:
-            manifest.add(answer)
-        except OSError as error:
-            raise OutputError(error.errno, f"{error.strerror}: the manifest") from error
     report.records.append(answer)
     return answer
+
+
+def _note(done: Sequence[ShardRecord], manifest: Manifest | None) -> None:
+    for record in done if manifest is not None else ():
+        assert manifest is not None
+        try:
+            manifest.add(record)
+        except OSError as error:
+            raise OutputError(error.errno, f"{error.strerror}: the manifest") from error

@@ -3,14 +3,14 @@
 import json
 import math
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from wdsflow.filtering.failing import failed, guarded
+from wdsflow.filtering.failing import RAISED, failed, guarded
 from wdsflow.filtering.fields import ShardView, way_of
 from wdsflow.filtering.identity import canonical
 from wdsflow.filtering.ledger import LedgerError
+from wdsflow.filtering.owned import gathered, in_plain, must_be_installed
 from wdsflow.filtering.recipe import CODE, Recipe
 from wdsflow.filtering.row import NOT_COMPARED, Row
 from wdsflow.filtering.staged import DROPPED
@@ -41,12 +41,12 @@ class Program:
             for call in calls
         }
         for score in self.scores.values():
-            _must_be_installed(score)
+            must_be_installed(score)
         self.dataset_calls = tuple(call for call, score in self.scores.items() if isinstance(score, DatasetScore))
         late = self._late = frozenset(self.dataset_calls)
         self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
         later = late | self.model_calls
-        self._ways = {call: way_of(score) for call, score in self.scores.items() if call not in later}
+        self._ways = {call: in_plain(score, way_of(score)) for call, score in self.scores.items() if call not in later}
         self.plan = self._planned(self._where) if self._where else None
         self.kinds: dict[Call, str] = {call: score.kind for call, score in self.scores.items()}
         self._asked = tuple(call for call in asked if call not in later)
@@ -115,7 +115,7 @@ class Program:
             for call in self.dataset_calls:
                 score = self.scores[call]
                 assert isinstance(score, DatasetScore)
-                found = guarded(score.gather, view)
+                found = guarded(partial(gathered, score), view)
                 if isinstance(found, Unknown):
                     row.values[call] = found
                 else:
@@ -129,7 +129,7 @@ class Program:
         if self._straight is not None:
             try:
                 row.judgement, row.values = self._straight(view)
-            except Exception:  # noqa: BLE001 - raised again where it is told apart
+            except RAISED:  # again where it is told apart
                 row.judgement = None
         if row.judgement is None:
             self.resume(row, view)
@@ -148,7 +148,7 @@ class Program:
                 return PENDING
             try:
                 return way(view)
-            except Exception as error:  # noqa: BLE001 - told apart there
+            except RAISED as error:
                 return failed(error)
 
         judgement, values = self.plan.drive(compute)
@@ -230,17 +230,7 @@ class Program:
     def _complete(self, row: Row, view: View, calls: Sequence[Call]) -> None:
         for call in calls:
             if call not in row.values:
-                row.values[call] = guarded(self.scores[call].score, view)
-
-
-def _must_be_installed(score: Score) -> None:
-    """Raise ValueError where a score needs what is not there: every sample would fail, one by one."""
-    for name in score.packages if score.needs else ():
-        try:
-            version(name)
-        except PackageNotFoundError:
-            extras = ",".join(score.needs)
-            raise ValueError(f"{score.name} needs {name}: pip install 'wdsflow[{extras}]'") from None
+                row.values[call] = guarded(self._ways[call], view)
 
 
 @lru_cache(maxsize=4)

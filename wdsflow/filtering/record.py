@@ -29,6 +29,8 @@ class ShardRecord:
     output: dict[str, Any] | None = None  # identity of the tar, None where no sample was kept
     ledger: dict[str, Any] = field(default_factory=dict)  # identity
     quarantine: dict[str, Any] | None = None  # identity
+    # Scores that failed wherever they were computed: how often, error and detail. Not in the manifest.
+    struck: dict[str, tuple[int, str, str]] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""
@@ -37,7 +39,7 @@ class ShardRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "struck"}
 
     @staticmethod
     def from_dict(line: dict[str, Any]) -> "ShardRecord":

@@ -1,6 +1,7 @@
 """Asking for models, wherever they run."""
 
 import os
+import pickle
 import socket
 import time
 from collections.abc import Collection, Sequence
@@ -93,6 +94,9 @@ class RemoteModels:
         try:
             send(connection, ask)
             answer = receive(connection)
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            self.close()
+            raise ModelError(f"what a score asks a model for cannot be sent: {error}") from None
         except (OSError, EOFError):
             self.close()
             raise _Gone("the process that runs models ended while it worked on this") from None

@@ -92,7 +92,10 @@ def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: t
                 waiting = _Waiting(receive(asking), threading.Event(), [])
                 asked.put(waiting)
                 waiting.done.wait()
-            send(asking, waiting.answer[0])
+            try:
+                send(asking, waiting.answer[0])
+            except (TypeError, AttributeError, pickle.PicklingError) as error:
+                send(asking, ModelError(f"the outputs of a model cannot be sent: {error}"))
             del waiting  # else its items stay until the next ones come
 
 

@@ -1,0 +1,74 @@
+"""What is written of a shard when the outcome of all its samples is known."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from wdsflow.filtering.embeddings.columns import Vectors
+from wdsflow.filtering.identity import fingerprint
+from wdsflow.filtering.jsonl.names import is_lines
+from wdsflow.filtering.jsonl.output import write_rows
+from wdsflow.filtering.ledger import write_ledger
+from wdsflow.filtering.opened import are_small
+from wdsflow.filtering.output import write_pieces, write_ranges
+from wdsflow.filtering.program import Program
+from wdsflow.filtering.quarantine import write_quarantine
+from wdsflow.filtering.record import ShardRecord
+from wdsflow.filtering.row import Row
+from wdsflow.filtering.samples import Samples
+from wdsflow.filtering.staged import Piece, Staging, pieces_of
+from wdsflow.filtering.task import ShardTask
+from wdsflow.shards.source import Source, SourceError
+
+
+def write_shard(
+    task: ShardTask, source: Source, program: Program, rows: list[Row], record: ShardRecord, vectors: Vectors | None
+) -> None:
+    """Write ledger, output and quarantine of a shard, and note them in its record. Raises OSError, SourceError."""
+    layout = task.layout
+    ledger = layout.ledger(task.name)
+    about = {
+        **task.about,
+        "shard": {"url": task.url, "name": task.name, "number": task.shard},
+        "input": record.input,
+        "headers": record.headers,
+        "members": record.members,
+        "left_out": record.left_out,
+        "damage": record.damage,
+    }
+    write_ledger(ledger, rows, program.kinds, program.dataset_calls, about, vectors)
+    record.ledger = fingerprint(str(ledger))
+    if not task.tars:
+        return
+    if is_lines(task.url):
+        write_rows(layout, task.name, source, rows, record, empty=task.recipe.empty == "write")
+        return
+    record.quarantine = write_quarantine(layout.quarantine(task.name), source, task.url, rows, record.headers)
+    target = layout.tar(task.name)
+    if record.kept or task.recipe.empty == "write":
+        kept = [row for row in rows if row.outcome == "kept"]
+        if task.recipe.stages:
+            write_pieces(target, source, _staged(task, source, kept, record))
+        else:
+            write_ranges(target, source, [*record.headers, *((row.start, row.end) for row in kept)])
+        record.output = fingerprint(str(target))
+    else:
+        Path(target).unlink(missing_ok=True)  # of a run that was killed, when the shard was another
+
+
+def _staged(task: ShardTask, source: Source, kept: list[Row], record: ShardRecord) -> Iterator[Piece]:
+    """Yield what the output consists of where stages changed samples: they are applied again, to those that stay."""
+    wanted = {row.number: row for row in kept}
+    headers = sorted(record.headers, reverse=True)
+    samples = Samples(source, contents=are_small(source))
+    staging = Staging(task.recipe.stages, samples, task.url)
+    for sample in samples:
+        row = wanted.pop(sample.number, None)
+        if row is None:
+            continue
+        if (row.key, row.start) != (sample.key, sample.start):
+            raise SourceError("io", "it changed while it was read")
+        while headers and headers[-1][0] < sample.start:
+            yield headers.pop()
+        yield from pieces_of(sample, staging.fields(sample), samples)
+    if wanted:
+        raise SourceError("io", "it changed while it was read")
