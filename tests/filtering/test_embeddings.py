@@ -22,7 +22,7 @@ from wdsflow.cli.main import main
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
-from wdsflow.models.client import _models_at
+from wdsflow.models.at import _models_at
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.stages.scores.models.clip import ClipImage, ClipText
 from wdsflow.stages.scores.models.prepare import Prepare

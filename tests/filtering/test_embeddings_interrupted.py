@@ -14,7 +14,7 @@ from tests.stages.scores import tiny_models
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.run import filter_shards
-from wdsflow.models.client import _models_at
+from wdsflow.models.at import _models_at
 
 KILLS = 6
 HERE = RunOptions(workers=0, device="cpu")

@@ -65,6 +65,7 @@ class Brittle(BatchScore):
     most: int = 1 << 30
     fails: str = ""
     kills: str = ""
+    poisons: str = ""
 
     def load(self, device: str) -> Any:
         """Load nothing, or fail at that."""
@@ -80,6 +81,8 @@ class Brittle(BatchScore):
         for text in batch:
             if self.fails and self.fails in text:
                 raise ValueError(f"cannot read {text!r}")
+            if self.poisons and self.poisons in text:
+                raise RuntimeError("CUDA error: an illegal memory access was encountered")
             if self.kills and self.kills in text:
                 os.kill(os.getpid(), signal.SIGKILL)
         return [sum(letter.isalpha() for letter in text) for text in batch]

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .live import progress
-from .options import Address, Engine, Engines, Numbering
+from .options import Address, Engine, Engines, Numbering, TarSamples, TarSize, To
 from .running import (
     AllowPipe,
     DryRun,
@@ -59,6 +59,9 @@ def cut(
     memory: Memory = None,
     engine: Engines = Engine.local,
     address: Address = None,
+    to: To = None,
+    tar_samples: TarSamples = None,
+    tar_size: TarSize = None,
     export: Export = None,
     quarantine: Quarantine = None,
     restart: Restart = False,
@@ -83,7 +86,9 @@ def cut(
         check_exports(export, shard_count)
         if ledger is None:
             raise ValueError("by which scores? give --ledger, the folder that wdsflow score or filter wrote")
-        asked = merged(None, {"where": where, "unknown": unknown, "empty": empty, "numbering": numbering})
+        tars = {"lines_to": to, "tar_samples": tar_samples, "tar_size": tar_size}
+        flags = {"where": where, "unknown": unknown, "empty": empty, "numbering": numbering}
+        asked = merged(None, {**flags, **tars})
         with progress() as begin:
             limits = workers, memory, quarantine
             slices, on = (shard_index, shard_count), (engine, address)

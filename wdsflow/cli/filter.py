@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .live import progress
-from .options import Address, Device, Embedded, Embeddings, Engine, Engines, GpuMemory, Numbering
+from .options import (
+    Address,
+    Device,
+    Embedded,
+    Embeddings,
+    Engine,
+    Engines,
+    GpuMemory,
+    Numbering,
+    TarSamples,
+    TarSize,
+    To,
+)
 from .running import (
     AllowPipe,
     Captions,
@@ -96,6 +108,9 @@ def filter(  # noqa: A001 - the name of the command
     address: Address = None,
     device: Device = "auto",
     gpu_memory: GpuMemory = None,
+    to: To = None,
+    tar_samples: TarSamples = None,
+    tar_size: TarSize = None,
     export: Export = None,
     quarantine: Quarantine = None,
     restart: Restart = False,
@@ -122,8 +137,9 @@ def filter(  # noqa: A001 - the name of the command
 
         flags = {"where": where, "scores": scores, "images": images, "captions": captions, "unknown": unknown}
         more = {"empty": empty, "numbering": numbering, "hash_images": hash_images, "image_memory": image_memory}
-        lines = {"image_token": image_token, "video_token": video_token, "chunk_end": chunk_end}
-        asked = merged(recipe, {**flags, **more, **lines, "media_root": media_root, "embeddings": embeddings})
+        lines = {"image_token": image_token, "video_token": video_token, "chunk_end": chunk_end, "lines_to": to}
+        tars = {"tar_samples": tar_samples, "tar_size": tar_size, "media_root": media_root}
+        asked = merged(recipe, {**flags, **more, **lines, **tars, "embeddings": embeddings})
         if print_schema or print_recipe or explain:
             _tell(urls, asked, schema=print_schema, explain=explain, measure=measure, allow_pipe=allow_pipe)
             return

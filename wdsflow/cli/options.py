@@ -90,6 +90,22 @@ Numbering = Annotated[
         show_default=False,
     ),
 ]
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="WHAT",
+        help="What is written of JSON lines: jsonl (default), the lines, or tar, shards with their images.",
+        show_default=False,
+    ),
+]
+TarSamples = Annotated[
+    int | None,
+    typer.Option("--tar-samples", min=1, metavar="N", help="With --to tar: samples in one; by default 10000."),
+]
+TarSize = Annotated[
+    str | None, typer.Option("--tar-size", metavar="SIZE", help="With --to tar: size of one; by default 1GiB.")
+]
 Urls = Annotated[
     list[str] | None,
     typer.Argument(

@@ -220,6 +220,8 @@ def check_exports(paths: list[Path] | None, count: int) -> None:
 
 def show(report: "RunReport", out: Path, command: str) -> None:
     """Print the funnel, where everything lies, and what to do next; exit 0, or 1 where anything could not be read."""
+    from wdsflow.filtering.jsonl.names import is_lines
+
     print(report)
     if not report.dry_run:
         if report.quarantine is not None and report.merged("quarantined"):
@@ -231,6 +233,6 @@ def show(report: "RunReport", out: Path, command: str) -> None:
             print("other slices are not done yet")
         elif command == "score":
             print(f'next: wdsflow cut URL... --ledger {out} -o NEW --where "..."')
-        elif report.total("kept"):
+        elif any(record.parts or (record.output and not is_lines(record.name)) for record in report.records):
             print(f"next: wdsflow validate {out}")
     raise typer.Exit(1 if report.failures or report.lost else 0)

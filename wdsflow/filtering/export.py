@@ -49,7 +49,12 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 
 def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[Sample, Samples]]:
-    if is_lines(record.name):
+    for name in record.parts:
+        with open_source(str(layout.folder / name)) as source:
+            samples = Samples(source, contents=True)
+            for sample in samples:
+                yield sample, samples
+    if is_lines(record.name) and record.output is not None:
         raise ValueError(f"{record.name} is no tar: there are no lists of its rows")
     if record.output is not None:
         with open_source(str(finder(layout)(record.name))) as source:

@@ -113,6 +113,8 @@ def _stale(
     if now != record.input:
         return f"the input changed ({'; '.join(differences(record.input, now))})"
     files = [(lies_at(record.name), record.output), (layout.quarantine(record.name), record.quarantine)]
+    for name, part in record.parts.items():
+        files.append((layout.folder / name, {mark: value for mark, value in part.items() if mark != "samples"}))
     for path, expected in [*files, (layout.ledger(record.name), record.ledger)]:
         if expected is None:
             continue
@@ -147,10 +149,18 @@ def _refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
         target = layout.folder / name
         if os.path.realpath(target) in inputs:
             raise FileExistsError(f"{target} is an input: choose another folder for the output")
+        made = layout.parts(name)[:1] if _makes_tars(asked) and is_lines(name) else []
+        target = made[0] if made else target
         if target.exists():
             raise FileExistsError(
                 f"{target} exists already, and no run of wdsflow filter wrote it: choose another folder"
             )
+
+
+def _makes_tars(asked: Mapping[str, Any]) -> bool:
+    """Tell whether a run writes tars where it reads JSON lines."""
+    recipe = asked.get("recipe")
+    return isinstance(recipe, dict) and recipe.get("lines_to") == "tar"
 
 
 def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
@@ -163,6 +173,8 @@ def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
         beside = (layout.stats(name), layout.reasons(name)) if is_lines(name) else (aside.with_suffix(".jsonl"),)
         for path in (lies_at(name), layout.ledger(name), aside, *beside):
             path.unlink(missing_ok=True)
+        for path in layout.parts(name) if _makes_tars(before) and is_lines(name) else ():
+            path.unlink()
     for path in (*layout.manifests(), layout.numbering, layout.folder / "sizes.json", layout.folder / "__len__"):
         path.unlink(missing_ok=True)
     scored = _read(layout.scored.run_file)

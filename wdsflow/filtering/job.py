@@ -15,6 +15,8 @@ from wdsflow.filtering.embeddings.spool import Spool
 from wdsflow.filtering.embeddings.stored import CopiedEmbeddings
 from wdsflow.filtering.fields import Views
 from wdsflow.filtering.identity import differences, digest, input_identity
+from wdsflow.filtering.jsonl.names import is_lines
+from wdsflow.filtering.jsonl.tars import put_aside_unreadable
 from wdsflow.filtering.modelled import Modelled
 from wdsflow.filtering.opened import opened
 from wdsflow.filtering.program import Program, program_of
@@ -28,8 +30,8 @@ from wdsflow.filtering.spool import seekable
 from wdsflow.filtering.staged import Gone
 from wdsflow.filtering.strikes import Strikes, struck_in
 from wdsflow.filtering.task import ShardTask
-from wdsflow.filtering.written import write_shard
-from wdsflow.models.client import models_at
+from wdsflow.filtering.written import texts_of, write_shard
+from wdsflow.models.at import models_at
 from wdsflow.shards.source import Source, SourceError
 from wdsflow.stages.scores.view import ViewOptions
 
@@ -62,6 +64,8 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord:
                 program.decide(row)
             if task.tars:
                 _part_twins(rows)
+                if is_lines(task.url) and task.recipe.lines_to == "tar":
+                    put_aside_unreadable(source, rows, texts_of(task, source))
         count(rows, record)
         record.struck = struck_in(rows) if record.failed and task.scored is None else {}
         record.check()
@@ -115,7 +119,10 @@ def _modelled(
 ) -> AbstractContextManager[Modelled | None]:
     if not program.model_calls:
         return nullcontext()
-    return Modelled(program, models_at(task.models, task.shard), mark, strikes, embeddings)
+    served = task.embedded.served if task.embedded is not None else ()
+    wanted = [model for model in program.models if model not in served]
+    models = models_at(task.models, task.shard, wanted)
+    return Modelled(program, models, mark, strikes, embeddings)
 
 
 def _read(

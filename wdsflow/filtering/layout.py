@@ -1,5 +1,6 @@
 """Where everything lies in the folder that a run writes."""
 
+import glob
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +57,14 @@ class Layout:
     def tar(self, name: str) -> Path:
         """Return the path that an output is written to."""
         return (self.waiting if self.dense else self.folder) / name
+
+    def part(self, name: str, number: int) -> Path:
+        """Return the path of one of the tars that are written for a file of JSON lines."""
+        return self.folder / f"{_stem(name)}-{number:06d}.tar"
+
+    def parts(self, name: str) -> list[Path]:
+        """Return those that there are."""
+        return sorted(self.folder.glob(f"{glob.escape(_stem(name))}-{'[0-9]' * 6}.tar"))
 
     @property
     def waiting(self) -> Path:

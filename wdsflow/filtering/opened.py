@@ -1,16 +1,19 @@
 """The samples of a shard and how they are looked at, by what kind of file it is."""
 
 import os
+import re
 from typing import Any
 
 from wdsflow.filtering.fields import Views
 from wdsflow.filtering.jsonl.media import MediaRoot
-from wdsflow.filtering.jsonl.names import is_lines
+from wdsflow.filtering.jsonl.names import is_lines, names_of
 from wdsflow.filtering.jsonl.rows import TextRows
+from wdsflow.filtering.jsonl.tars import TarSize
 from wdsflow.filtering.jsonl.tokens import Tokens
 from wdsflow.filtering.jsonl.view import RowViews
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.samples import Samples
+from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.source import Source, local_file
 from wdsflow.shards.tar import Walk
 from wdsflow.stages.scores.view import ViewOptions
@@ -51,12 +54,28 @@ def root_of(url: str, recipe: Recipe) -> MediaRoot:
     return MediaRoot(os.path.dirname(os.path.abspath(path)))
 
 
+def tar_size_of(recipe: Recipe) -> TarSize:
+    """Return how large tars of JSON lines become. Raises ValueError."""
+    if recipe.tar_samples < 1:
+        raise ValueError(f"a tar has at least 1 sample, not {recipe.tar_samples}")
+    return TarSize(recipe.tar_samples, parse_size(recipe.tar_size))
+
+
 def check_lines(urls: list[str], recipe: Recipe) -> None:
     """Refuse what files of JSON lines cannot be asked for. Raises ValueError."""
     lines = [url for url in urls if is_lines(url)]
     if not lines:
         return
     tokens_of(recipe)
+    if recipe.lines_to == "tar":
+        tar_size_of(recipe)
+        names = set(names_of(urls))
+        for name in names:
+            made = re.fullmatch(r"(.+)-[0-9]{6}\.tar", name)
+            if made and f"{made[1]}.jsonl" in names:
+                raise ValueError(
+                    f"{made[1]}.jsonl and {name} would both write {name}: filter one of them into another folder"
+                )
     for url in lines:
         root_of(url, recipe)
     if recipe.stages:

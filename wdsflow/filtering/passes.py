@@ -153,7 +153,8 @@ class Pass:
         """Return where models run: on this machine in a process for each device, loaded and tried before the first shard."""
         options, models = self.options, program_of(self.recipe).models
         if not models or self.scored is not None or options.engine != "local" or options.workers == 0:
-            return ModelPlace(device=options.device, memory=options.gpu_memory)
+            apart = options.engine != "local"  # there a process can be lost, and replaced, without its worker
+            return ModelPlace(device=options.device, memory=options.gpu_memory, apart=apart)
         if self.embedded is not None:  # what it has is loaded only where a sample lacks it
             models = tuple(model for model in models if model not in self.embedded.served)
         processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))

@@ -9,6 +9,7 @@ from wdsflow.stages.base import SampleStage
 Unknowns = Literal["quarantine", "keep", "drop"]
 Empty = Literal["leave-out", "write"]
 Numbering = Literal["kept", "dense"]
+LinesTo = Literal["jsonl", "tar"]
 
 CODE = 1  # grows when the same recipe would give other bytes than before
 
@@ -28,7 +29,8 @@ class Recipe:
     ``image_memory``: what one image may take, encoded or while it is decoded; one that would take more is an error of
     its sample. It belongs to the recipe, as outcomes must not depend on the machine.
     ``image_token``, ``video_token``, ``chunk_end``: what stands for them in the texts of JSON lines. ``media_root``: the
-    folder that the paths there begin at, "" for that of the file.
+    folder that the paths there begin at, "" for that of the file. ``lines_to``: what is written of JSON lines, the same or
+    tars with at most ``tar_samples`` and ``tar_size`` each.
     """
 
     where: str = ""
@@ -47,6 +49,9 @@ class Recipe:
     video_token: str = "<__dj__video>"  # noqa: S105
     chunk_end: str = "<|__dj__eoc|>"
     media_root: str = ""
+    lines_to: LinesTo = "jsonl"
+    tar_samples: int = 10_000
+    tar_size: str = "1GiB"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""

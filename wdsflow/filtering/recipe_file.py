@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.recipe import Empty, Numbering, Recipe, Unknowns
+from wdsflow.filtering.recipe import Empty, LinesTo, Numbering, Recipe, Unknowns
 from wdsflow.filtering.stages import StagesError, read_stages, schema_of_stages
 from wdsflow.filtering.where.errors import nearest
 
@@ -117,6 +117,9 @@ def _model() -> Any:
         "video_token": (str, "What stands for a video in a text of JSON lines."),
         "chunk_end": (str, "What ends a chunk in a text of JSON lines."),
         "media_root": (str, "The folder that paths in JSON lines begin at; empty for that of the file."),
+        "lines_to": (LinesTo, "What is written of JSON lines: the same, or tars."),
+        "tar_samples": (int, "How many samples a tar of JSON lines has at most."),
+        "tar_size": (str, "How large it is at most, as 1GiB, unless a sample alone is larger."),
         "pilot": (str, "What --measure found on some samples; it decides the order of the terms."),
     }
     assert about.keys() == {item.name for item in fields(Recipe)}

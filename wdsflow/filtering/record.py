@@ -27,6 +27,8 @@ class ShardRecord:
     headers: list[Range] = field(default_factory=list)  # global PAX headers
     damage: list[str] = field(default_factory=list)
     output: dict[str, Any] | None = None  # identity of the tar, None where no sample was kept
+    # Tars of a file of JSON lines: identity, with the samples in it.
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     ledger: dict[str, Any] = field(default_factory=dict)  # identity
     quarantine: dict[str, Any] | None = None  # identity
     # Scores that failed wherever they were computed: how often, error and detail. Not in the manifest.

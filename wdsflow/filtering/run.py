@@ -25,6 +25,7 @@ from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.models.clip_score import ClipScore
 
 Urls = str | Iterable[str]
+_OF_LINES = ("image_token", "video_token", "chunk_end", "media_root")
 
 
 def filter_shards(
@@ -93,15 +94,17 @@ def cut_shards(
 
 
 def _with_stages(recipe: Recipe, scored: Layout) -> Recipe:
-    """Return the recipe with the stages that samples went through before they were scored."""
+    """Return the recipe with what samples were scored by: stages, and how rows of JSON lines are read."""
     try:
-        found = json.loads(scored.run_file.read_bytes())["recipe"].get("stages", [])
+        found_recipe = json.loads(scored.run_file.read_bytes())["recipe"]
+        found = found_recipe.get("stages", [])
     except (OSError, ValueError, KeyError) as error:
         raise LedgerError(f"{scored.run_file} does not tell how {scored.folder} was scored: {error}") from None
     stages = read_stages(found)
     if recipe.stages and recipe.stages != stages:
         raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
-    return replace(recipe, stages=stages)
+    given = {name: found_recipe[name] for name in _OF_LINES if isinstance(found_recipe.get(name), str)}
+    return replace(recipe, stages=stages, **given)
 
 
 def _scored_first(

@@ -6,9 +6,11 @@ from pathlib import Path
 from wdsflow.filtering.embeddings.columns import Vectors
 from wdsflow.filtering.identity import fingerprint
 from wdsflow.filtering.jsonl.names import is_lines
-from wdsflow.filtering.jsonl.output import write_rows
+from wdsflow.filtering.jsonl.output import write_aside, write_rows
+from wdsflow.filtering.jsonl.rows import TextRows
+from wdsflow.filtering.jsonl.tars import write_tars
 from wdsflow.filtering.ledger import write_ledger
-from wdsflow.filtering.opened import are_small
+from wdsflow.filtering.opened import are_small, root_of, tar_size_of, tokens_of
 from wdsflow.filtering.output import write_pieces, write_ranges
 from wdsflow.filtering.program import Program
 from wdsflow.filtering.quarantine import write_quarantine
@@ -40,7 +42,11 @@ def write_shard(
     if not task.tars:
         return
     if is_lines(task.url):
-        write_rows(layout, task.name, source, rows, record, empty=task.recipe.empty == "write")
+        if task.recipe.lines_to == "tar":
+            write_tars(layout, task.name, source, rows, record, texts_of(task, source), tar_size_of(task.recipe))
+            write_aside(layout, task.name, source, rows, record)
+        else:
+            write_rows(layout, task.name, source, rows, record, empty=task.recipe.empty == "write")
         return
     record.quarantine = write_quarantine(layout.quarantine(task.name), source, task.url, rows, record.headers)
     target = layout.tar(task.name)
@@ -53,6 +59,11 @@ def write_shard(
         record.output = fingerprint(str(target))
     else:
         Path(target).unlink(missing_ok=True)  # of a run that was killed, when the shard was another
+
+
+def texts_of(task: ShardTask, source: Source) -> TextRows:
+    """Return what reads rows of JSON lines."""
+    return TextRows(source, tokens_of(task.recipe), root_of(task.url, task.recipe))
 
 
 def _staged(task: ShardTask, source: Source, kept: list[Row], record: ShardRecord) -> Iterator[Piece]:

@@ -5,15 +5,14 @@ import pickle
 import socket
 import time
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 from multiprocessing.connection import Client
 from typing import Any, Protocol
 
 from wdsflow.memory.batching.outcome import POISONED, Failure, PoisonedError
 from wdsflow.memory.batching.restarts import map_with_restarts
 from wdsflow.models.messages import receive, send
-from wdsflow.models.place import ModelError, ModelPlace, Prepared
-from wdsflow.models.server import Ask
+from wdsflow.models.place import ModelError, Prepared
+from wdsflow.models.server import Ask, NotBegun
 from wdsflow.stages.scores.model import Model
 
 _PATIENCE = 120.0  # seconds that a process has to come back
@@ -100,8 +99,10 @@ class RemoteModels:
         except (OSError, EOFError):
             self.close()
             raise _Gone("the process that runs models ended while it worked on this") from None
-        if isinstance(answer, PoisonedError):
+        if isinstance(answer, (PoisonedError, NotBegun)):
             self.close()
+        if isinstance(answer, NotBegun):
+            return self._ask(ask)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -139,19 +140,3 @@ class OwnModels:
     def map(self, model: Model, items: Sequence[Any]) -> list[Any]:
         """Return an output or a Failure for each item. Raises ModelError, PoisonedError: this process has to end."""
         return self._loaded.map(model, items)
-
-
-def models_at(place: ModelPlace, number: int) -> Models:
-    """Return what runs the models of a shard; a process keeps what it has."""
-    for model, facts in place.facts:
-        model.recall(facts)
-    return _models_at(place, place.address(number), os.getpid())
-
-
-@lru_cache(maxsize=16)
-def _models_at(place: ModelPlace, address: str | None, _: int) -> Models:
-    if address is not None:
-        return RemoteModels(address, place.key)
-    from wdsflow.memory.batching.device import choose
-
-    return OwnModels(choose(place.device)[0], place.memory)

@@ -23,6 +23,7 @@ class ModelPlace:
 
     ``addresses``: of the processes, one a device. ``key``: what they know their own by. ``device`` and ``memory``: where
     models go otherwise, and how much of a GPU they may take ("8GiB", "80%", None for all that is free). ``facts``: what decoders have to know of models.
+    ``apart``: whoever asks, and has no address, starts a process for them.
     """
 
     addresses: tuple[str, ...] = ()
@@ -30,6 +31,7 @@ class ModelPlace:
     device: str = "auto"
     memory: str | None = None
     facts: tuple[tuple[Model, Any], ...] = field(default=(), compare=False)
+    apart: bool = False
 
     def address(self, number: int) -> str | None:
         """Return the process for a shard of that number."""

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Listener
 from typing import Any, NamedTuple
@@ -39,6 +40,10 @@ class Ask(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+class NotBegun(Exception):
+    """The answer to a request that another process has to be asked for."""
+
+
 class _Waiting(NamedTuple):
     ask: Ask
     done: threading.Event
@@ -54,7 +59,7 @@ def serve() -> None:
         os.unlink(setup.address)  # of a process before this one
     listener = Listener(setup.address, "AF_UNIX", backlog=64, authkey=setup.key)
     asked: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
-    threading.Thread(target=_watch, daemon=True).start()
+    threading.Thread(target=_watch, args=(setup.address,), daemon=True).start()
     threading.Thread(target=_accept, args=(listener, asked), daemon=True).start()
 
     models = LoadedModels(setup.device, setup.memory)
@@ -66,12 +71,25 @@ def serve() -> None:
             answer = error
         except Exception as error:  # noqa: BLE001 - told to whoever asked
             answer = ModelError(f"{type(error).__name__}: {error}")
+        if isinstance(answer, PoisonedError):
+            with contextlib.suppress(OSError):  # whoever comes now is to find the next process, not the end of this one
+                os.unlink(setup.address)
         waiting.answer.append(answer)
         waiting.done.set()
         if isinstance(answer, PoisonedError):
-            threading.Event().wait(1)  # the answer is on its way
+            _refuse(asked)
             os._exit(LOST)
         del waiting, answer  # else they stay until somebody asks again
+
+
+def _refuse(asked: "queue.SimpleQueue[_Waiting]") -> None:
+    """Send away who waits, while the answer is on its way: what this process did not begin it cannot be ended by."""
+    end = time.monotonic() + 1
+    with contextlib.suppress(queue.Empty):
+        while True:
+            waiting = asked.get(timeout=max(0.0, end - time.monotonic()))
+            waiting.answer.append(NotBegun())
+            waiting.done.set()
 
 
 def _accept(listener: Listener, asked: "queue.SimpleQueue[_Waiting]") -> None:
@@ -99,10 +117,13 @@ def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: t
             del waiting  # else its items stay until the next ones come
 
 
-def _watch() -> None:
+def _watch(address: str) -> None:
     """End when the process that started this one is gone."""
     poll = select.poll()
     poll.register(0, 0)
     while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
         pass
+    with contextlib.suppress(OSError):  # whoever was killed could not
+        os.unlink(address)
+        os.rmdir(os.path.dirname(address))
     os._exit(1)

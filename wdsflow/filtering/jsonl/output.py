@@ -33,6 +33,11 @@ def write_rows(
     else:
         target.unlink(missing_ok=True)
         stats.unlink(missing_ok=True)
+    write_aside(layout, name, source, rows, record)
+
+
+def write_aside(layout: Layout, name: str, source: Source, rows: Sequence[Row], record: ShardRecord) -> None:
+    """Write the rows that are put aside, with their reasons. Raises OSError, ShortSourceError."""
     aside = [row for row in rows if row.outcome == "quarantined"]
     target, reasons = layout.quarantine(name), layout.reasons(name)
     if aside:

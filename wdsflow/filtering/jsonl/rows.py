@@ -69,6 +69,12 @@ class TextRows:
         if problem := seen.problem():
             raise SourceError("refused", problem)
 
+    def filled(self, number: int, start: int, end: int, line: bytes) -> TextRow:
+        """Return a row that was seen before. Raises ScoreError where it cannot be used."""
+        row = TextRow(number, start, end, line)
+        self._fill(row, TokensSeen(self._tokens))
+        return row
+
     def _fill(self, row: TextRow, seen: TokensSeen) -> None:
         if len(row.line) > _LONGEST:
             raise ScoreError("large-line", f"it has {row.end - row.start:,} bytes, at most {_LONGEST:,} are read")

@@ -1,0 +1,70 @@
+"""Models on the nodes of a cluster: in processes of their own, which are replaced where their device is lost."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.filtering.shards import digests
+from tests.models import own
+from tests.shards.archives import write_tar
+from wdsflow.engines.base import EngineError
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.run import filter_shards
+from wdsflow.memory.batching.outcome import POISONED
+from wdsflow.stages.scores.catalog import all_scores
+
+pytest.importorskip("torch", reason="torch is not installed")
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Two nodes with a core each, that know the scores of ``tests.models.own``."""
+    from ray.cluster_utils import Cluster
+
+    folder = tempfile.mkdtemp(prefix="ray-")  # names of sockets may not be long
+    with pytest.MonkeyPatch.context() as patch:
+        own.install(tmp_path_factory.mktemp("site"), patch)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "temp_dir": folder})
+        nodes.add_node(num_cpus=1)
+        yield nodes
+        ray.shutdown()
+        nodes.shutdown()
+    all_scores.cache_clear()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def shards(folder: Path) -> str:
+    folder.mkdir()
+    for number in range(3):
+        texts = [f"caption {number} {each}" for each in range(30)]
+        texts[7] = "hostile caption"
+        write_tar(folder / f"{number}.tar", [(f"{at:05d}.txt", text.encode()) for at, text in enumerate(texts)])
+    return str(folder)
+
+
+@pytest.mark.parametrize("how", ["poisons", "kills"])
+def test_an_item_that_costs_a_device_is_put_aside_as_on_one_machine(tmp_path: Path, cluster: Any, how: str) -> None:
+    source = shards(tmp_path / "in")
+    recipe = Recipe(where=f'brittle({how}="hostile") >= 1')
+    alone = filter_shards(source, tmp_path / "alone", recipe, RunOptions(workers=1, device="cpu"))
+    many = RunOptions(engine="ray", address=cluster.address, device="cpu")
+    together = filter_shards(source, tmp_path / "together", recipe, many)
+    assert alone.merged("quarantined") == together.merged("quarantined") == {POISONED: 3}
+    assert together.total("kept") == 87
+    assert digests(tmp_path / "alone") == digests(tmp_path / "together")
+
+
+def test_a_device_that_is_lost_in_this_process_ends_the_run_with_advice(tmp_path: Path, cluster: Any) -> None:
+    source = shards(tmp_path / "in")
+    recipe = Recipe(where='brittle(poisons="hostile") >= 1')
+    with pytest.raises(EngineError, match=r"illegal memory access.*Run again with --workers 1"):
+        filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=0, device="cpu"))
+    report = filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=1, device="cpu"))
+    assert (report.total("kept"), report.merged("quarantined")) == (87, {POISONED: 3})

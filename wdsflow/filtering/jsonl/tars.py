@@ -1,0 +1,151 @@
+"""Kept rows as samples in tars: texts without tokens, images and videos as they are, and the row itself beside them."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wdsflow.filtering.identity import fingerprint
+from wdsflow.filtering.jsonl.rows import TextRow, TextRows
+from wdsflow.filtering.layout import Layout
+from wdsflow.filtering.record import ShardRecord
+from wdsflow.filtering.row import Row
+from wdsflow.shards.header import BLOCK, padded
+from wdsflow.shards.source import Source, SourceError
+from wdsflow.shards.write import ShardWriter
+from wdsflow.stages.scores.errors import ScoreError
+
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True)
+class TarSize:
+    """How much goes into one tar: samples, and bytes, of which a single sample may have more."""
+
+    samples: int
+    size: int
+
+
+class _File:
+    """A file as contents of a member."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return os.pread(self.fd, size, offset)
+
+
+class _Member(NamedTuple):
+    name: str
+    data: bytes | str  # or the path of a file
+    size: int
+
+
+def put_aside_unreadable(source: Source, rows: Sequence[Row], texts: TextRows) -> None:
+    """Quarantine kept rows whose files are gone, empty or cannot be opened: "missing-file", "empty-file"."""
+    for row in rows:
+        if row.outcome == "kept":
+            try:
+                for _, path in _files(_read(source, row, texts)):
+                    with _opened(path) as file:
+                        if not os.fstat(file.fd).st_size:
+                            row.quarantine("empty-file", f"{os.path.basename(path)!r} has no bytes")
+            except ScoreError as error:
+                row.quarantine(error.slug, error.detail)
+            except OSError as error:
+                row.quarantine("missing-file", f"{error.strerror}: {os.path.basename(error.filename or '')!r}")
+
+
+def write_tars(
+    layout: Layout, name: str, source: Source, rows: Sequence[Row], record: ShardRecord, texts: TextRows, most: TarSize
+) -> None:
+    """Write the kept rows as ``NAME-000000.tar`` and so on, each in one step, and note them in the record.
+
+    The key is the name of the output and the row's number. Members: the row as it is (``json``), its captions without
+    tokens, a line each (``txt``), and its files by what they are (``jpg``). The first has its ending alone, so that
+    trainers find it; further ones of that ending, or of any other kind of image, are ``1.jpg`` and so on. Tars of an
+    earlier run that are not written anew are removed.
+    Raises OSError, SourceError where a file changed meanwhile.
+    """
+    writer: ShardWriter | None = None
+    before = {path.name for path in layout.parts(name)}
+    count = 0
+    try:
+        for row in rows:
+            if row.outcome != "kept":
+                continue
+            members = list(_members(name, row, _read(source, row, texts)))
+            size = sum(BLOCK + padded(member.size) for member in members)
+            if writer is not None and (count >= most.samples or writer.size + size + 2 * BLOCK > most.size):
+                _close(writer, count, record)
+                writer = None
+            if writer is None:
+                writer = ShardWriter(layout.part(name, len(record.parts)), force=True)
+                count = 0
+            for member in members:
+                _add(writer, member)
+            count += 1
+        if writer is not None:
+            _close(writer, count, record)
+            writer = None
+    finally:
+        if writer is not None:
+            writer.abort()
+    for old in sorted(before - record.parts.keys()):
+        (layout.folder / old).unlink(missing_ok=True)
+
+
+def _close(writer: ShardWriter, count: int, record: ShardRecord) -> None:
+    writer.commit()
+    record.parts[writer.path.name] = {"samples": count, **fingerprint(str(writer.path))}
+
+
+def _read(source: Source, row: Row, texts: TextRows) -> TextRow:
+    """Return a row again. Raises ScoreError where its files are gone, SourceError where it is not there any more."""
+    line = source.read_at(row.start, row.end - row.start)
+    if len(line) != row.end - row.start:
+        raise SourceError("io", "it changed while it was read")
+    return texts.filled(row.number, row.start, row.end, line)
+
+
+def _files(row: TextRow) -> list[tuple[str, str]]:
+    return [*row.media.images, *row.media.videos]
+
+
+def _members(name: str, row: Row, text: TextRow) -> Iterator[_Member]:
+    key = f"{_ODD.sub('_', name.removesuffix('.jsonl'))}-{row.key}"
+    taken: set[str] = set()
+    for kind in (text.media.images, text.media.videos):
+        for number, (field, path) in enumerate(kind):
+            ending = field.rpartition(".")[2]
+            ending = f"{len(taken)}.{ending}" if number or ending in taken else ending
+            taken.add(ending)
+            yield _Member(f"{key}.{ending}", path, os.stat(path).st_size)
+    caption = "\n".join(chunk.caption for chunk in text.chunks if chunk.caption)
+    if caption:
+        data = caption.encode("utf-8", "backslashreplace")
+        yield _Member(f"{key}.txt", data, len(data))
+    line = text.line.strip()
+    yield _Member(f"{key}.json", line, len(line))
+
+
+def _add(writer: ShardWriter, member: _Member) -> None:
+    if isinstance(member.data, bytes):
+        writer.add_bytes(member.name, member.data)
+        return
+    with _opened(member.data) as file:
+        if os.fstat(file.fd).st_size != member.size:
+            raise SourceError("io", f"{member.data} changed while it was read")
+        writer.add_range(member.name, file, 0, member.size)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[_File]:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield _File(fd)
+    finally:
+        os.close(fd)
