@@ -1,0 +1,67 @@
+"""Tokens and scores of a user's own in processes, however these are started."""
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.filtering.jsonl.files import write_images, write_lines
+from tests.filtering.shards import digests
+from tests.models import own
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.run import filter_shards
+from wdsflow.stages.scores.catalog import all_scores
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+
+@pytest.fixture(autouse=True)
+def own_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    own.install(tmp_path / "site", monkeypatch)
+    yield
+    all_scores.cache_clear()
+
+
+def lines(folder: Path) -> str:
+    names = write_images(folder, 6)
+    rows = [
+        {"images": names[at : at + 2], "text": f"<image> words of {at} <end><image> and more"} for at in range(0, 6, 2)
+    ]
+    return str(write_lines(folder, [json.dumps(row).encode() for row in rows]))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_files_are_the_same_in_a_process_of_any_kind(tmp_path: Path, method: str, workers: int) -> None:
+    source = lines(tmp_path / "in")
+    recipe = Recipe(
+        where="min(letters) >= 7 and max(width) >= 150 and all(caption_words >= 2)",
+        scores=("letters(times=2)", "caption_words", "faulty_batch"),
+        image_token="<image>",
+        chunk_end="<end>",
+    )
+    report = filter_shards(source, tmp_path / "here", recipe, RunOptions(workers=0, device="cpu"))
+    assert (report.total("samples"), report.total("kept")) == (3, 3)
+    options = RunOptions(workers=workers, device="cpu")
+    process = multiprocessing.get_context(method).Process(
+        target=filter_shards, args=(source, tmp_path / "there", recipe, options)
+    )
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    assert digests(tmp_path / "there") == digests(tmp_path / "here")
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_token_that_occurs_nowhere_keeps_nothing_in_a_process_of_any_kind(tmp_path: Path, method: str) -> None:
+    source = lines(tmp_path / "in")
+    recipe = Recipe(where="min(letters) >= 0", image_token="<picture>", chunk_end="<end>")
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        options = RunOptions(workers=1, device="cpu")
+        report = pool.apply_async(filter_shards, (source, tmp_path / "out", recipe, options)).get(120)
+    assert (report.total("kept"), report.whole) == (0, False)
+    assert "no text has the token '<picture>'; there are '<image>'" in report.failures[0].reason
+    assert not list((tmp_path / "out").glob("data*"))
