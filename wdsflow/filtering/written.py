@@ -42,11 +42,13 @@ def write_shard(
     if not task.tars:
         return
     if is_lines(task.url):
+        empty = task.recipe.empty == "write"
         if task.recipe.lines_to == "tar":
-            write_tars(layout, task.name, source, rows, record, texts_of(task, source), tar_size_of(task.recipe))
+            texts, most = texts_of(task, source), tar_size_of(task.recipe)
+            write_tars(layout, task.name, source, rows, record, texts, most, empty=empty)
             write_aside(layout, task.name, source, rows, record)
         else:
-            write_rows(layout, task.name, source, rows, record, empty=task.recipe.empty == "write")
+            write_rows(layout, task.name, source, rows, record, empty=empty)
         return
     record.quarantine = write_quarantine(layout.quarantine(task.name), source, task.url, rows, record.headers)
     target = layout.tar(task.name)

@@ -46,9 +46,8 @@ def test_files_are_the_same_in_a_process_of_any_kind(tmp_path: Path, method: str
     report = filter_shards(source, tmp_path / "here", recipe, RunOptions(workers=0, device="cpu"))
     assert (report.total("samples"), report.total("kept")) == (3, 3)
     options = RunOptions(workers=workers, device="cpu")
-    process = multiprocessing.get_context(method).Process(
-        target=filter_shards, args=(source, tmp_path / "there", recipe, options)
-    )
+    context: Any = multiprocessing.get_context(method)
+    process = context.Process(target=filter_shards, args=(source, tmp_path / "there", recipe, options))
     process.start()
     process.join(120)
     assert process.exitcode == 0

@@ -98,10 +98,21 @@ def test_a_second_run_finds_all_done_and_workers_write_the_same_bytes(tmp_path):
 def test_rows_whose_files_cannot_be_copied_are_put_aside(tmp_path):
     names = write_images(tmp_path, 3)
     lines = list(rows([names[0], "images/empty.jpg", "images/none.jpg", names[1]]))
+    lines.append(json.dumps({"text": f"{IMAGE} half \ud800 a pair", "images": names[:1]}).encode())
     (tmp_path / "images/empty.jpg").touch()
     report = to_tar(str(write_lines(tmp_path, lines)), tmp_path / "out", "caption_words > 0")
-    assert (report.total("kept"), report.merged("quarantined")) == (2, {"empty-file": 1, "missing-file": 1})
+    assert (report.total("kept"), report.merged("quarantined")) == (
+        2,
+        {"empty-file": 1, "missing-file": 1, "not-text": 1},
+    )
     assert (tmp_path / "out/_wdsflow/quarantine/data.jsonl").exists()
+
+
+def test_an_empty_tar_is_written_where_it_is_asked_for(tmp_path):
+    path = write_set(tmp_path / "in")
+    to_tar(str(path), tmp_path / "out", "width > 9999", empty="write")
+    assert contents(tmp_path / "out/data-000000.tar") == {}
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"data-000000.tar": 0}
 
 
 def test_tars_can_be_cut_with_the_tokens_that_rows_were_scored_by(tmp_path):

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,29 +45,41 @@ class _Member(NamedTuple):
 
 
 def put_aside_unreadable(source: Source, rows: Sequence[Row], texts: TextRows) -> None:
-    """Quarantine kept rows whose files are gone, empty or cannot be opened: "missing-file", "empty-file"."""
+    """Quarantine kept rows that cannot be copied: "missing-file", "empty-file", "not-text"."""
     for row in rows:
         if row.outcome == "kept":
             try:
-                for _, path in _files(_read(source, row, texts)):
+                text = _parsed(source, row, texts)
+                "".join(chunk.caption for chunk in text.chunks).encode()
+                for _, path in _files(text):
                     with _opened(path) as file:
                         if not os.fstat(file.fd).st_size:
                             row.quarantine("empty-file", f"{os.path.basename(path)!r} has no bytes")
             except ScoreError as error:
                 row.quarantine(error.slug, error.detail)
+            except UnicodeEncodeError:
+                row.quarantine("not-text", "it has half a surrogate pair, which is no text")
             except OSError as error:
                 row.quarantine("missing-file", f"{error.strerror}: {os.path.basename(error.filename or '')!r}")
 
 
 def write_tars(
-    layout: Layout, name: str, source: Source, rows: Sequence[Row], record: ShardRecord, texts: TextRows, most: TarSize
+    layout: Layout,
+    name: str,
+    source: Source,
+    rows: Sequence[Row],
+    record: ShardRecord,
+    texts: TextRows,
+    most: TarSize,
+    *,
+    empty: bool = False,
 ) -> None:
     """Write the kept rows as ``NAME-000000.tar`` and so on, each in one step, and note them in the record.
 
     The key is the name of the output and the row's number. Members: the row as it is (``json``), its captions without
     tokens, a line each (``txt``), and its files by what they are (``jpg``). The first has its ending alone, so that
     trainers find it; further ones of that ending, or of any other kind of image, are ``1.jpg`` and so on. Tars of an
-    earlier run that are not written anew are removed.
+    earlier run that are not written anew are removed. ``empty``: write one also where no row is kept.
     Raises OSError, SourceError where a file changed meanwhile.
     """
     writer: ShardWriter | None = None
@@ -88,6 +100,8 @@ def write_tars(
             for member in members:
                 _add(writer, member)
             count += 1
+        if writer is None and empty and not record.parts:
+            writer = ShardWriter(layout.part(name, 0), force=True)
         if writer is not None:
             _close(writer, count, record)
             writer = None
@@ -104,7 +118,14 @@ def _close(writer: ShardWriter, count: int, record: ShardRecord) -> None:
 
 
 def _read(source: Source, row: Row, texts: TextRows) -> TextRow:
-    """Return a row again. Raises ScoreError where its files are gone, SourceError where it is not there any more."""
+    """Return a row again. Raises SourceError where it or its files are not there any more."""
+    try:
+        return _parsed(source, row, texts)
+    except ScoreError as error:
+        raise SourceError("io", f"it changed while it was read: row {row.number}: {error.detail}") from None
+
+
+def _parsed(source: Source, row: Row, texts: TextRows) -> TextRow:
     line = source.read_at(row.start, row.end - row.start)
     if len(line) != row.end - row.start:
         raise SourceError("io", "it changed while it was read")
@@ -123,10 +144,10 @@ def _members(name: str, row: Row, text: TextRow) -> Iterator[_Member]:
             ending = field.rpartition(".")[2]
             ending = f"{len(taken)}.{ending}" if number or ending in taken else ending
             taken.add(ending)
-            yield _Member(f"{key}.{ending}", path, os.stat(path).st_size)
+            yield _Member(f"{key}.{ending}", path, _size(path))
     caption = "\n".join(chunk.caption for chunk in text.chunks if chunk.caption)
     if caption:
-        data = caption.encode("utf-8", "backslashreplace")
+        data = caption.encode()
         yield _Member(f"{key}.txt", data, len(data))
     line = text.line.strip()
     yield _Member(f"{key}.json", line, len(line))
@@ -136,10 +157,21 @@ def _add(writer: ShardWriter, member: _Member) -> None:
     if isinstance(member.data, bytes):
         writer.add_bytes(member.name, member.data)
         return
-    with _opened(member.data) as file:
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(_opened(member.data))
+        except OSError as error:  # no fault of the disk that is written to
+            raise SourceError("io", f"{member.data}: {error.strerror}") from None
         if os.fstat(file.fd).st_size != member.size:
             raise SourceError("io", f"{member.data} changed while it was read")
         writer.add_range(member.name, file, 0, member.size)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError as error:
+        raise SourceError("io", f"{path}: {error.strerror}") from None
 
 
 @contextmanager
