@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from .base import Subject, Value, bare
 from .model import Model, Output, Request
 from .models.clip_score import ClipScore
 from .models.head import load_head
-from .models.pairs import finite
+from .models.pairs import finite, reduced
 from .models.weights import local_path, source_of
 from .view import View
 
@@ -19,7 +19,8 @@ class Aesthetic(ClipScore):
 
     ``head`` is a file, a state dict of torch or safetensors: one linear layer, or LAION's five (with or without ReLU
     between, told by the names of its layers). ``model`` and ``pretrained`` have to be those that the head was trained
-    on: "ViT-L-14-quickgelu" and "openai" for LAION's. One value for each image.
+    on: "ViT-L-14-quickgelu" and "openai" for LAION's. One value for each image, or the mean over frames of each video
+    (``frames``, ``sampling``, ``reduce``) where there is no image.
     Four digits. Neighbours in a batch may change a value by 1e-3 in fp32, by 0.1 in bf16 and fp16; embeddings taken from
     a ledger, half floats, by 0.0005 times the length of the weights of a linear head.
     Source: LAION-Aesthetics V1 and V2 (improved-aesthetic-predictor). Data-Juicer's image_aesthetics_scores is a tenth
@@ -30,6 +31,7 @@ class Aesthetic(ClipScore):
     subject: ClassVar[Subject] = "image"
 
     head: str = ""
+    reduce: Literal["mean", "max", "min"] = "mean"
     model: str = "ViT-L-14-quickgelu"
 
     def __post_init__(self) -> None:
@@ -44,12 +46,13 @@ class Aesthetic(ClipScore):
 
     def requests(self, view: View) -> list[Request]:
         """Return a request for each image."""
-        return self.image_requests(view, view.image_names(self.image))
+        return self.image_requests(view, self.fields_of(view))
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         """Return the rating of each image. Raises ValueError where the head is not for this model."""
         head = load_head(self.head)
-        return bare([round(finite(head(embedding)), 4) for embedding in outputs])
+        groups = self.grouped(view, outputs)
+        return bare([round(reduced([finite(head(each)) for each in group], self.reduce), 4) for group in groups])
 
     def settings(self) -> dict[str, Any]:
         """Return the settings; files by their contents."""

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from .base import Subject, Value, bare
-from .model import Model, ModelScore, Output, Precision, Request
+from .model import Model, Output, Precision, Request
 from .models.image_classifier import ImageClassifier
 from .models.labels import label_index
-from .models.pairs import finite
+from .models.pairs import finite, reduced
 from .models.weights import source_of
+from .video.pictures import PictureScore
 from .view import View
 
 # name: (model in the hub, number of the label)
@@ -18,13 +18,14 @@ PRESETS = {"nsfw": ("Falconsai/nsfw_image_detection", "1"), "watermark": ("amrul
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(ModelScore):
+class Classify(PictureScore):
     """Probability of a label of an image, by any image classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision", a folder, or "nsfw" (Falconsai/nsfw_image_detection) or "watermark"
     (amrul-hzz/watermark_detector); ``label`` a name or a number of one of its labels, which these two know themselves.
     Softmax over the labels, a sigmoid where the model says that several may fit, the number itself where the model has
-    one label. One value for each image.
+    one label. One value for each image, or the mean over frames of each video (``frames``, ``sampling``,
+    ``reduce``) where there is no image.
     Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16.
     Source: transformers' AutoModelForImageClassification. Data-Juicer's image_nsfw_score and image_watermark_prob are
     the same numbers.
@@ -38,7 +39,7 @@ class Classify(ModelScore):
     model: str = "nsfw"
     label: str = ""
     precision: Precision = "fp32"
-    image: str = ""
+    reduce: Literal["mean", "max", "min"] = "mean"
 
     def _model(self) -> ImageClassifier:
         return ImageClassifier(model=PRESETS.get(self.model, (self.model,))[0], precision=self.precision)
@@ -57,13 +58,13 @@ class Classify(ModelScore):
         model = self._model()
         label_index(model.model, self._label())
         prepare = preparation(model.model)
-        names = view.image_names(self.image)
-        return [Request(model, name, partial(view.prepared, name, prepare)) for name in names]
+        return [Request(model, key, make) for key, make in self.pictures(view, self.fields_of(view), prepare)]
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         """Return the probability for each image."""
         place = label_index(self._model().model, self._label())
-        return bare([round(finite(output[place]), 6) for output in outputs])
+        groups = self.grouped(view, outputs)
+        return bare([round(reduced([finite(each[place]) for each in group], self.reduce), 6) for group in groups])
 
     def settings(self) -> dict[str, Any]:
         """Return the settings; a folder by its contents."""

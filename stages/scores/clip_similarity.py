@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from .base import Subject, Value, bare
 from .model import Model, Output, Request
 from .models.clip_score import ClipScore
-from .models.pairs import pairs, reduced
+from .models.pairs import names_of, pairs, reduced
 from .view import View
 
 
@@ -16,7 +16,7 @@ class ClipSimilarity(ClipScore):
     """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 where they match, for ViT-B-32.
 
     One value for each caption. Where a sample has several images, it is the mean over them, or as ``reduce`` says the
-    largest or the smallest. ``model`` and ``pretrained`` name any CLIP of OpenCLIP, or a file of weights; ``flip``
+    largest or the smallest; over frames of its videos (``frames``, ``sampling``) where it has no image. ``model`` and ``pretrained`` name any CLIP of OpenCLIP, or a file of weights; ``flip``
     mirrors images before. Captions are cut where the context ends.
     Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.01 in bf16 and fp16; embeddings taken from
     a ledger, half floats, by 0.001.
@@ -39,19 +39,18 @@ class ClipSimilarity(ClipScore):
 
     def requests(self, view: View) -> list[Request]:
         """Return requests for all images, then for all captions."""
-        found = pairs(view, self.caption, self.image)
-        names = list(dict.fromkeys(name for _text, each in found for name in each))
+        found = pairs(view, self, self.caption)
+        names = names_of(found)
         captions = [text for text, _names in found]
         return self.image_requests(view, names, self.flip) + self.text_requests(captions)
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         """Return the cosine for each caption."""
-        found = pairs(view, self.caption, self.image)
-        names = list(dict.fromkeys(name for _text, each in found for name in each))
-        images = dict(zip(names, outputs[: len(names)], strict=True))
-        return bare(
-            [
-                round(reduced([float(images[name] @ text) for name in each], self.reduce), 6)
-                for (_caption, each), text in zip(found, outputs[len(names) :], strict=True)
-            ]
-        )
+        found = pairs(view, self, self.caption)
+        names, captions = names_of(found), len(found)
+        pictures = dict(zip(names, self.grouped(view, outputs[:-captions], names), strict=True))
+        values = []
+        for (_caption, each), text in zip(found, outputs[-captions:], strict=True):
+            cosines = [float(picture @ text) for name in each for picture in pictures[name]]
+            values.append(round(reduced(cosines, self.reduce), 6))
+        return bare(list(values))

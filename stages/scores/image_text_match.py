@@ -6,19 +6,20 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from .base import Subject, Value, bare
-from .model import Item, Model, ModelScore, Output, Precision, Request
+from .model import Item, Model, Output, Precision, Request
 from .models.image_text_matcher import MOST_TOKENS, ImageTextMatcher
-from .models.pairs import pairs, reduced
+from .models.pairs import names_of, pairs, reduced
 from .models.weights import source_of
+from .video.pictures import Picture, PictureScore
 from .view import View
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageTextMatch(ModelScore):
+class ImageTextMatch(PictureScore):
     """Probability that caption and image match, by BLIP's image-text matching: from 0 to 1.
 
     One value for each caption. Where a sample has several images, it is the mean over them, or as ``reduce`` says the
-    largest or the smallest. ``model`` is a BlipForImageTextRetrieval: a name in the hub, "name@revision" or a folder;
+    largest or the smallest; over frames of its videos (``frames``, ``sampling``) where it has no image. ``model`` is a BlipForImageTextRetrieval: a name in the hub, "name@revision" or a folder;
     ``flip`` mirrors images before. Captions are cut after 512 tokens.
     Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16.
     Source: BLIP (Li et al. 2022). Data-Juicer's image_text_matching_score, softmax(itm_score)[1], is the same number.
@@ -34,7 +35,6 @@ class ImageTextMatch(ModelScore):
     model: str = "Salesforce/blip-itm-base-coco"
     precision: Precision = "fp32"
     caption: str = ""
-    image: str = ""
     reduce: Literal["mean", "max", "min"] = "mean"
     flip: Literal["", "horizontal", "vertical", "both"] = ""
 
@@ -47,19 +47,26 @@ class ImageTextMatch(ModelScore):
         from .models.processors import preparation
 
         (model,), prepare = self.models(), preparation(self.model, self.flip)
+        found = pairs(view, self, self.caption)
+        pictures: dict[Any, list[Picture]] = {}
+        for picture in self.pictures(view, names_of(found), prepare):
+            pictures.setdefault(picture.key[0], []).append(picture)
         return [
-            Request(model, (name, self.flip, text), partial(self._pair, view, name, prepare, text))
-            for text, names in pairs(view, self.caption, self.image)
+            Request(model, (*picture.key, self.flip, text), partial(self._pair, picture, text))
+            for text, names in found
             for name in names
+            for picture in pictures[name]
         ]
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         """Return the probability for each caption."""
-        rest = iter(outputs)
+        found, rest = pairs(view, self, self.caption), iter(outputs)
+        images = self.image_fields(view)
+        counts = {name: 1 if images else view.frame_count(name, self.sampled) for name in names_of(found)}
         return bare(
             [
-                round(reduced([next(rest) for _name in names], self.reduce), 6)
-                for _text, names in pairs(view, self.caption, self.image)
+                round(reduced([next(rest) for name in names for _ in range(counts[name])], self.reduce), 6)
+                for _text, names in found
             ]
         )
 
@@ -67,10 +74,10 @@ class ImageTextMatch(ModelScore):
         """Return the settings; a folder by its contents."""
         return {**super().settings(), "model": source_of(self.model)}
 
-    def _pair(self, view: View, name: str, prepare: Any, text: str) -> Item:
+    def _pair(self, picture: Picture, text: str) -> Item:
         import numpy as np
 
         from .models.hub import longest, token_ids
 
         ids = token_ids(self.model, text, longest(self.model, MOST_TOKENS))
-        return view.prepared(name, prepare), np.array(ids, np.int32)
+        return picture.make(), np.array(ids, np.int32)

@@ -14,7 +14,7 @@ from .reading import CHUNK, caption_texts, image_header, json_tree
 from .selection import CAPTIONS, IMAGES, VIDEOS, Names, chosen, parse_captions, parse_images
 from .video.facts import VideoFacts, video_facts
 from .video.frames import Frames, video_frames
-from .video.sampling import Sampling
+from .video.sampling import Made, Prepares, Sampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +103,12 @@ class View:
         """Return what the videos' headers tell: nothing is decoded."""
         return [self._once("video", name) for name in self.video_names(video)]
 
-    def frames(self, name: str, sampling: Sampling) -> Frames:
-        """Return frames of a video field, RGB of full size, once as long as somebody holds them: see ``video_frames``."""
-        frames: Frames = self._shared(sampling, name)
+    def frames(self, name: str, sampling: Sampling, prepare: Prepares | None = None) -> Frames:
+        """Return frames of a video field, once as long as somebody holds them: see ``video_frames``.
+
+        RGB of full size, or what ``prepare.of`` makes of each.
+        """
+        frames: Frames = self._shared(sampling if prepare is None else Made(sampling, prepare), name)
         self._cache["count", sampling, name] = len(frames)
         return frames
 
@@ -128,6 +131,11 @@ class View:
     def pairs(self, caption: str = "", image: str = "") -> list[tuple[str, tuple[str, ...]]]:
         """Return each caption with the fields of the images that it goes with: here all of the sample's."""
         names = self.image_names(image)
+        return [(text, names) for text in self.captions(caption)]
+
+    def video_pairs(self, caption: str = "", video: str = "") -> list[tuple[str, tuple[str, ...]]]:
+        """Return each caption with the fields of the videos that it goes with: here all of the sample's."""
+        names = self.video_names(video)
         return [(text, names) for text in self.captions(caption)]
 
     def json(self, name: str = "json") -> Any:
@@ -192,6 +200,8 @@ class View:
             return what(self.read(name), self.options.budget - self._held)
         if isinstance(what, Sampling):
             return video_frames(self, name, what, self.options.budget - self._held)
+        if isinstance(what, Made):
+            return video_frames(self, name, what.sampling, self.options.budget - self._held, what.prepare.of)
         if what == "header":
             return image_header(self, name)
         if what == "video":

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from .base import Subject, Value, bare
 from .model import Model, Output, Request
 from .models.clip import ClipLabels
 from .models.clip_score import ClipScore
-from .models.pairs import finite
+from .models.pairs import finite, reduced
 from .view import View
 
 _SCALE = 100  # logit scale of all of OpenAI's models, and what others were trained up to
@@ -20,7 +20,8 @@ class ZeroShot(ClipScore):
     """Probability that an image fits the first of ``labels`` rather than one of the others: from 0 to 1.
 
     ``labels`` are texts with semicolons between: "a photo of a dog;a drawing of a dog;a text". The value is the first
-    of softmax(100 * cosine) over them. One value for each image.
+    of softmax(100 * cosine) over them. One value for each image, or the mean over frames of each video
+    (``frames``, ``sampling``, ``reduce``) where there is no image.
     Six digits. Neighbours in a batch may change a value by 1e-4 in fp32, by 0.2 in bf16 and fp16; embeddings taken from
     a ledger, half floats, by 0.03.
     Source: CLIP (Radford et al. 2021), section 3.1.
@@ -32,6 +33,7 @@ class ZeroShot(ClipScore):
     subject: ClassVar[Subject] = "image"
 
     labels: str = ""
+    reduce: Literal["mean", "max", "min"] = "mean"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,16 +55,18 @@ class ZeroShot(ClipScore):
     def requests(self, view: View) -> list[Request]:
         """Return a request for the labels, then one for each image."""
         labels = Request(self._label_model(), "labels", lambda: None)
-        return [labels, *self.image_requests(view, view.image_names(self.image))]
+        return [labels, *self.image_requests(view, self.fields_of(view))]
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         """Return the probability for each image."""
         import numpy as np
 
         labels, images = outputs[0], outputs[1:]
-        values = []
-        for image in images:
+
+        def share(image: Output) -> float:
             logits = _SCALE * (labels @ image).astype(np.float64)
             shares = np.exp(logits - logits.max())
-            values.append(round(finite(float(shares[0] / shares.sum())), 6))
-        return bare(list(values))
+            return finite(float(shares[0] / shares.sum()))
+
+        groups = self.grouped(view, images)
+        return bare([round(reduced([share(image) for image in each], self.reduce), 6) for each in groups])

@@ -5,7 +5,8 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..model import ModelScore, Precision, Request
+from ..model import Precision, Request
+from ..video.pictures import PictureScore
 from .clip import ClipImage, ClipText, named
 from .clip_loading import clip_geometry
 from .clip_tokens import clip_item
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipScore(ModelScore):
+class ClipScore(PictureScore):
     """A score on embeddings. ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
 
     ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" where the folder or the hub has them.
@@ -30,7 +31,6 @@ class ClipScore(ModelScore):
     model: str = "ViT-B-32-quickgelu"
     pretrained: str = "openai"
     precision: Precision = "fp32"
-    image: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,12 +51,12 @@ class ClipScore(ModelScore):
         return ClipText(model=self.model, pretrained=self.pretrained, precision=self.precision)
 
     def image_requests(self, view: "View", names: Sequence[str], flip: "Flip" = "") -> list[Request]:
-        """Return a request for the embedding of each image; its key is (field, flip)."""
+        """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
         from .prepare import Prepare
 
         prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip)
         model = self.image_model()
-        return [Request(model, (name, flip), partial(view.prepared, name, prepare)) for name in names]
+        return [Request(model, (*key, flip), make) for key, make in self.pictures(view, names, prepare)]
 
     def text_requests(self, captions: Sequence[str]) -> list[Request]:
         """Return a request for the embedding of each caption; its key is the caption."""
@@ -68,7 +68,7 @@ class ClipScore(ModelScore):
         found = []
         for model in self.models():
             if isinstance(model, ClipImage):
-                found.append(Embedded("image", model, self._given("image", "flip")))
+                found.append(Embedded("image", model, self._given("image", "video", "frames", "sampling", "flip")))
             elif isinstance(model, ClipText):
                 found.append(Embedded("caption", model, self._given("caption")))
         return tuple(found)

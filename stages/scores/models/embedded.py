@@ -2,11 +2,14 @@
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from ..base import versions_of
 from .clip import ClipImage, ClipModel
 
 if TYPE_CHECKING:
     from ..model import Request
     from ..view import View
+
+_IMAGE = 2  # parts of the key of an image; a frame has more
 
 
 class Embedded(NamedTuple):
@@ -23,11 +26,12 @@ class Embedded(NamedTuple):
 def embedding_key(view: "View", request: "Request") -> str:
     """Return what an embedding is of, within its sample: a field and how it was looked at, or the hash of a caption.
 
-    "jpg", "jpg/horizontal"; xxh3_128 of a caption's UTF-8. Of a file that lies outside of the shard its state is part.
+    "jpg", "jpg/horizontal", "mp4/uniform/3/0/av 18.1.0"; xxh3_128 of a caption's UTF-8. Of a file that lies outside of the shard its state is part.
     """
     if isinstance(request.model, ClipImage):
         parts: Any = request.key
-        return "/".join(str(part) for part in (*parts, view.state(parts[0])) if part != "")
+        decoder = f"av {versions_of('av')['av']}" if len(parts) > _IMAGE else ""
+        return "/".join(str(part) for part in (*parts, view.state(parts[0]), decoder) if part != "")
     import xxhash
 
     return str(xxhash.xxh3_128_hexdigest(str(request.key).encode("utf-8", "surrogatepass")))

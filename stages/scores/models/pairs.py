@@ -7,15 +7,23 @@ from typing import TYPE_CHECKING, Literal
 from ..errors import ScoreError
 
 if TYPE_CHECKING:
+    from ..video.pictures import PictureScore
     from ..view import View
 
 Reduce = Literal["mean", "max", "min"]
 Pair = tuple[str, tuple[str, ...]]  # a caption, and the fields that are its images
 
 
-def pairs(view: "View", caption: str, image: str) -> list[Pair]:
-    """Return each caption with its images. Raises ScoreError where there are none of either."""
-    return view.pairs(caption, image)
+def pairs(view: "View", score: "PictureScore", caption: str) -> list[Pair]:
+    """Return each caption with its images, or its videos. Raises ScoreError where there are none of either."""
+    if score.image_fields(view):
+        return view.pairs(caption, score.image)
+    return view.video_pairs(caption, score.video)
+
+
+def names_of(found: Sequence[Pair]) -> list[str]:
+    """Return the fields in pairs, each once."""
+    return list(dict.fromkeys(name for _text, names in found for name in names))
 
 
 def reduced(values: Sequence[float], reduce: Reduce) -> float:

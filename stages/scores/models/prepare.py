@@ -31,16 +31,27 @@ class Prepare:
 
     def __call__(self, data: bytes, budget: int) -> Pixels:
         """Return the array. Raises ScoreError, "over-budget" where decoding would take more than ``budget`` bytes."""
-        geometry, size = self.geometry, (0, 0)
+        size = (0, 0)
 
         def aim(width: int, height: int) -> Size:
             nonlocal size
-            size = geometry.resized(width, height)
-            if not all(size):
-                raise ScoreError("too-long", f"an image of {width} x {height} would have a side of no pixel")
+            size = self._resized(width, height)
             return size
 
-        decoded = mirrored(decode(data, budget, "fast", aim), self.flip)
+        return self._prepared(decode(data, budget, "fast", aim), size)
+
+    def of(self, pixels: Pixels) -> Pixels:
+        """Return the array for a picture that is decoded, (height, width, 3). Raises ScoreError."""
+        return self._prepared(pixels, self._resized(pixels.shape[1], pixels.shape[0]))
+
+    def _resized(self, width: int, height: int) -> Size:
+        size = self.geometry.resized(width, height)
+        if not all(size):
+            raise ScoreError("too-long", f"an image of {width} x {height} would have a side of no pixel")
+        return size
+
+    def _prepared(self, decoded: Pixels, size: Size) -> Pixels:
+        geometry, decoded = self.geometry, mirrored(decoded, self.flip)
         crop = min(size[0], geometry.size[0]), min(size[1], geometry.size[1])
         # Pillow's kernel, also where torch could be had: many decoders need not load it.
         whole = Image.fromarray(np.ascontiguousarray(decoded).view(np.ndarray))

@@ -23,9 +23,13 @@ class PrepareByProcessor:
 
     def __call__(self, data: bytes, budget: int) -> Any:
         """Return the array, normalised. Raises ScoreError."""
+        return self.of(decode(data, budget, "exact"))
+
+    def of(self, pixels: Any) -> Any:
+        """Return the array for a picture that is decoded, (height, width, 3)."""
         from PIL import Image
 
-        image = Image.fromarray(np.ascontiguousarray(mirrored(decode(data, budget, "exact"), self.flip)))
+        image = Image.fromarray(np.ascontiguousarray(mirrored(pixels, self.flip)))
         return processor_of(self.name)(images=image, return_tensors="np")["pixel_values"][0].astype(np.float32)
 
 

@@ -1,6 +1,6 @@
 """Frames of a video as images: sought, so that hours of video cost no more than what lies between key frames."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,17 @@ _LATE = (0, 1, 10)  # seconds to go back where seeking ends behind what was soug
 _ENDS_EARLY = 2  # seconds that a stream may end before its header says
 
 
-class Frames(list["Frame"]):
-    """The frames of a video, in order."""
+Make = Callable[["Frame"], Any]
 
 
-def video_frames(reader: Reader, name: str, sampling: Sampling, budget: int) -> Frames:
+class Frames(list[Any]):
+    """The frames of a video, in order, or what was made of each."""
+
+
+def video_frames(reader: Reader, name: str, sampling: Sampling, budget: int, make: Make | None = None) -> Frames:
     """Return frames of a field, RGB as PyAV's ``to_image`` gives them. Never empty.
+
+    ``make`` turns each into an array as soon as it is decoded: one frame of full size is held at a time.
 
     "uniform": for ``frames`` times evenly over the duration, both ends among them (one: the middle), the first frame
     that is not before it, but a later one for each; the last frame where there is none. Fewer where the video has
@@ -40,7 +45,7 @@ def video_frames(reader: Reader, name: str, sampling: Sampling, budget: int) -> 
     with opened(reader, name) as container:
         stream = video_stream(container)
         facts = facts_of(container, stream, reader.fields.size(name))
-        taker = _Taker(container, stream, facts, budget)
+        taker = _Taker(container, stream, facts, budget, make)
         if sampling.how == "uniform":
             taker.take_uniform(sampling.frames)
         else:
@@ -53,9 +58,10 @@ def video_frames(reader: Reader, name: str, sampling: Sampling, budget: int) -> 
 class _Taker:
     """Takes frames of an open video, within a budget."""
 
-    def __init__(self, container: Any, stream: Any, facts: VideoFacts, budget: int) -> None:
+    def __init__(self, container: Any, stream: Any, facts: VideoFacts, budget: int, make: Make | None) -> None:
         self.container, self.stream, self.facts = container, stream, facts
         self.taken = Frames()
+        self._make = make
         self._left = budget - _DECODER * facts.width * facts.height
         self._budget = budget
         context = stream.codec_context
@@ -171,10 +177,15 @@ class _Taker:
     def _take(self, frame: Any) -> None:
         if frame is None:
             return
-        self._left -= 3 * frame.width * frame.height
-        if self._left < 0:
+        size = 3 * frame.width * frame.height
+        if size > self._left:
             self._over()
-        self.taken.append(frame.to_ndarray(format="rgb24"))
+        made = frame.to_ndarray(format="rgb24")
+        if self._make is not None:
+            made = self._make(made)
+            size = made.nbytes
+        self._left -= size
+        self.taken.append(made)
 
     def _over(self) -> None:
         size = f"{self.facts.width} x {self.facts.height}"

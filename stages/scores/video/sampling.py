@@ -1,6 +1,6 @@
 """Which frames of a video are looked at."""
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 How = Literal["uniform", "key"]
 
@@ -17,3 +17,17 @@ class Sampling(NamedTuple):
             least = "at least 1" if self.how == "uniform" else "at least 1, or 0 for all key frames"
             raise ValueError(f"{name}: frames={self.frames}; it has to be {least}")
         return self
+
+
+class Prepares(Protocol):
+    """What makes something of a picture; equal where it makes the same."""
+
+    def of(self, pixels: Any) -> Any:
+        """Return an array for a picture (height, width, 3)."""
+
+
+class Made(NamedTuple):
+    """What is made of each of some frames."""
+
+    sampling: Sampling
+    prepare: Prepares

@@ -117,6 +117,19 @@ class RowView(ShardView):
             raise ScoreError("no-image", "no chunk of the text has an image")
         return found
 
+    def video_pairs(self, caption: str = "", video: str = "") -> list[tuple[str, tuple[str, ...]]]:
+        """Return each chunk's caption with the chunk's videos."""
+        if caption:
+            return super().video_pairs(caption, video)
+        among = set(chosen(parse_images(video), self.fields)) if video else None
+        names = [field for field, _ in self._row.media.videos]
+        own = [(chunk.caption, [names[number] for number in chunk.videos]) for chunk in self._row.chunks]
+        cut = [(text, tuple(name for name in each if among is None or name in among)) for text, each in own]
+        found = [pair for pair in cut if pair[1]]
+        if not found:
+            raise ScoreError("no-video", "no chunk of the text has a video")
+        return found
+
 
 class RowViews:
     """Makes the views of a file's rows."""
