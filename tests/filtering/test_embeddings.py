@@ -1,7 +1,10 @@
 """Embeddings in the ledger: what readers find there, and that other scores come to nearly the same by them."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -468,3 +471,52 @@ def test_embeddings_that_are_not_there_cannot_be_exported(clip, source, tmp_path
     assert run("filter", source, "-o", tmp_path / "two", "--where", both, "--embeddings", *common) == 2
     assert "several embeddings of images" in capsys.readouterr().err
     assert not (tmp_path / "image_embeddings.npy").exists()
+
+
+DECODER = """
+import json, sys
+from pathlib import Path
+from wdsflow.filtering.embeddings.reuse import reuse_of, stored_embeddings
+from wdsflow.filtering.embeddings.shard import ShardEmbeddings
+from wdsflow.filtering.identity import input_identity
+from wdsflow.filtering.program import Program
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.record import ShardRecord
+from wdsflow.filtering.row import Row
+from wdsflow.stages.scores.view import View
+
+ledger, shard, image, *scores = sys.argv[1:]
+program = Program(Recipe(scores=tuple(scores), images="jpg"))
+reuse = reuse_of(ledger, ["0.tar"], program)
+record = ShardRecord(0, shard, "0.tar", "", input_identity(shard))
+with ShardEmbeddings(stored=stored_embeddings(program, record, reuse)) as embeddings:
+    view = View({"jpg": Path(image).read_bytes(), "txt": b"a red cat"})
+    requests = [request for score in program.scores.values() for request in score.requests(view)]
+    found = [embeddings.find(Row(0, "000", 0, 0), view, request) for request in requests]
+    other = View({"jpg": b"", "txt": b"a caption that no sample has"})
+    (_, text) = program.scores[next(iter(program.scores))].requests(other)
+    assert embeddings.find(Row(0, "000", 0, 0), other, text) is None
+    tokens = text.make()
+heavy = {"torch", "open_clip", "transformers"} & set(sys.modules)
+print(json.dumps([[each is not None for each in found], len(tokens), sorted(heavy)]))
+"""
+
+
+def test_a_decoder_finds_embeddings_without_importing_what_models_need(scored, clip, source, tmp_path):
+    (tmp_path / "image").write_bytes(b"not looked at")
+    scores = [similarity(clip), f'zero_shot(model="{clip}", pretrained="", labels="a;b")']
+    words = [sys.executable, "-c", DECODER, str(scored), f"{source}/0.tar", str(tmp_path / "image"), *scores]
+    root = Path(__file__).resolve().parent.parent.parent
+    path = os.pathsep.join((str(root), os.environ.get("PYTHONPATH", "")))
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=True)
+    assert json.loads(done.stdout) == [[True, True, False, True], 8, []]  # those of labels are computed
+
+
+def test_workers_take_embeddings_from_the_ledger_and_load_what_is_missing(scored, clip, source, tmp_path):
+    recipe = Recipe(scores=(similarity(clip, caption="json:alt"), similarity(clip, flip="both")), images="jpg")
+    score_shards(source, tmp_path / "here", recipe, HERE, ledger=scored)
+    score_shards(source, tmp_path / "out", recipe, RunOptions(workers=1, device="cpu"), ledger=scored)
+    for shard in range(2):
+        found, expected = table(tmp_path / "out", shard), table(tmp_path / "here", shard)
+        assert found.to_pylist() == expected.to_pylist()
+        assert found.column("failed").null_count == SAMPLES - 1
