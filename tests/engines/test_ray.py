@@ -224,6 +224,49 @@ def test_workers_that_are_killed_change_nothing(tmp_path: Path, joined: Any, sit
     assert workers(site) == []
 
 
+def test_outputs_numbered_without_gaps_are_those_of_one_machine(
+    tmp_path: Path, joined: Any, site: str, lost: list[str]
+):
+    source = Path(many_shards(tmp_path / "in", 12))
+    for number in (0, 3, 4, 11):  # nothing of these is kept
+        (source / f"{number:05d}.tar").unlink()
+        write_tar(source / f"{number:05d}.tar", [("a.jpg", b"no picture"), ("a.txt", b"words")])
+    dense = Recipe(where=WHERE, numbering="dense")
+    filter_shards(str(source), tmp_path / "alone", dense, RunOptions(workers=0))
+
+    stopped: list[psutil.Process] = []
+
+    def kill() -> bool:
+        if stopped:
+            stopped[0].kill()
+            return True
+        if len(found := workers(site)) == 2:
+            stopped.append(found[0].parent())  # the actor that looks after it
+            stopped[0].suspend()  # so that a shard is under way there for sure
+        return False
+
+    report = filter_shards(str(source), tmp_path / "out", dense, on(joined, begin=at_each_result(kill)))
+    assert len(lost) == 1
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.tar")) == [
+        f"{number:05d}.tar" for number in range(8)
+    ]
+    assert digests(tmp_path / "out") == digests(tmp_path / "alone")
+    assert report.total("samples") == 8 * 30 + 4
+
+    write_tar(source / "00003.tar", entries(3, 30))  # now there is something in it: all behind it moves
+    os.unlink(tmp_path / "out" / "00002.tar")
+    shutil.rmtree(tmp_path / "alone")
+    filter_shards(str(source), tmp_path / "alone", dense, RunOptions(workers=0))
+    again = filter_shards(str(source), tmp_path / "out", dense, on(joined))
+    assert again.resumed == 10
+    outputs = {name: digest for name, digest in digests(tmp_path / "alone").items() if not name.startswith("_")}
+    assert outputs.items() <= digests(tmp_path / "out").items()
+    assert sum(name.endswith(".tar") for name in outputs) == len(list((tmp_path / "out").glob("*.tar"))) == 9
+    for index in (1, 0):
+        filter_shards(str(source), tmp_path / "slices", dense, on(joined, index=index, count=2))
+    assert outputs.items() <= digests(tmp_path / "slices").items()
+
+
 def run(site: str, *words: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "wdsflow", *map(str, words)],
