@@ -3,7 +3,8 @@
 A ``Model`` is a value that says what to load; it is loaded once for each device, in a process of its own or in the
 one that asks, and then runs bounded batches of items of any samples. A ``ModelScore`` asks for items of a sample to be
 run and makes its value of the outputs. Scores whose models are equal share one, and items of one sample with equal keys
-are run once for all of them.
+are run once for all of them. A request may be for what is made of another's output: text is found once, for the score
+of its area and for that which reads it.
 """
 
 from abc import ABC, abstractmethod
@@ -70,7 +71,8 @@ class Request(NamedTuple):
 
     model: Model
     key: Hashable  # of the item among those of its sample and model: ("jpg", False), a caption
-    make: Callable[[], Item]  # called once for equal keys of a sample, in the decoder; may raise ScoreError
+    make: Callable[..., Item]  # called once for equal keys of a sample, in the decoder; may raise ScoreError
+    after: "Request | None" = None  # what has to be run first; ``make`` is called with its output
 
 
 @dataclass(frozen=True, kw_only=True)

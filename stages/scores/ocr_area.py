@@ -33,7 +33,7 @@ class OcrArea(OcrScore):
 
     def models(self) -> tuple[TextDetector]:
         """Return the detector."""
-        return (TextDetector(weights=self.weights, canvas=self.canvas),)
+        return (self.detector,)
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the share of each image, or of each video."""

@@ -48,6 +48,26 @@ class _Window:
     outputs: dict[_Place, Any] = field(default_factory=dict)
     weight: int = 0  # bytes of the items
 
+    def want(self, row: Row, request: Request) -> bool:
+        """Have an item run, or first what it is made of; tell whether its output is there. Raises ScoreError."""
+        place = row.number, request.model, request.key
+        if place in self.outputs:
+            return True
+        if place in self.items:
+            return False
+        made_of: tuple[Any, ...] = ()
+        if request.after is not None:
+            if not self.want(row, request.after):
+                return False
+            output = self.outputs[row.number, request.after.model, request.after.key]
+            if isinstance(output, Failure):
+                self.outputs[place] = output
+                return True
+            made_of = (output,)
+        self.items[place] = item = request.make(*made_of)
+        self.weight += weigh(item)
+        return False
+
     @property
     def full(self) -> bool:
         return self.samples >= _MOST_SAMPLES or self.weight >= _MOST_BYTES
@@ -102,9 +122,13 @@ class Modelled(AbstractContextManager["Modelled"]):
         asked.result()
         while window.pending:
             waiting, window.pending = window.pending, []
+            by_row: dict[int, list[_Pending]] = {}
             for pending in waiting:
-                self._settle(window, pending)
-            for row, view in dict.fromkeys((pending.row, pending.view) for pending in waiting):
+                by_row.setdefault(pending.row.number, []).append(pending)
+            for together in by_row.values():
+                for pending in together:
+                    self._settle(window, pending)
+                row, view = together[0].row, together[0].view
                 self._program.resume(row, view)
                 self._prepare(window, row, view)
                 if self._strikes:
@@ -160,20 +184,24 @@ class Modelled(AbstractContextManager["Modelled"]):
         requests = score.requests(view)
         for request in requests:
             place = row.number, request.model, request.key
-            if place in window.items or place in window.outputs:
-                continue
-            known = self._embeddings.find(row, view, request)
-            if known is not None:
-                window.outputs[place] = known
-            else:
-                window.items[place] = item = request.make()
-                window.weight += weigh(item)
+            if place not in window.items and place not in window.outputs:
+                known = self._embeddings.find(row, view, request)
+                if known is not None:
+                    window.outputs[place] = known
+            window.want(row, request)
         return requests
 
     def _settle(self, window: _Window, pending: _Pending) -> None:
         row, view, call, requests = pending
         score = self._program.scores[call]
         assert isinstance(score, ModelScore)
+        there = guarded(lambda _: [window.want(row, request) for request in requests], view)
+        if isinstance(there, Unknown):
+            row.values[call] = there
+            return
+        if not all(there):  # the second of two models has not run yet
+            window.pending.append(pending)
+            return
         outputs = [window.outputs[row.number, request.model, request.key] for request in requests]
         failure = next((output for output in outputs if isinstance(output, Failure)), None)
         if failure is not None:

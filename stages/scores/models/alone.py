@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..base import Value
-from ..model import Model, ModelScore
+from ..model import Model, ModelScore, Request
 from ..view import View
 
 
@@ -12,10 +12,13 @@ def compute(score: ModelScore, fields: dict[str, bytes], device: str = "cpu") ->
     import torch
 
     view, loaded = View(fields), dict[Model, Any]()
-    outputs: list[Any] = []
+
+    def run(request: Request) -> Any:
+        item = request.make() if request.after is None else request.make(run(request.after))
+        if request.model not in loaded:
+            loaded[request.model] = request.model.load(device)
+        return request.model.run(loaded[request.model], [item])[0]
+
     with torch.inference_mode():
-        for request in score.requests(view):
-            if request.model not in loaded:
-                loaded[request.model] = request.model.load(device)
-            outputs += request.model.run(loaded[request.model], [request.make()])
+        outputs = [run(request) for request in score.requests(view)]
     return score.value(view, outputs)

@@ -1,19 +1,16 @@
-"""EasyOCR's detector and one of its recognisers, together: what is written in a picture."""
+"""EasyOCR's recognisers: what lines of text say."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple
 
 from ..model import Model
-from .boxes import Boxes, boxes_of
-from .detector import TextDetector, detect
-from .weights import DETECTOR, identity_of, state_of
+from .detector import TextDetector
+from .weights import identity_of, state_of
 
-if TYPE_CHECKING:
-    from .canvas import Canvas, Pixels
-
-_HEIGHT = 64  # pixels of a line of text
+HEIGHT = 64  # pixels of a line of text
 _MOST_PIXELS = 1 << 19  # of lines that are read together
 _SIZES = {  # input, output and hidden channels of EasyOCR's networks
     "gen1": ("generation1", {"input_channel": 1, "output_channel": 512, "hidden_size": 512}),
@@ -23,52 +20,49 @@ _SIZES = {  # input, output and hidden channels of EasyOCR's networks
 Lines = list[tuple[str, float]]  # text and confidence
 
 
-class _Line(NamedTuple):
-    """A line of text cut out of a picture."""
+class Line(NamedTuple):
+    """A line of text cut out of a picture, in grey."""
 
-    pixels: Any
+    pixels: Any  # height, width
     width: int  # that it is padded to
-    picture: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextReader(TextDetector):
-    """Reads text. Items are ``Canvas``, outputs lists of (text, confidence), a line each, as ``readtext`` orders them.
+class TextReader(Model):
+    """Reads text. Items are the lines of a picture, outputs lists of (text, confidence), one each.
 
-    As ``easyocr.Reader(..., quantize=False).readtext`` with its defaults; of pictures larger than the canvas lines are
-    cut out of the canvas. ``network``: the recogniser, by EasyOCR's name; its file lies in ``weights``, too.
-    ``language``: which of its characters may occur, by EasyOCR's code; several are separated by ";".
+    With the lines that ``lines_of`` cuts out, as ``easyocr.Reader(..., quantize=False).readtext`` with its defaults; of
+    pictures larger than the detector's canvas lines are cut out of the canvas. ``network``: the recogniser, by EasyOCR's
+    name; ``weights``: the folder of its file, "" for the one of the extra ``ocr``. ``language``: which of its characters
+    may occur, by EasyOCR's code; several are separated by ";".
     """
 
     kind: ClassVar[str] = "easyocr reader"
     packages: ClassVar[tuple[str, ...]] = (*TextDetector.packages, "pillow", "torchvision")
 
+    weights: str = ""
     network: str = "english_g2"
     language: str = "en"
 
     def load(self, device: str) -> Any:
-        """Return the networks. Raises ValueError where weights, network or language are not there."""
+        """Return the network. Raises ValueError where weights, network or language are not there."""
         generation, about = self._about()
-        return super().load(device), _Recogniser(generation, about, self._ignored(about), self._state(about, device))
+        return _Recogniser(generation, about, self._ignored(about), self._state(about, device))
 
-    def run(self, loaded: Any, batch: Sequence["Canvas"]) -> list[Any]:
-        """Return the lines of each picture."""
-        network, recogniser = loaded
-        lines: list[_Line] = []
-        for number, (item, maps) in enumerate(zip(batch, detect(network, batch), strict=True)):
-            height, width = item.pixels.shape[:2]
-            boxes = boxes_of(maps._replace(width=width, height=height, ratio=1.0))
-            lines += (_Line(*line, number) for line in _cut(item.pixels, boxes))
-        found: list[Lines] = [[] for _ in batch]
-        for line, text in zip(lines, recogniser.read(lines), strict=True):
-            found[line.picture].append(text)
-        return found
+    def run(self, loaded: Any, batch: Sequence[Sequence[Line]]) -> list[Any]:
+        """Return what each line of each picture says."""
+        texts = iter(loaded.read([line for lines in batch for line in lines]))
+        return [list(islice(texts, len(lines))) for lines in batch]
+
+    def cost(self, item: Sequence[Line]) -> int:
+        """Return the number of pixels, padding included."""
+        return max(1, sum(HEIGHT * line.width for line in item))
 
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs; the folder does not, the weights in it do."""
-        weights = identity_of(self.weights, DETECTOR, self._about()[1]["filename"])
-        settings = {"canvas": self.canvas, "weights": weights, "network": self.network, "language": self.language}
-        return {**Model.identity(self), "settings": settings}
+        weights = identity_of(self.weights, self._about()[1]["filename"])
+        settings = {"weights": weights, "network": self.network, "language": self.language}
+        return {**super().identity(), "settings": settings}
 
     def _about(self) -> tuple[str, dict[str, Any]]:
         from easyocr.config import recognition_models
@@ -114,14 +108,14 @@ class _Recogniser:
         network.load_state_dict(state)
         self.network = network.to(self.device).eval().requires_grad_(requires_grad=False)
 
-    def read(self, lines: Sequence[_Line]) -> Lines:
+    def read(self, lines: Sequence[Line]) -> Lines:
         """Return text and confidence of each line; those of equal width are read together."""
         widths: dict[int, list[int]] = {}
         for number, line in enumerate(lines):
             widths.setdefault(line.width, []).append(number)
         found: dict[int, tuple[str, float]] = {}
         for width, numbers in widths.items():
-            most = max(1, _MOST_PIXELS // (_HEIGHT * width))
+            most = max(1, _MOST_PIXELS // (HEIGHT * width))
             texts = self._read([lines[number].pixels for number in numbers], width, most)
             found.update(zip(numbers, texts, strict=True))
         return [found[number] for number in range(len(lines))]
@@ -133,24 +127,7 @@ class _Recogniser:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on pinned memory that there is none of, and the like
             read = get_text(
-                self.characters, _HEIGHT, width, self.network, self.converter, pairs, self.ignored,
+                self.characters, HEIGHT, width, self.network, self.converter, pairs, self.ignored,
                 batch_size=most, workers=0, device=self.device,
             )  # fmt: skip
         return [(str(text), float(confidence)) for _, text, confidence in read]
-
-
-def _cut(pixels: "Pixels", boxes: Boxes) -> Iterator[tuple[Any, int]]:
-    """Yield lines of text in grey, and the width that each is padded to."""
-    import cv2
-    from easyocr.utils import get_image_list
-
-    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
-    height, width = grey.shape
-    for left, right, top, bottom in boxes.upright:
-        if min(right, width) > max(left, 0) and min(bottom, height) > max(top, 0):
-            cut, padded = get_image_list([[left, right, top, bottom]], [], grey, model_height=_HEIGHT)
-            yield from ((line, int(padded)) for _, line in cut)
-    for quad in boxes.tilted:
-        if all(abs(x - u) + abs(y - v) >= 2 for (x, y), (u, v) in zip(quad, [*quad[1:], quad[0]], strict=True)):
-            cut, padded = get_image_list([], [quad], grey, model_height=_HEIGHT)
-            yield from ((line, int(padded)) for _, line in cut)

@@ -1,13 +1,13 @@
 """What scores of text in pictures share: whose pictures are looked at, images or frames of videos."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from ..model import Model, Request
+from ..model import Request
 from ..video.pictures import PictureScore
+from .detector import TextDetector
 
 if TYPE_CHECKING:
     from ..video.frames import Frames
@@ -37,15 +37,16 @@ class OcrScore(PictureScore):
         if not 32 <= self.canvas <= 1 << 14:
             raise ValueError(f"{self.name}: canvas={self.canvas}; it has to be 32 to {1 << 14}")
 
-    @abstractmethod
-    def models(self) -> tuple[Model]:
-        """Return the model."""
+    @property
+    def detector(self) -> TextDetector:
+        """The model that finds text, the same for all scores of these settings."""
+        return TextDetector(weights=self.weights, canvas=self.canvas)
 
     def requests(self, view: "View") -> list[Request]:
-        """Ask for all images, or all frames of all videos."""
+        """Have text found in all images, or in all frames of all videos."""
         from .canvas import OnCanvas, on_canvas
 
-        (model,) = self.models()
+        model = self.detector
         names = self.image_fields(view)
         if names:
             prepare = OnCanvas(self.canvas)

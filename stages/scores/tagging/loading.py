@@ -2,15 +2,17 @@
 
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
-from weakref import WeakValueDictionary
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from .sentences import LONGEST_WORD, UNKNOWN, is_word, paragraphs
 
 _CHARACTERS, _PARAGRAPHS = 100_000, 256  # of a batch of the tokeniser's
+_REMEMBERED = 2_000_000  # characters
 _loaded: "WeakValueDictionary[tuple[Any, ...], Any]" = WeakValueDictionary()
 _lock = threading.Lock()  # two loads at the same time would take twice the memory
 
@@ -76,6 +78,38 @@ def _shared(device: str) -> Any:  # noqa: ARG001 - a network moves what it share
     return FoundationCache(local_files_only=True)
 
 
+class Token(NamedTuple):
+    """A token, and the words that it is expanded to; mostly itself."""
+
+    text: str
+    words: tuple[str, ...]
+
+
+Sentences = list[list[Token]]
+
+
+class _Remembered:
+    """The sentences of paragraphs of late, bounded by their characters."""
+
+    def __init__(self) -> None:
+        self._sentences: OrderedDict[str, Sentences] = OrderedDict()
+        self._characters = 0
+
+    def of(self, paragraphs: Iterable[str]) -> dict[str, Sentences]:
+        return {each: self._sentences[each] for each in paragraphs if each in self._sentences}
+
+    def add(self, paragraph: str, sentences: Sentences) -> None:
+        if paragraph not in self._sentences:
+            self._sentences[paragraph] = sentences
+            self._characters += len(paragraph)
+        while self._characters > _REMEMBERED:
+            gone, _ = self._sentences.popitem(last=False)
+            self._characters -= len(gone)
+
+
+_remembered: "WeakKeyDictionary[Any, _Remembered]" = WeakKeyDictionary()
+
+
 class Tokenizer:
     """Stanza's tokeniser, with its expander of multi-word tokens where there is one.
 
@@ -86,35 +120,42 @@ class Tokenizer:
         own = {name: path for name, path in files.items() if name.startswith(("tokenize_", "mwt_"))}
         processors = "tokenize,mwt" if "mwt_model_path" in own else "tokenize"
         self._pipeline = load_pipeline(own, lang, device, processors)
+        with _lock:
+            self._remembered = _remembered.setdefault(self._pipeline, _Remembered())
 
     def sentences(self, texts: Sequence[str], unit: str) -> list[list[list[str]]]:
         """Return the sentences of each text: of its ``words`` (tokens where they are expanded) or its ``tokens``.
 
-        Paragraphs that go together are in batches bounded by padded characters.
+        Paragraphs that go together are in batches bounded by padded characters. Those of late are remembered: taggers that
+        share a tokeniser are asked about the same captions, one after the other.
         """
         from wdsflow.memory.batching.plan import batches
 
         parts = [(at, paragraph) for at, text in enumerate(texts) for paragraph in paragraphs(text)]
-        read = {place: [[part]] for place, (_, part) in enumerate(parts) if is_word(part)}
-        asked = [place for place in range(len(parts)) if place not in read]
-        for batch in batches([len(parts[place][1]) for place in asked], _CHARACTERS, _PARAGRAPHS, None):
-            places = [asked[each] for each in batch]
-            documents = self._pipeline.bulk_process([parts[place][1] for place in places])
-            for place, document in zip(places, documents, strict=True):
-                read[place] = [_written(document, sentence, unit) for sentence in document.sentences]
+        read = {part: [[Token(part, (part,))]] for _, part in parts if is_word(part)}
+        read |= self._remembered.of(part for _, part in parts)
+        asked = list(dict.fromkeys(part for _, part in parts if part not in read))
+        for batch in batches([len(part) for part in asked], _CHARACTERS, _PARAGRAPHS, None):
+            some = [asked[each] for each in batch]
+            for part, document in zip(some, self._pipeline.bulk_process(some), strict=True):
+                read[part] = [_written(document, sentence) for sentence in document.sentences]
+                self._remembered.add(part, read[part])
         found: list[list[list[str]]] = [[] for _ in texts]
-        for place, (at, _) in enumerate(parts):
-            found[at] += [words for words in read[place] if words]
+        for at, part in parts:
+            found[at] += [words for sentence in read[part] if (words := _units(sentence, unit))]
         return found
 
 
-def _written(document: Any, sentence: Any, unit: str) -> list[str]:
-    words = []
+def _units(sentence: Sequence[Token], unit: str) -> list[str]:
+    return [text for text, _ in sentence] if unit == "tokens" else [word for _, words in sentence for word in words]
+
+
+def _written(document: Any, sentence: Any) -> list[Token]:
+    tokens = []
     for token in sentence.tokens:
         if token.text == UNKNOWN and token.end_char - token.start_char > LONGEST_WORD:
-            words.append(document.text[token.start_char : token.end_char])
-        elif unit == "tokens":
-            words.append(token.text)
+            text = document.text[token.start_char : token.end_char]
+            tokens.append(Token(text, (text,)))
         else:
-            words += [word.text for word in token.words]
-    return words
+            tokens.append(Token(token.text, tuple(word.text for word in token.words)))
+    return tokens

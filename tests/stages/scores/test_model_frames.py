@@ -13,7 +13,7 @@ from tests.videos import at_keys, filmed, frame, sampled, video
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.run import score_shards
-from wdsflow.models.client import _models_at
+from wdsflow.models.at import _models_at
 from wdsflow.stages.scores import ScoreError, View
 from wdsflow.stages.scores.models.alone import compute
 from wdsflow.stages.scores.view import ViewOptions

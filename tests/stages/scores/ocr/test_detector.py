@@ -14,6 +14,7 @@ from wdsflow.memory.weigh import weigh
 from wdsflow.stages.scores.ocr.boxes import boxes_of
 from wdsflow.stages.scores.ocr.canvas import OnCanvas, on_canvas
 from wdsflow.stages.scores.ocr.detector import TextDetector, _scores
+from wdsflow.stages.scores.ocr.lines import lines_of
 from wdsflow.stages.scores.ocr.reader import TextReader
 
 MODEL = TextDetector()
@@ -64,7 +65,7 @@ def test_neighbours_and_order_do_not_change_what_is_found():
 
 def test_neighbours_do_not_change_what_is_read():
     model = TextReader()
-    several = items()
+    several = [lines_of(item.pixels, maps) for item, maps in zip(items(), run(MODEL, items()), strict=True)]
     alone = [run(model, [item])[0] for item in several]
     for one, two in zip(alone, run(model, several), strict=True):
         assert [text for text, _ in one] == [text for text, _ in two]

@@ -2,6 +2,7 @@ import pickle
 from functools import cache
 from statistics import mean
 
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("av")
@@ -9,10 +10,16 @@ pytest.importorskip("easyocr")
 pytest.importorskip("easyocr_en_models")
 
 from tests.pictures import encoded, smooth
+from tests.shards.archives import write_tar
 from tests.stages.scores.fields import made
 from tests.stages.scores.ocr.texts import WEIGHTS, bare, by_data_juicer, computed, tilted, value
 from tests.videos import at_keys, filmed, sampled, written
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.run import score_shards
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
+from wdsflow.stages.scores.ocr.detector import TextDetector
+from wdsflow.stages.scores.ocr.reader import TextReader
 
 WORDS = ("first words here", "first words here", "the middle", "nothing", "", "end of it all now")
 
@@ -125,11 +132,45 @@ def test_overlap_needs_a_caption_and_takes_the_text_of_all_images():
 def test_scores_that_look_at_the_same_share_model_and_items():
     view = View(png(written("words")))
     area, text, overlap = (made(f"ocr_{name}") for name in ("area", "text", "caption_overlap"))
-    assert text.models() == overlap.models() != area.models()
+    assert text.models() == overlap.models()
+    assert text.models()[0] == area.models()[0]
     assert text.requests(view)[0][:2] == overlap.requests(view)[0][:2]
-    held = [score.requests(view)[0].make() for score in (area, text)]
+    assert text.requests(view)[0].after[:2] == area.requests(view)[0][:2]
+    held = [asked.make() for asked in (area.requests(view)[0], text.requests(view)[0].after)]
     assert held[0] is held[1]
     assert made("ocr_area", area="sum").models() == area.models()
+
+
+def test_text_is_found_once_for_all_scores_that_want_it(tmp_path, monkeypatch):
+    members = [
+        (f"{number}.{field}", data)
+        for number in range(3)
+        for field, data in png(written(("first", "second", "third")[number])).items()
+    ]
+    write_tar(tmp_path / "0.tar", [*members, ("3.png", b"no image"), ("3.txt", b"x")])
+    runs = {TextDetector: [], TextReader: []}
+
+    def counting(whole, seen):
+        def run(self, loaded, batch):
+            seen.extend(batch)
+            return whole(self, loaded, batch)
+
+        return run
+
+    monkeypatch.setattr(TextDetector, "run", counting(TextDetector.run, runs[TextDetector]))
+    monkeypatch.setattr(TextReader, "run", counting(TextReader.run, runs[TextReader]))
+    found = {}
+    for name, names in (("all", "ocr_area,ocr_text,ocr_caption_overlap"), ("area", "ocr_area"), ("text", "ocr_text")):
+        recipe = Recipe(scores=tuple(names.split(",")))
+        score_shards(str(tmp_path / "0.tar"), tmp_path / name, recipe, RunOptions(workers=0))
+        found[name] = pq.read_table(tmp_path / name / "_wdsflow/ledger/0.parquet")
+        counts = {model.__name__: len(seen) for model, seen in runs.items()}
+        assert counts == {"TextDetector": 3, "TextReader": 0 if name == "area" else 3}
+        for seen in runs.values():
+            seen.clear()
+    for name in ("area", "text"):
+        assert found["all"][f"ocr_{name}"] == found[name][f"ocr_{name}"]
+    assert found["all"]["ocr_text"].to_pylist()[:3] == ["first", "second", "third"]
 
 
 def test_settings_travel_and_are_checked():
@@ -146,6 +187,6 @@ def test_settings_travel_and_are_checked():
         with pytest.raises(ValueError, match=message):
             make_score("ocr_area", **settings)
     with pytest.raises(ValueError, match="EasyOCR knows no such code"):
-        made("ocr_text", language="../en").models()[0].load("cpu")
+        made("ocr_text", language="../en").models()[1].load("cpu")
     with pytest.raises(ValueError, match=r"EasyOCR has .*english_g2"):
-        made("ocr_text", network="none").models()[0].identity()
+        made("ocr_text", network="none").models()[1].identity()

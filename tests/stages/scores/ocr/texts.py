@@ -37,8 +37,12 @@ def run(model, items):
 
 def computed(score, view):
     """The value of a score, each of its items run alone."""
-    requests = score.requests(view)
-    return score.value(view, [run(request.model, [request.make()])[0] for request in requests])
+    return score.value(view, [output_of(request) for request in score.requests(view)])
+
+
+def output_of(request):
+    item = request.make() if request.after is None else request.make(output_of(request.after))
+    return run(request.model, [item])[0]
 
 
 def value(name, fields, *, options=None, **settings):

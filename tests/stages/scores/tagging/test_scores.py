@@ -1,3 +1,4 @@
+import contextlib
 import random
 import socket
 from collections import Counter
@@ -8,6 +9,7 @@ from tests.stages.scores.fields import made
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.stages.scores import ScoreError
 from wdsflow.stages.scores.models.alone import compute
+from wdsflow.stages.scores.tagging import loading
 
 pytest.importorskip("stanza", reason="Stanza is not installed")
 
@@ -233,6 +235,35 @@ def test_networks_of_a_process_are_loaded_once(folder):
     (_, first), (_, second), (_, other) = loaded(folder, "pos"), loaded(folder, "pos"), loaded(folder, "entities")
     assert first.pipeline is second.pipeline
     assert first.tokenizer._pipeline is other.tokenizer._pipeline
+
+
+def test_captions_are_tokenised_once_for_both_taggers(folder):
+    (pos, first), (entities, second) = loaded(folder, "pos"), loaded(folder, "entities")
+    pipeline = first.tokenizer._pipeline
+    asked, whole = [], pipeline.bulk_process
+
+    def counting(texts):
+        asked.extend(texts)
+        return whole(texts)
+
+    pipeline.bulk_process = counting
+    with torch.inference_mode(), contextlib.ExitStack() as after:
+        after.callback(setattr, pipeline, "bulk_process", whole)
+        some = ["Anna walks to Paris.", "A cat of Carl. It runs.", "Anna walks to Paris."]
+        tagged = pos.run(first, some), entities.run(second, some)
+        assert sorted(asked) == sorted(set(some))
+        loading._remembered.pop(pipeline)
+        assert (pos.run(loaded(folder, "pos")[1], some), entities.run(loaded(folder, "entities")[1], some)) == tagged
+        assert len(asked) == 4
+
+
+def test_what_is_remembered_of_captions_is_bounded(monkeypatch):
+    monkeypatch.setattr(loading, "_REMEMBERED", 10)
+    remembered = loading._Remembered()
+    for text in ("aaaa", "bbbb", "aaaa", "cccc", "d" * 11):
+        remembered.add(text, [])
+        assert sum(map(len, remembered._sentences)) <= 10
+    assert not remembered.of(["aaaa", "bbbb"])
 
 
 def test_nothing_is_asked_of_the_network(folder, monkeypatch, tmp_path):
