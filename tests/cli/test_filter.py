@@ -45,6 +45,14 @@ def test_validate_finds_nothing_in_the_output(tmp_path: Path, capsys):
     assert report["samples"] == 16
 
 
+@pytest.mark.parametrize("where", ["", "  \n"])
+def test_a_predicate_that_is_empty_keeps_nothing_by_mistake(tmp_path: Path, capsys, where: str):
+    source = write_shards(tmp_path / "in", shards=1)
+    assert run("filter", source, "-o", tmp_path / "out", "--where", where, "--workers", 0) == 2
+    assert "--where is empty" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_recipe_means_what_the_flags_mean(tmp_path: Path, capsys):
     source = write_shards(tmp_path / "in", shards=1)
     assert run("filter", "--print-recipe", *WHERE, "--unknown", "drop", "--scores", "blur,brightness") == 0

@@ -22,10 +22,12 @@ class RecipeError(ValueError):
 def merged(path: Path | None, flags: Mapping[str, Any]) -> Recipe:
     """Return the recipe of a file, or the default one, with what flags say (None: nothing) put over it.
 
-    Raises RecipeError.
+    Raises RecipeError, ValueError where a flag's predicate is empty.
     """
     recipe = read_recipe(path) if path is not None else Recipe()
     given = {name: value for name, value in flags.items() if value is not None}
+    if not str(given.get("where", "1")).strip():  # --where "$UNSET" would keep everything
+        raise ValueError("--where is empty: leave it out to keep all samples")
     if "scores" in given:
         given["scores"] = tuple(part.strip() for text in given["scores"] for part in _parts(text) if part.strip())
     return _checked({**recipe.to_dict(), **given}, "", {}) if given else recipe
