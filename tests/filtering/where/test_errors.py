@@ -190,6 +190,10 @@ def test_no_text_raises_anything_else(text):
     check_only_where_errors(text)
 
 
+def test_a_control_character_behind_a_backslash_is_refused():
+    assert "control character" in str(error_of("matches(caption, '\\\0')"))
+
+
 @given(predicates, st.data())
 @settings(max_examples=400, deadline=None)
 def test_no_damage_to_a_predicate_raises_anything_else(text, data):

@@ -144,9 +144,9 @@ def _text(text: str, at: int) -> tuple[Token, int]:
             return Token("text", "".join(parts), at, place + 1), place + 1
         if char == "\\" and place + 1 < len(text):
             # As in Python, an unknown escape stays as it is: regular expressions are full of them.
-            follower = text[place + 1]
-            parts.append(_ESCAPES.get(follower, f"\\{follower}"))
-            place += 2
+            known = _ESCAPES.get(text[place + 1])
+            parts.append(known or char)
+            place += 2 if known else 1
             continue
         if unicodedata.category(char) in {"Cc", "Cs"} and char not in "\t\n\r":
             raise WhereError(text, place, place + 1, "a control character inside of a text")
