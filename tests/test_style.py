@@ -36,7 +36,11 @@ HEAVY = {
 
 
 # The loop that sees each member of each shard: a call a member would cost a tenth of the whole scan.
-LONG_ON_PURPOSE = {"wdsflow/shards/fast.py": {"run"}, "wdsflow/filtering/samples.py": {"__iter__"}}
+LONG_ON_PURPOSE = {
+    "wdsflow/shards/fast.py": {"run"},
+    "wdsflow/filtering/samples.py": {"__iter__"},
+    "wdsflow/cli/filter.py": {"filter"},  # a parameter a flag
+}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

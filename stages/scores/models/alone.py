@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..base import Value
-from ..model import Model, ModelScore, Request
+from ..model import Model, ModelScore, Output, Request
 from ..view import View
 
 
@@ -12,13 +12,13 @@ def compute(score: ModelScore, fields: dict[str, bytes], device: str = "cpu") ->
     import torch
 
     view, loaded = View(fields), dict[Model, Any]()
-
-    def run(request: Request) -> Any:
-        item = request.make() if request.after is None else request.make(run(request.after))
-        if request.model not in loaded:
-            loaded[request.model] = request.model.load(device)
-        return request.model.run(loaded[request.model], [item])[0]
-
     with torch.inference_mode():
-        outputs = [run(request) for request in score.requests(view)]
+        outputs = [_run(request, loaded, device) for request in score.requests(view)]
     return score.value(view, outputs)
+
+
+def _run(request: Request, loaded: dict[Model, Any], device: str) -> Output:
+    item = request.make() if request.after is None else request.make(_run(request.after, loaded, device))
+    if request.model not in loaded:
+        loaded[request.model] = request.model.load(device)
+    return request.model.run(loaded[request.model], [item])[0]

@@ -1,10 +1,7 @@
-"""Lines of text, cut out of pictures with EasyOCR's own functions. Imports EasyOCR's: import this where it is needed."""
+"""Lines of text, cut out of pictures with EasyOCR's own functions."""
 
 from collections.abc import Iterator
 from typing import Any
-
-import cv2
-from easyocr.utils import get_image_list
 
 from .boxes import Boxes, Maps, boxes_of
 from .canvas import Pixels
@@ -23,6 +20,9 @@ def lines_of(pixels: Pixels, maps: Maps) -> list[Line]:
 
 def _cut(pixels: Pixels, boxes: Boxes) -> Iterator[tuple[Any, int]]:
     """Yield lines of text in grey, and the width that each is padded to."""
+    import cv2
+    from easyocr.utils import get_image_list
+
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
     for left, right, top, bottom in boxes.upright:
