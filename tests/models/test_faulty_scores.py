@@ -66,8 +66,10 @@ def test_the_first_samples_may_fail_where_another_has_a_value(tmp_path):
     assert (report.total("kept"), report.merged("quarantined")) == (1, {"raised-ValueError": 299})
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("score", ["faulty", 'faulty(at="import")', "faulty_batch", "faulty_plain"])
+@pytest.mark.parametrize(
+    ("score", "workers"),
+    [("faulty", 0), ('faulty(at="import")', 0), ("faulty_batch", 0), ("faulty_plain", 0), ("faulty_batch", 2)],
+)
 def test_a_score_that_fails_for_all_samples_ends_the_run_by_its_name(tmp_path, score, workers):
     for number in range(3):
         source = captioned(tmp_path / f"in/{number}.tar", [f"bad {each}" for each in range(150)])
