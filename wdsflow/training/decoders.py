@@ -52,15 +52,18 @@ class _Results(Iterator[Result]):
 
     def __init__(self, team: "_Team", chunks: Iterator[Chunk], ahead: int) -> None:
         self._team, self._results = team, self._run(chunks, ahead)
+        self._waiting: deque[_Sent] = deque()
 
     def __next__(self) -> Result:
         return next(self._results)
 
     def close(self) -> None:
         self._team.close()
+        while self._waiting:
+            self._waiting.popleft().forget()
 
     def _run(self, chunks: Iterator[Chunk], ahead: int) -> Iterator[Result]:
-        team, waiting = self._team, deque[_Sent]()
+        team, waiting = self._team, self._waiting
         for chunk in chunks:
             if chunk.tasks:
                 waiting.append(team.send(chunk))
@@ -97,6 +100,11 @@ class _Sent:
         assert self._answer is not None
         results: Results = opened(self._answer, self.order, self._slots)
         return self.chunk, results
+
+    def forget(self) -> None:
+        """Free its slots. Nobody may write into them any more."""
+        for slot in self.order.slots:
+            self._slots.give_back(slot)
 
 
 class _Process:
@@ -191,9 +199,6 @@ class _Team:
             each.ask_to_end()
         for each in team:
             each.end()
-            for sent in each.sent:
-                for slot in sent.order.slots:
-                    self._slots.give_back(slot)
 
 
 def _widen(end: Connection) -> None:
