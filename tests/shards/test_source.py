@@ -5,9 +5,11 @@ import gzip
 import io
 import lzma
 import os
+import subprocess
 import sys
 import tarfile
 import threading
+import time
 import tracemalloc
 import zlib
 from functools import partial
@@ -312,3 +314,36 @@ def test_a_server_that_does_not_seek_is_read_forward():
     finally:
         server.shutdown()
         server.server_close()
+
+
+_WAITS = """
+import sys, threading, time
+from pathlib import Path
+from wdsflow.shards.source import open_source
+number, waiting = map(Path, sys.argv[1:])
+url = f"pipe:echo $$ > {number}; cat {waiting}"
+threading.Thread(target=open_source, args=(url,), kwargs={"allow_pipe": True}, daemon=True).start()
+while not number.exists() or not number.read_text().endswith("\\n"):
+    time.sleep(0.02)
+"""
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no fifos here")
+def test_a_command_that_waits_for_ever_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    waiting, number = tmp_path / "waiting", tmp_path / "number"
+    os.mkfifo(waiting)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", _WAITS, str(number), str(waiting)], env=environment, check=True, timeout=60)
+    group = int(number.read_text())
+    until = time.monotonic() + 10
+    while alive(group) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive(group)

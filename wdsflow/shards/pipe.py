@@ -1,11 +1,15 @@
 """Shards from shell commands."""
 
+import atexit
+import contextlib
 import os
 import signal
 import subprocess
 
 from .source import FIRST, NEXT, Source, SourceError
 from .streams import ForwardSource
+
+_running: dict[int, "tuple[subprocess.Popen[bytes], int]"] = {}  # by number, and who started each
 
 
 def open_pipe(url: str) -> Source:
@@ -20,6 +24,7 @@ def open_pipe(url: str) -> Source:
     output = process.stdout
     if output is None:
         raise SourceError("io", "the command has no output")
+    _running[process.pid] = process, os.getpid()
 
     def close() -> str:
         """Return what is wrong if the command failed by itself."""
@@ -29,6 +34,16 @@ def open_pipe(url: str) -> Source:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             status = process.wait()
+        _running.pop(process.pid, None)
         return f"the command ended with status {status}" if status else ""
 
     return ForwardSource(url, lambda: output.read(NEXT), output.read(FIRST), close=close)
+
+
+@atexit.register
+def end_commands() -> None:
+    """Kill what this process has started and still runs: a command that waits for storage would outlive it."""
+    for number, (process, owner) in list(_running.items()):
+        if owner == os.getpid() and _running.pop(number, None) and process.poll() is None:
+            with contextlib.suppress(OSError):
+                os.killpg(number, signal.SIGKILL)

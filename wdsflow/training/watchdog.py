@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 
 from wdsflow.shards.escape import escape
+from wdsflow.shards.pipe import end_commands
 
 from .board import Board, connect
 from .stall import StallError
@@ -217,6 +218,7 @@ class Watchdog:
         # Aborting the process group would be gentler, but gloo takes no notice, and after NCCL's abort the main
         # thread goes on with sums that are garbage, perhaps into a checkpoint.
         cry(f"rank {self._board.rank} did not end by itself: its process is ended now")
+        end_commands()
         os._exit(1)
 
 
