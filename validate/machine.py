@@ -48,7 +48,7 @@ def this_machine() -> Machine:
         system=platform.system(),
         start_method=_start_method(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        quota=_quota(),
+        quota=cpu_quota(),
         memory=_memory(),
         memory_limit=_number("/sys/fs/cgroup/memory.max"),
         shm_total=shm_total,
@@ -79,8 +79,9 @@ def _chosen(path: str) -> str:
     return _read(path).partition("[")[2].partition("]")[0]
 
 
-def _quota() -> float | None:
-    share, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")
+def cpu_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float | None:
+    """Return how many processors' time the container grants; None where it grants all."""
+    share, _, period = _read(path).partition(" ")
     return int(share) / int(period) if share.isdigit() and period.isdigit() and int(period) else None
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -14,13 +15,16 @@ import pytest
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
-from tests.training.shards import samples, write_shards, write_tar
+from tests.training.shards import arguments, samples, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.memory.shared_budget import SharedBudget
+from wdsflow.training import place
 from wdsflow.training.decoders import DecoderError
+from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.options import FeedOptions
-from wdsflow.training.place import forks
+from wdsflow.training.place import decoders_for, forks
 from wdsflow.training.slots import Slots
+from wdsflow.validate.machine import cpu_quota
 
 pytestmark = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"
@@ -77,6 +81,19 @@ def test_a_decoding_process_that_is_killed_ends_the_run_with_the_samples_it_was_
     loading.close()
 
 
+def locked(text):
+    return [threading.Lock()]
+
+
+def test_what_cannot_be_sent_from_a_decoding_process_is_said(tmp_path):
+    args = arguments(train_data=write_shards(tmp_path, [40]), train_num_samples=40, workers=1, batch_size=4)
+    options = FeedOptions(status_every=0.0, decode_in="processes", decoders=1)
+    loading = get_wds_dataset(args, EVAL, True, tokenizer=locked, options=options).dataloader
+    with pytest.raises(TypeError, match=r"what the tokenizer gives cannot be sent .*: decode in threads"):
+        next(iter(loading))
+    loading.close()
+
+
 _ORPHANS = """
 import sys, time
 import torch
@@ -115,6 +132,25 @@ def test_a_daemonic_process_decodes_in_threads_unless_told_otherwise(monkeypatch
         forks("processes")
     with pytest.raises(ValueError, match="choose one of auto, processes, threads"):
         FeedOptions(decode_in="gpu")
+
+
+@pytest.mark.parametrize(("granted", "count"), [("250000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 6)])
+def test_there_are_no_more_decoders_than_the_container_grants_processors(tmp_path, monkeypatch, granted, count):
+    limit = tmp_path / "cpu.max"
+    limit.write_text(granted)
+    monkeypatch.setattr(place, "cpu_quota", lambda: cpu_quota(str(limit)))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert decoders_for(None) == count
+    assert decoders_for(7) == 7
+
+
+def test_with_other_decoders_the_same_images_are_refused_after_a_resume(tmp_path):
+    data = write_shards(tmp_path, [40, 40])
+    first, second = (loader(data, memory="96MiB", decoders=count) for count in (1, 9))
+    assert first._feed.largest > second._feed.largest
+    second.load_state_dict(first.state_dict())
+    assert second._recipe.images._decode.budget == first._recipe.images._decode.budget == first._feed.largest
 
 
 def test_a_slot_is_free_again_when_nobody_looks_at_it():

@@ -44,6 +44,7 @@ def serve(orders: Connection, answers: Connection, others: Sequence[Connection],
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for other in others:
         other.close()  # a pipe ends when nobody has its other end any more
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # each would start as many threads as there are processors
     gc.freeze()  # collecting what the parent has would copy it
     import torch
 
@@ -52,7 +53,11 @@ def serve(orders: Connection, answers: Connection, others: Sequence[Connection],
     threading.Thread(target=_receive, args=(orders, waiting), name="wdsflow-orders", daemon=True).start()
     while True:
         order: Order = pickle.loads(waiting.get())  # noqa: S301 - by the parent
-        answers.send_bytes(pickle.dumps(_answer(order, work, slots), pickle.HIGHEST_PROTOCOL))
+        data = _packed(_answer(order, work, slots))
+        try:
+            answers.send_bytes(data)
+        except OSError:  # the parent is gone: there is nobody to tell
+            os._exit(0)
 
 
 def _receive(orders: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
@@ -88,12 +93,25 @@ def _answer(order: Order, work: Work, slots: Slots) -> Answer:
         rows = joined_rows(texts)
         return Answer(lost, images, texts if rows is None else rows)
     except BaseException as error:  # noqa: BLE001 - it is raised where training waits
-        trace = traceback.format_exc()
-        try:
-            pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
-        except Exception:  # noqa: BLE001 - whatever is wrong with it, it cannot travel
-            error = RuntimeError(f"{type(error).__name__}: {error}")
-        return Answer({}, {}, [], error, trace)
+        return _failed(error)
+
+
+def _failed(error: BaseException) -> Answer:
+    """Return the answer for an error that is being handled."""
+    trace = traceback.format_exc()
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, it cannot travel
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    return Answer({}, {}, [], error, trace)
+
+
+def _packed(answer: Answer) -> bytes:
+    try:
+        return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001 - it is raised where training waits
+        told = TypeError(f"what the tokenizer gives cannot be sent to another process ({error}): decode in threads")
+        return pickle.dumps(_failed(told), pickle.HIGHEST_PROTOCOL)
 
 
 def opened(answer: Answer, order: Order, slots: Slots) -> list[Made | Loss]:

@@ -63,9 +63,8 @@ class Feed:
         self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * self._decoders)))
         self._shares = self._share()
         self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; decides about the order of samples
-        if recipe.options.memory is not None:
-            # One image beyond its share is refused. Processes cannot ask each other, and get a part each.
-            recipe.images.limit(self._shares.decode // (1 if recipe.images.known else max(1, recipe.processes)))
+        self.largest = self._shares.decode  # bytes of one image; decides which are refused
+        self.limit(self.largest)
         self._assemble = Assembler(recipe.images, as_dict=recipe.as_dict)
         self._tokens = Tokens(recipe.tokenizer)
         recipe.catalog.hurt = self.tally.hurt
@@ -74,6 +73,13 @@ class Feed:
         self._engine: Engine | None = None
         self._owner = 0  # process that made the engine
 
+    def limit(self, largest: int) -> None:
+        """Refuse images that take more than ``largest`` bytes, as another feed did whose epoch is taken up."""
+        recipe, self.largest = self.recipe, largest
+        if recipe.options.memory is not None:
+            # One image beyond its share is refused. Processes cannot ask each other, and get a part each.
+            recipe.images.limit(largest // (1 if recipe.images.known else max(1, recipe.processes)))
+
     def start(self, epoch: int, first: int, positions: list[Position] | None) -> Run:
         """Begin with batch ``first`` of an epoch, the lanes at ``positions``."""
         recipe = self.recipe
@@ -81,7 +87,7 @@ class Feed:
             recipe.images,
             recipe.captions.at_epoch(epoch),
             self._tokens,
-            self._shares.decode,
+            self.largest,
             hold=self._budget().hold,
         )
 

@@ -79,8 +79,9 @@ class Loader:
         self._resumed = self._state = dict(state)
         if state["base_seed"] is not None:
             self._base_seed = int(state["base_seed"])
-        # On a machine with more or less memory the order of samples would else be another one.
+        # With more or less memory, or other decoders, samples would else come in another order, or be refused.
         self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
+        self._feed.limit(int(state.get("largest", self._feed.largest)))
 
     def explain(self, error: BaseException) -> StallError | None:
         """Return what another rank said when it failed, if that is why ``error`` was raised here."""
@@ -176,6 +177,7 @@ class Loader:
             positions=positions,
             base_seed=self._base_seed,
             shuffle_bytes=self._feed.shuffle_bytes,
+            largest=self._feed.largest,
         )
 
     def _seed(self) -> None:

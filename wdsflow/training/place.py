@@ -5,6 +5,8 @@ import os
 from argparse import Namespace
 from typing import Literal, NamedTuple
 
+from wdsflow.validate.machine import cpu_quota
+
 
 class Place(NamedTuple):
     """A rank among all."""
@@ -43,6 +45,9 @@ def decoders_for(asked: int | None) -> int:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS
         count = os.cpu_count() or 1
+    granted = cpu_quota()  # a container may grant less time than the processors that it shows
+    if granted is not None:
+        count = min(count, max(1, int(granted)))
     return max(1, count // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 

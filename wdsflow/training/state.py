@@ -16,6 +16,7 @@ def make_state(
     positions: Sequence[Position] | None,
     base_seed: int | None,
     shuffle_bytes: int,
+    largest: int,
 ) -> dict[str, Any]:
     """Return the state behind ``batch`` batches of an epoch. Without positions it is that of an epoch's beginning."""
     return {
@@ -25,6 +26,7 @@ def make_state(
         "lanes": [list(position) for position in positions or ()],
         "base_seed": base_seed,
         "shuffle_bytes": shuffle_bytes,
+        "largest": largest,
         "identity": dict(identity),
     }
 
