@@ -6,14 +6,12 @@ import gc
 import os
 import platform
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import psutil
 
+from wdsflow.memory.limits import bounds
 from wdsflow.memory.usage import forget_peak, peak, resident
-
-_CGROUP = Path("/sys/fs/cgroup")  # a container's limit, which psutil does not see
 
 
 class HostDevice:
@@ -36,11 +34,10 @@ class HostDevice:
         """Do nothing: the CPU is not lost by an error."""
 
     def memory(self) -> Mapping[str, int]:
-        """Return bytes: total and free of the machine or the container, resident of this process."""
+        """Return bytes: total and free of the machine, or of what bounds this process; resident of it."""
         machine = psutil.virtual_memory()
         total, free = int(machine.total), int(machine.available)
-        with contextlib.suppress(OSError, ValueError):  # "max" is no number
-            most, used = (int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+        for most, used in bounds():  # which psutil does not see
             total, free = min(total, most), max(0, min(free, most - used))
         return {"free": free, "total": total, "resident": resident(os.getpid())}
 
