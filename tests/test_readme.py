@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from support import faults, scenes
@@ -81,6 +82,18 @@ def test_console_blocks_show_what_the_command_prints(page, block, shards, instal
     for line in shown:
         if line.strip() not in {"", "..."}:
             assert line.strip() in rest, f"{page}: {line}\n{done.stdout}{done.stderr}"
+
+
+def test_a_score_of_ones_own_is_packed_also_where_shards_lie_beside_it(tmp_path):
+    pytest.importorskip("setuptools", reason="setuptools is not installed")
+    for name in ("my_scores.py", "pyproject.toml"):
+        (tmp_path / name).write_text(files()[name])
+    for folder in ("shards", "warm"):
+        (tmp_path / folder).mkdir()
+    build = "from setuptools.build_meta import build_wheel; build_wheel('dist')"
+    subprocess.run([sys.executable, "-c", build], cwd=tmp_path, capture_output=True, check=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    assert "my_scores.py" in ZipFile(wheel).namelist()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
