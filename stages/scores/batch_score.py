@@ -75,6 +75,9 @@ class _Own(Model):
     def load(self, device: str) -> Any:
         return self.score.load(device)
 
+    def called(self) -> str:
+        return self.score.name
+
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         return self.score.score(loaded, batch)
 

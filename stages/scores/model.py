@@ -45,6 +45,10 @@ class Model(ABC):
         An output must not depend on the other items of the batch, but for rounding.
         """
 
+    def called(self) -> str:
+        """Return what people know it by, for messages."""
+        return self.kind
+
     def cost(self, item: Item) -> int:
         """Return the size of an item before padding: pixels, tokens. A batch costs its longest times its length."""
         return 1

@@ -5,14 +5,17 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from wdsflow.stages.scores.batch_score import BatchScore
+from wdsflow.stages.scores.model import Model, ModelScore, Request
 
 _ENTRIES = """[wdsflow.scores]
 letters = tests.models.own:Letters
 brittle = tests.models.own:Brittle
+sized = tests.models.own:Sized
 brightest = tests.models.own:Brightest
 faulty = tests.models.faulty:Faulty
 faulty_batch = tests.models.faulty:FaultyBatch
@@ -66,6 +69,7 @@ class Brittle(BatchScore):
     fails: str = ""
     kills: str = ""
     poisons: str = ""
+    leaves: str = ""
 
     def load(self, device: str) -> Any:
         """Load nothing, or fail at that."""
@@ -83,6 +87,8 @@ class Brittle(BatchScore):
                 raise ValueError(f"cannot read {text!r}")
             if self.poisons and self.poisons in text:
                 raise RuntimeError("CUDA error: an illegal memory access was encountered")
+            if self.leaves and self.leaves in text:
+                sys.exit("usage: brittle")
             if self.kills and self.kills in text:
                 os.kill(os.getpid(), signal.SIGKILL)
         return [sum(letter.isalpha() for letter in text) for text in batch]
@@ -100,3 +106,96 @@ class Brightest(BatchScore):
     def score(self, loaded: Any, batch: Sequence[Any]) -> Sequence[int]:
         """Look."""
         return [int(picture.max()) for picture in batch]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KilledOnce(Letters):
+    """Characters of a caption; the process is killed "at" the load once, or at "unlucky" twice: among others, and alone."""
+
+    name: ClassVar[str] = "killed_once"
+
+    mark: str
+    at: str = "unlucky"
+
+    def load(self, device: str) -> Any:
+        """Be killed the first time."""
+        if self.at == "load":
+            self._killed(1)
+
+    def score(self, loaded: Any, batch: Sequence[Any]) -> Sequence[int]:
+        """Be killed, or count."""
+        if "unlucky" in batch:
+            self._killed(2)
+        return [len(text) for text in batch]
+
+    def _killed(self, times: int) -> None:
+        with open(self.mark, "ab") as file:
+            if file.tell() < times:
+                file.write(b"x")
+                file.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadsAtSecond(Letters):
+    """Letters, by a model for which there is memory at the second load only."""
+
+    name: ClassVar[str] = "loads_at_second"
+    loads: ClassVar[list[int]] = []
+
+    def load(self, device: str) -> Any:
+        """Load at the second time."""
+        self.loads.append(1)
+        if len(self.loads) != 2:
+            import torch
+
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return self.times
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargestText(Model):
+    """The length of a text of at most 50 characters; each takes a MiB a batch, and ``most`` characters fit."""
+
+    kind: ClassVar[str] = "sized"
+
+    most: int
+
+    def load(self, device: str) -> Any:
+        """Load nothing."""
+
+    def run(self, loaded: Any, batch: Sequence[Any]) -> Sequence[int]:
+        """Take memory, and measure."""
+        if len(batch) * max(map(len, batch)) > self.most:
+            raise MemoryError
+        taken = [bytearray(b"x") * (1 << 20) for _ in batch]
+        return [len(text) for text, _ in zip(batch, taken, strict=True)]
+
+    def cost(self, item: Any) -> int:
+        """Return the characters."""
+        return len(item)
+
+    def largest(self) -> str:
+        """Return the longest text."""
+        return "x" * 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sized(ModelScore):
+    """The length of a caption, by ``LargestText``."""
+
+    name: ClassVar[str] = "sized"
+
+    most: int = 1000
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the model."""
+        return (LargestText(most=self.most),)
+
+    def requests(self, view: Any) -> list[Request]:
+        """Ask for each caption."""
+        return [Request(self.models()[0], text, partial(str, text)) for text in view.captions()]
+
+    def value(self, view: Any, outputs: Sequence[Any]) -> Any:
+        """Return the first."""
+        return outputs[0]

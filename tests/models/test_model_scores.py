@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,18 @@ from wdsflow.models.processes import ModelProcesses
 from wdsflow.stages.scores.catalog import all_scores
 
 HERE = RunOptions(workers=0, device="cpu")
+OWN_MODULE = """
+from dataclasses import dataclass
+from wdsflow.stages.scores.batch_score import BatchScore
+@dataclass(frozen=True, kw_only=True)
+class Vowels(BatchScore):
+    name = "vowels"
+    inputs = "caption"
+    def load(self, device):
+        return "aeiou"
+    def score(self, loaded, batch):
+        return [sum(letter in loaded for letter in text) for text in batch]
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -132,6 +145,126 @@ def test_a_killed_model_process_is_asked_again():
         models.close()
     _gone, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
+
+
+def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_nothing():
+    with ModelProcesses("cpu") as processes:
+        model = own.Brittle(kills="deadly").models()[0]
+        found = {}
+
+        def ask(number):
+            models = RemoteModels(processes.place.addresses[0], processes.place.key)
+            items = [f"item {number} {each}" for each in range(6)]
+            items[number] = "deadly" if number < 2 else items[number]
+            found[number] = models.map(model, items)
+            models.close()
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+    lost = {(number, at) for number, each in found.items() for at, one in enumerate(each) if isinstance(one, Failure)}
+    assert lost == {(0, 0), (1, 1)}
+    assert [len(each) for each in found.values()] == [6] * 4
+
+
+def test_any_number_of_samples_may_end_their_process(tmp_path, monkeypatch):
+    monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 4)
+    texts = [("deadly" if number % 3 == 1 else "caption") + f" {number}" for number in range(12)]
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        found = models.map(own.Brittle(kills="deadly").models()[0], texts)
+        models.close()
+    assert [isinstance(each, Failure) for each in found] == [number % 3 == 1 for number in range(12)]
+
+
+def test_processes_that_only_end_are_given_up(monkeypatch):
+    monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 3)
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        with pytest.raises(ModelError, match="ended again and again"):
+            models.map(own.Brittle(kills="deadly").models()[0], ["deadly"] * 9)
+        models.close()
+
+
+def test_an_item_at_which_others_killed_the_process_is_tried_again(tmp_path):
+    mark = tmp_path / "mark"
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        model = own.KilledOnce(mark=str(mark)).models()[0]
+        assert models.map(model, ["a", "bc", "unlucky"]) == [1, 2, 7]
+        models.close()
+    assert mark.read_bytes() == b"xx"
+
+
+def test_a_process_that_is_killed_while_it_loads_is_replaced(tmp_path):
+    with ModelProcesses("cpu") as processes:
+        prepared = processes.prepare([own.KilledOnce(mark=str(tmp_path / "mark"), at="load").models()[0]])
+    assert prepared == ()
+
+
+def test_modules_are_found_where_this_process_finds_them(tmp_path, monkeypatch):
+    (tmp_path / "beside.py").write_text(OWN_MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    vowels = import_module("beside").Vowels()
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        assert models.map(vowels.models()[0], ["a house"]) == [4]
+        models.close()
+
+
+def test_a_class_that_no_module_has_is_told_by_name(monkeypatch):
+    class Local(own.Letters):
+        """Not to be found by others."""
+
+    Local.__qualname__, Local.__module__ = "NotThere", own.__name__
+    monkeypatch.setattr(own, "NotThere", Local, raising=False)
+    with ModelProcesses("cpu") as processes, pytest.raises(ModelError, match=r"cannot import .*NotThere"):
+        processes.prepare(Local().models())
+
+
+def test_memory_that_is_short_while_a_model_is_loaded_is_waited_for_once():
+    model = own.LoadsAtSecond().models()[0]
+    own.LoadsAtSecond.loads.clear()
+    assert LoadedModels("cpu").map(model, ["abc"]) == [3]
+    own.LoadsAtSecond.loads[:] = [0, 0, 0, 0]
+    with pytest.raises(ModelError, match="cannot be loaded: OutOfMemoryError"):
+        LoadedModels("cpu").map(model, ["abc"])
+
+
+def test_the_largest_item_bounds_batches_also_where_nobody_prepared():
+    model = own.Sized(most=4000).models()[0]
+    loaded = LoadedModels("cpu")
+    assert loaded.map(model, ["x" * 10] * 300) == [10] * 300
+    assert loaded._runners[model].ceiling.most is not None
+
+
+def test_a_model_that_does_not_fit_ends_a_run_in_one_process_before_the_first_shard(tmp_path):
+    source = captioned(tmp_path / "0.tar", ["a"])
+    for workers in (0, 1):
+        with pytest.raises(ModelError, match="does not fit"):
+            score_shards(
+                source, tmp_path / "out", Recipe(scores=("sized(most=10)",)), RunOptions(workers=workers, device="cpu")
+            )
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_cap_that_cannot_be_is_told_before_anything_is_loaded(tmp_path, workers):
+    source = captioned(tmp_path / "0.tar", ["a"])
+    options = RunOptions(workers=workers, device="cpu", gpu_memory="8GiB")
+    with pytest.raises(ModelError, match=r"^'8GiB' caps the memory of a GPU; the device is the CPU$"):
+        score_shards(source, tmp_path / "out", Recipe(scores=("letters",)), options)
+
+
+def test_a_model_that_ends_its_program_costs_its_sample(tmp_path):
+    source = captioned(tmp_path / "0.tar", ["good one", "one that leaves", "another"])
+    for workers in (0, 1):
+        out = tmp_path / f"out{workers}"
+        report = filter_shards(
+            source, out, Recipe(where='brittle(leaves="leaves") >= 1'), RunOptions(workers=workers, device="cpu")
+        )
+        assert (report.total("kept"), report.merged("quarantined")) == (2, {"raised-SystemExit": 1})
 
 
 def test_several_who_ask_at_once_get_their_own():

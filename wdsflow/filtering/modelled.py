@@ -156,7 +156,7 @@ class Modelled(AbstractContextManager["Modelled"]):
                 found = self._models.map(model, [items.pop(place) for place in places])
             except PoisonedError as error:
                 raise Unfit(
-                    f"{model.kind}: {error.message}. Run again with --workers 1 or more: models have a process of their"
+                    f"{model.called()}: {error.message}. Run again with --workers 1 or more: models have a process of their"
                     " own then, which is replaced, and the sample that did this is put aside"
                 ) from None
             outputs.update(zip(places, found, strict=True))

@@ -30,6 +30,7 @@ from wdsflow.filtering.strikes import RunStrikes
 from wdsflow.filtering.task import ShardTask
 from wdsflow.filtering.tidy import tidy
 from wdsflow.memory.sizes import parse_size
+from wdsflow.models.at import models_at
 from wdsflow.models.place import ModelPlace
 from wdsflow.models.processes import ModelProcesses
 
@@ -152,16 +153,21 @@ class Pass:
     def _models(self, stack: ExitStack) -> ModelPlace:
         """Return where models run: on this machine in a process for each device, loaded and tried before the first shard."""
         options, models = self.options, program_of(self.recipe).models
-        if not models or self.scored is not None or options.engine != "local" or options.workers == 0:
-            apart = options.engine != "local"  # there a process can be lost, and replaced, without its worker
-            return ModelPlace(device=options.device, memory=options.gpu_memory, apart=apart)
+        apart = options.engine != "local"  # there a process can be lost, and replaced, without its worker
+        place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=apart)
+        if not models or self.scored is not None or apart:
+            return place
         if self.embedded is not None:  # what it has is loaded only where a sample lacks it
             models = tuple(model for model in models if model not in self.embedded.served)
-        processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
-        for line in processes.prepare(models):
-            if options.say is not None:
+        if options.workers == 0:
+            lines = models_at(place, 0, models).prepare(models).lines
+        else:
+            processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
+            lines, place = processes.prepare(models), processes.place
+        if options.say is not None:
+            for line in lines:
                 options.say(line)
-        return processes.place
+        return place
 
     def _tasks(self, todo: Sequence[tuple[int, str, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
         about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))

@@ -5,6 +5,7 @@ import pickle
 import socket
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Client
 from typing import Any, Protocol
 
@@ -12,10 +13,11 @@ from wdsflow.memory.batching.outcome import POISONED, Failure, PoisonedError
 from wdsflow.memory.batching.restarts import map_with_restarts
 from wdsflow.models.messages import receive, send
 from wdsflow.models.place import ModelError, Prepared
-from wdsflow.models.server import Ask, NotBegun
+from wdsflow.models.server import Ask, Begun, NotBegun, ended_mark
 from wdsflow.stages.scores.model import Model
 
 _PATIENCE = 120.0  # seconds that a process has to come back
+_MOST_TRIES = 100  # of a request that no process begins with
 
 
 class Models(Protocol):
@@ -45,11 +47,11 @@ class RemoteModels:
 
     def prepare(self, models: Sequence[Model]) -> Prepared:
         """Load models and try the largest item of each. Raises ModelError."""
-        try:
-            found: Prepared = self._ask(Ask("prepare", (tuple(models),)))
-        except _Gone:
-            raise ModelError("the process that loads the models ended: is there memory for them?") from None
-        return found
+        for _ in range(2):  # one may have been killed by others
+            with suppress(_Gone):
+                found: Prepared = self._ask(Ask("prepare", (tuple(models),)))
+                return found
+        raise ModelError("the process that loads the models ended, twice: is there memory for them?")
 
     def map(self, model: Model, items: Sequence[Any]) -> list[Any]:
         """Return an output or a Failure for each item, in order. Raises ModelError."""
@@ -60,7 +62,7 @@ class RemoteModels:
         try:
             return map_with_restarts(call, items, lambda: None)
         except PoisonedError as error:
-            raise ModelError(f"{model.kind}: {error.message}") from None
+            raise ModelError(f"{model.called()}: {error.message}") from None
 
     def close(self) -> None:
         """Hang up."""
@@ -73,12 +75,10 @@ class RemoteModels:
         found: dict[int, Any] = {}
         together = [at for at in range(len(items)) if at not in alone]
         for group in ([together] if together else []) + [[at] for at in sorted(alone)]:
+            some, by_itself = [items[at] for at in group], group[0] in alone
             try:
-                outputs = self._ask(Ask("map", (model, [items[at] for at in group], [0] if group[0] in alone else [])))
+                outputs = self._twice(model, some) if by_itself else self._ask(Ask("map", (model, some, [])))
             except _Gone as gone:
-                if group[0] in alone:
-                    found[group[0]] = Failure(POISONED, str(gone))
-                    continue
                 raise PoisonedError(str(gone), found, tuple(group)) from None
             except PoisonedError as error:
                 done = {group[at]: output for at, output in error.done.items()}
@@ -88,24 +88,41 @@ class RemoteModels:
             found.update(zip(group, outputs, strict=True))
         return [found[at] for at in range(len(items))]
 
+    def _twice(self, model: Model, item: list[Any]) -> Any:
+        """Run an item by itself; it is to blame where two processes end at it: one may have been killed by others."""
+        for _ in range(2):
+            try:
+                return self._ask(Ask("map", (model, item, [0])))
+            except _Gone as gone:
+                last = str(gone)
+        return [Failure(POISONED, last)]
+
     def _ask(self, ask: Ask) -> Any:
-        connection = self._connect()
-        try:
-            send(connection, ask)
-            answer = receive(connection)
-        except (TypeError, AttributeError, pickle.PicklingError) as error:
-            self.close()
-            raise ModelError(f"what a score asks a model for cannot be sent: {error}") from None
-        except (OSError, EOFError):
-            self.close()
-            raise _Gone("the process that runs models ended while it worked on this") from None
-        if isinstance(answer, (PoisonedError, NotBegun)):
-            self.close()
-        if isinstance(answer, NotBegun):
-            return self._ask(ask)
+        """Return the answer. A process that ends before it begins with this is no matter: the next one is asked."""
+        for _ in range(_MOST_TRIES):
+            answer, begun = self._answer(ask)
+            if begun or not isinstance(answer, _Gone):
+                break
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def _answer(self, ask: Ask) -> tuple[Any, bool]:
+        """Return the answer, and whether work on it began."""
+        connection, begun = self._connect(), False
+        try:
+            send(connection, ask)
+            while isinstance(answer := receive(connection), Begun):
+                begun = True
+        except (TypeError, AttributeError, ImportError, pickle.PicklingError) as error:
+            self.close()
+            return ModelError(f"what a score asks a model for, or its answer, cannot be sent: {error}"), begun
+        except (OSError, EOFError):
+            self.close()
+            return _Gone("the process that runs models ended while it worked on this"), begun
+        if isinstance(answer, (PoisonedError, NotBegun)):
+            self.close()
+        return (_Gone("no process began with this"), False) if isinstance(answer, NotBegun) else (answer, begun)
 
     def __del__(self) -> None:
         self.close()
@@ -117,6 +134,8 @@ class RemoteModels:
                 with Client(self._address, "AF_UNIX", authkey=self._key) as connection:
                     self._connection = socket.socket(fileno=os.dup(connection.fileno()))
             except (OSError, EOFError):
+                if ended_mark(self._address).exists():
+                    raise ModelError("the process that runs models ended again and again without an output") from None
                 if time.monotonic() > end:
                     raise ModelError("the process that runs models does not answer") from None
                 time.sleep(0.05)
@@ -129,8 +148,13 @@ class OwnModels:
     apart = False
 
     def __init__(self, device: str, memory: str | None) -> None:
+        from wdsflow.memory.batching.device import check_cap
         from wdsflow.models.loaded import LoadedModels
 
+        try:
+            check_cap(device, memory)
+        except ValueError as error:
+            raise ModelError(str(error)) from None
         self._loaded = LoadedModels(device, memory)
 
     def prepare(self, models: Sequence[Model]) -> Prepared:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from wdsflow.memory.batching.attempt import lost
 from wdsflow.memory.batching.ceiling import Ceiling, Known
 from wdsflow.memory.batching.device import in_inference_mode, open_device
 from wdsflow.memory.batching.environment import other_frameworks
-from wdsflow.memory.batching.probe import probe
+from wdsflow.memory.batching.oom import drop_frames, is_out_of_memory
+from wdsflow.memory.batching.probe import Probe, probe
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.memory.batching.store import CeilingStore
 from wdsflow.memory.batching.tally import Tally
@@ -35,6 +37,8 @@ class LoadedModels:
 
     def map(self, model: Model, items: Sequence[Any], alone: Collection[int] = ()) -> list[Any]:
         """Return an output or a Failure for each item, in order. Raises ModelError, PoisonedError."""
+        if model not in self._runners:  # of a process that is replaced, or that nobody prepared
+            self._try_largest(model)
         return self._runner(model).map(items, alone)
 
     def tallies(self) -> dict[str, Tally]:
@@ -42,22 +46,28 @@ class LoadedModels:
         return {model.kind: runner.tally for model, runner in self._runners.items()}
 
     def _prepare(self, model: Model) -> str:
-        fresh = model not in self._runners
+        seen = self._try_largest(model) if model not in self._runners else None
+        if seen is None:
+            return ""
+        if not seen.fits and not (model.on_cpu and self.device != "cpu"):
+            raise ModelError(seen.message(model.called()))
+        return seen.message(model.called())
+
+    def _try_largest(self, model: Model) -> Probe | None:
+        """Load a model and bound its first batches by what one item takes; None where no item is known to be the largest."""
         runner = self._runner(model)
         item = model.largest()
-        if item is None or not fresh:
-            return ""
+        if item is None:
+            return None
         try:
             seen = probe(runner.run, item, runner.cost(item), self._open)
         except Exception as error:
-            raise ModelError(f"{model.kind}: {type(error).__name__}: {error}") from error
-        if not seen.fits and not (model.on_cpu and self.device != "cpu"):
-            raise ModelError(seen.message(model.kind))
+            raise ModelError(f"{model.called()}: {type(error).__name__}: {error}") from error
         if seen.fits and seen.free is not None and runner.ceiling.limit is None:
             fitting = seen.ceiling(int(seen.free * _SHARE))
             # A GPU says when it is full; the system would end a process that takes all of the host's memory.
             runner.ceiling = Ceiling(Known(fitting), most=fitting if self.device == "cpu" else None)
-        return seen.message(model.kind)
+        return seen
 
     def _runner(self, model: Model) -> BatchRunner[Any, Any]:
         found = self._runners.get(model)
@@ -66,12 +76,7 @@ class LoadedModels:
         return found
 
     def _load(self, model: Model) -> BatchRunner[Any, Any]:
-        try:
-            if self._open is None:
-                self._open = open_device(self.device, self._memory)
-            loaded = model.load(self.device)
-        except Exception as error:
-            raise ModelError(f"{model.kind} cannot be loaded: {type(error).__name__}: {error}") from error
+        loaded = self._loaded(model)
         run = in_inference_mode(lambda batch: model.run(loaded, batch))
         if self.device == "cpu":  # what is free there is another matter each time: the probe says
             return BatchRunner(run, cost=model.cost, device=self._open)
@@ -84,6 +89,19 @@ class LoadedModels:
             on_cpu=_on_cpu(model) if model.on_cpu else None,
             learned=lambda ceiling: self._store.save(key, ceiling),
         )
+
+    def _loaded(self, model: Model) -> Any:
+        for last in (False, True):
+            try:
+                if self._open is None:
+                    self._open = open_device(self.device, self._memory)
+                return model.load(self.device)
+            except (Exception, SystemExit) as error:
+                if last or self._open is None or not is_out_of_memory(error):
+                    raise ModelError(f"{model.called()} cannot be loaded: {type(error).__name__}: {error}") from error
+                drop_frames(error)
+            lost(self._open.release)  # what others do not need any more
+        raise AssertionError
 
 
 def _on_cpu(model: Model) -> Callable[[Sequence[Any]], Sequence[Any]]:

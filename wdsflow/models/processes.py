@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from wdsflow.memory.batching.device import choose
+from wdsflow.memory.batching.device import check_cap, choose
 from wdsflow.models.client import RemoteModels
 from wdsflow.models.place import ModelError, ModelPlace
-from wdsflow.models.server import Setup
+from wdsflow.models.server import Setup, ended_mark, worked_mark
 from wdsflow.stages.scores.model import Model
 
 # A batch takes hundreds of MB in large pieces. glibc would fetch each from the system, all pages empty, and give it back:
@@ -27,7 +27,7 @@ _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": 
 # A thread that has nothing to do would spin, and take the core that a decoder or another thread of the batch needs: beside
 # one other busy process on two cores, EasyOCR's detector takes five times as long.
 _CPU = _ALLOCATOR | {"OMP_WAIT_POLICY": "PASSIVE"}
-_MOST_ENDS = 100  # of one process; then it stays away
+_MOST_ENDS = 100  # of processes in a row that had no output for anybody; then no other comes
 
 
 class ModelProcesses(AbstractContextManager["ModelProcesses"]):
@@ -36,12 +36,14 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
     def __init__(self, device: str = "auto", memory: str | None = None) -> None:
         try:
             devices = choose(device)
+            for name in devices:
+                check_cap(name, memory)
         except ValueError as error:
             raise ModelError(str(error)) from None
         self._folder = tempfile.TemporaryDirectory(prefix="wdsflow-models-")
         key = secrets.token_bytes(32)
         self._processes = [
-            _ModelProcess(Setup(f"{self._folder.name}/{number}", key, name, memory))
+            _ModelProcess(Setup(f"{self._folder.name}/{number}", key, name, memory, tuple(sys.path)))
             for number, name in enumerate(devices)
         ]
         addresses = tuple(process.setup.address for process in self._processes)
@@ -82,13 +84,19 @@ class _ModelProcess:
 
     def _keep(self) -> None:
         """Start another one when one ends: the device of a process may be lost to it."""
-        for _ in range(_MOST_ENDS):
+        ends, worked = 0, worked_mark(self.setup.address)
+        while True:
             process = self._process
             process.wait()
             with self._lock:
                 if self._ended:
                     return
                 _close(process)
+                ends = 0 if worked.exists() else ends + 1
+                worked.unlink(missing_ok=True)
+                if ends >= _MOST_ENDS:
+                    ended_mark(self.setup.address).touch()
+                    return
                 self._process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":

@@ -12,10 +12,11 @@ import threading
 import time
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Listener
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.memory.batching.environment import prepare_environment
-from wdsflow.memory.batching.outcome import PoisonedError
+from wdsflow.memory.batching.outcome import Failure, PoisonedError
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.messages import receive, send
 from wdsflow.models.place import ModelError
@@ -31,6 +32,11 @@ class Setup(NamedTuple):
     key: bytes
     device: str
     memory: str | None
+    path: tuple[str, ...] = ()  # where modules are looked for
+
+
+class Begun(NamedTuple):
+    """Sent when a request's turn has come: if the process ends before its answer, it may be why."""
 
 
 class Ask(NamedTuple):
@@ -46,14 +52,26 @@ class NotBegun(Exception):
 
 class _Waiting(NamedTuple):
     ask: Ask
+    asking: socket.socket
     done: threading.Event
     answer: list[Any]
+
+
+def worked_mark(address: str) -> Path:
+    """Return the file that is there where the process has had an output for somebody."""
+    return Path(f"{address}.worked")
+
+
+def ended_mark(address: str) -> Path:
+    """Return the file that is there where no other process will come."""
+    return Path(f"{address}.ended")
 
 
 def serve() -> None:
     """Read a pickled ``Setup`` from stdin, then answer until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
     setup: Setup = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
+    sys.path[:] = [*sys.path, *(place for place in setup.path if place not in sys.path)]
     prepare_environment()
     with contextlib.suppress(FileNotFoundError):
         os.unlink(setup.address)  # of a process before this one
@@ -62,10 +80,12 @@ def serve() -> None:
     threading.Thread(target=_watch, args=(setup.address,), daemon=True).start()
     threading.Thread(target=_accept, args=(listener, asked), daemon=True).start()
 
-    models = LoadedModels(setup.device, setup.memory)
+    models, worked = LoadedModels(setup.device, setup.memory), False
     while True:
         waiting = asked.get()
         try:
+            with contextlib.suppress(OSError):  # whoever asked may be gone
+                send(waiting.asking, Begun())
             answer = getattr(models, waiting.ask.what)(*waiting.ask.arguments)
         except (ModelError, PoisonedError) as error:
             answer = error
@@ -74,6 +94,10 @@ def serve() -> None:
         if isinstance(answer, PoisonedError):
             with contextlib.suppress(OSError):  # whoever comes now is to find the next process, not the end of this one
                 os.unlink(setup.address)
+        elif not worked and isinstance(answer, list) and not all(isinstance(each, Failure) for each in answer):
+            worked = True
+            with contextlib.suppress(OSError):
+                worked_mark(setup.address).touch()
         waiting.answer.append(answer)
         waiting.done.set()
         if isinstance(answer, PoisonedError):
@@ -99,7 +123,10 @@ def _accept(listener: Listener, asked: "queue.SimpleQueue[_Waiting]") -> None:
         with contextlib.suppress(OSError, EOFError, AuthenticationError):
             with listener.accept() as connection:  # who knows the key
                 asking = socket.socket(fileno=os.dup(connection.fileno()))
-            threading.Thread(target=_listen, args=(asking, asked, room), daemon=True).start()
+            try:
+                threading.Thread(target=_listen, args=(asking, asked, room), daemon=True).start()
+            except (RuntimeError, MemoryError):  # there is no memory for a thread: they come again
+                asking.close()
 
 
 def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: threading.Semaphore) -> None:
@@ -107,14 +134,21 @@ def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: t
     with asking, contextlib.suppress(OSError, EOFError):
         while select.select([asking], [], []):
             with room:
-                waiting = _Waiting(receive(asking), threading.Event(), [])
+                try:
+                    ask = receive(asking)
+                except (ImportError, AttributeError) as error:
+                    send(
+                        asking, ModelError(f"the process that runs models cannot import what it is asked for: {error}")
+                    )
+                    continue
+                waiting = _Waiting(ask, asking, threading.Event(), [])
                 asked.put(waiting)
                 waiting.done.wait()
             try:
                 send(asking, waiting.answer[0])
             except (TypeError, AttributeError, pickle.PicklingError) as error:
                 send(asking, ModelError(f"the outputs of a model cannot be sent: {error}"))
-            del waiting  # else its items stay until the next ones come
+            del waiting, ask  # else its items stay until the next ones come
 
 
 def _watch(address: str) -> None:
@@ -124,6 +158,8 @@ def _watch(address: str) -> None:
     while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
         pass
     with contextlib.suppress(OSError):  # whoever was killed could not
+        for mark in (worked_mark(address), ended_mark(address)):
+            mark.unlink(missing_ok=True)
         os.unlink(address)
         os.rmdir(os.path.dirname(address))
     os._exit(1)

@@ -40,6 +40,10 @@ class ClipModel(Model):
         """Return how many numbers an embedding has; told without loading weights."""
         return int(clip_preprocess(self.model, self.pretrained)["embed_dim"])
 
+    def called(self) -> str:
+        """Return what people know it by."""
+        return f"{self.kind}, {self.model!r}{f' with {self.pretrained!r}' if self.pretrained else ''}"
+
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs; files by their contents."""
         identity = super().identity()

@@ -22,6 +22,10 @@ class TransformerModel(Model):
         """Return the model."""
         return load_model(self.loads, self.model, self.precision, device)
 
+    def called(self) -> str:
+        """Return what people know it by."""
+        return f"{self.kind}, {self.model!r}"
+
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs; folders by their contents."""
         identity = super().identity()

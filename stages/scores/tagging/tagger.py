@@ -120,6 +120,10 @@ class Tagger(Model):
         """Return a caption that makes a whole batch of sentences."""
         return "\n\n".join([" ".join(["words"] * _WORDS)] * _LINES)
 
+    def called(self) -> str:
+        """Return what people know it by."""
+        return f"{self.kind}, {self.model!r}"
+
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs; files by their contents."""
         identity = super().identity()

@@ -38,7 +38,7 @@ def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any])
     try:
         outputs = run(batch)
         listed = list(outputs) if not isinstance(outputs, (str, bytes, Mapping, set, frozenset)) else None
-    except Exception as error:  # noqa: BLE001 - one bad item must cost itself alone, whatever it raises
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad item must cost itself alone, whatever it raises
         trouble = _trouble(error, outside)
         drop_frames(error, outside)
         return trouble
@@ -63,7 +63,7 @@ def lost(call: Callable[[], object]) -> str | None:
     return None
 
 
-def _trouble(error: Exception, outside: BaseException | None) -> Trouble:
+def _trouble(error: Exception | SystemExit, outside: BaseException | None) -> Trouble:
     slug, detail = f"raised-{type(error).__name__}", describe(error)
     if is_poisoned(error, outside):
         return Trouble("poisoned", slug, detail)

@@ -58,11 +58,22 @@ def _visible() -> tuple[int, bool]:
 
 def open_device(name: str, memory: str | None = None) -> "HostDevice | TorchDevice":
     """Return the device of a name; ``memory`` caps what this process may take of it, such as "8GiB" or "80%"."""
-    if name.partition(":")[0] == "cpu":
-        if memory is not None:
-            raise ValueError(f"{memory!r} caps the memory of a GPU; the device is the CPU")
+    check_cap(name, memory)
+    if _is_cpu(name):
         return HostDevice()
     return TorchDevice(name, cap(name, memory) if memory is not None else None)
+
+
+def check_cap(name: str, memory: str | None) -> None:
+    """Raise ValueError where ``memory`` is no size and no share, or the device is the CPU; nothing is asked of a device."""
+    if memory is not None and _is_cpu(name):
+        raise ValueError(f"{memory!r} caps the memory of a GPU; the device is the CPU")
+    if memory is not None:
+        share(memory, 1 << 62)
+
+
+def _is_cpu(name: str) -> bool:
+    return name.partition(":")[0] == "cpu"
 
 
 def share(memory: str, total: int) -> int:
@@ -73,6 +84,8 @@ def share(memory: str, total: int) -> int:
     """
     found = _PERCENT.fullmatch(memory)
     size = int(total * float(found[1]) / 100) if found and float(found[1]) <= 100 else None
+    if size is None and memory.strip().endswith("%"):
+        raise ValueError(f"{memory!r} is no share; write '80%', or a size such as '8GiB'")
     if size is None:
         size = parse_size(memory)
     if size < 1:
