@@ -60,10 +60,9 @@ class CaptionPerplexity(ModelScore):
     def _ids(self, text: str) -> Any:
         import numpy as np
 
-        from .models.hub import longest, token_ids, tokenizer_of
+        from .models.texts import longest, text_facts, token_ids
 
-        tokenizer, most = tokenizer_of(self.model), longest(self.model, self.max_tokens)
-        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        start, most = text_facts(self.model).start, longest(self.model, self.max_tokens)
         first = [] if start is None else [start]
         ids = token_ids(self.model, text, most - len(first), special=False)
         if not ids or len(first) + len(ids) < 2:

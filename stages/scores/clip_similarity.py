@@ -16,8 +16,9 @@ class ClipSimilarity(ClipScore):
     """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 where they match, for ViT-B-32.
 
     One value for each caption. Where a sample has several images, it is the mean over them, or as ``reduce`` says the
-    largest or the smallest; over frames of its videos (``frames``, ``sampling``) where it has no image. ``model`` and ``pretrained`` name any CLIP of OpenCLIP, or a file of weights; ``flip``
-    mirrors images before. Captions are cut where the context ends.
+    largest or the smallest; over frames of its videos (``frames``, ``sampling``) where it has no image. ``model`` and
+    ``pretrained`` name any CLIP of OpenCLIP, or a file of weights; ``flip`` mirrors images before. Captions are cut
+    where the context ends.
     Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.01 in bf16 and fp16; embeddings taken from
     a ledger, half floats, by 0.001.
     Source: CLIP (Radford et al. 2021). Data-Juicer's image_text_similarity (logits_per_text / 100) is the same number

@@ -19,8 +19,9 @@ class ImageTextMatch(PictureScore):
     """Probability that caption and image match, by BLIP's image-text matching: from 0 to 1.
 
     One value for each caption. Where a sample has several images, it is the mean over them, or as ``reduce`` says the
-    largest or the smallest; over frames of its videos (``frames``, ``sampling``) where it has no image. ``model`` is a BlipForImageTextRetrieval: a name in the hub, "name@revision" or a folder;
-    ``flip`` mirrors images before. Captions are cut after 512 tokens.
+    largest or the smallest; over frames of its videos (``frames``, ``sampling``) where it has no image. ``model`` is a
+    BlipForImageTextRetrieval: a name in the hub, "name@revision" or a folder; ``flip`` mirrors images before. Captions
+    are cut after 512 tokens.
     Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16.
     Source: BLIP (Li et al. 2022). Data-Juicer's image_text_matching_score, softmax(itm_score)[1], is the same number.
     """
@@ -77,7 +78,7 @@ class ImageTextMatch(PictureScore):
     def _pair(self, picture: Picture, text: str) -> Item:
         import numpy as np
 
-        from .models.hub import longest, token_ids
+        from .models.texts import longest, token_ids
 
         ids = token_ids(self.model, text, longest(self.model, MOST_TOKENS))
         return picture.make(), np.array(ids, np.int32)

@@ -57,7 +57,7 @@ class TextClassify(ModelScore):
     def _ids(self, text: str) -> Any:
         import numpy as np
 
-        from .models.hub import longest, token_ids
+        from .models.texts import longest, token_ids
 
         return np.array(token_ids(self.model, text, longest(self.model, self.max_tokens)), np.int32)
 

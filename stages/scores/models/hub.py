@@ -1,13 +1,10 @@
 """Loading what transformers knows, from a folder or a hub."""
 
-import threading
 from functools import lru_cache
 from typing import Any
 
 from ..model import Precision
 from .weights import local_path
-
-_lock = threading.Lock()  # tokenizers are for one thread at a time
 
 
 def where(name: str) -> dict[str, str]:
@@ -59,18 +56,3 @@ def tokenizer_of(name: str) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(**where(name))
-
-
-def longest(name: str, most: int) -> int:
-    """Return how many tokens a text may have: ``most``, or fewer where the model or its tokenizer takes no more."""
-    bounds = [most, tokenizer_of(name).model_max_length, getattr(config_of(name), "max_position_embeddings", None)]
-    return min(int(bound) for bound in bounds if bound)
-
-
-def token_ids(name: str, text: str, most: int, *, special: bool = True) -> list[int]:
-    """Return the tokens of a text, cut to ``most``, with those that frame it if ``special``."""
-    tokenizer = tokenizer_of(name)
-    with _lock:
-        found = tokenizer(text, truncation=True, max_length=most, add_special_tokens=special, verbose=False)
-    ids: list[int] = found["input_ids"]
-    return ids

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..model import Item, Output
-from .labels import probabilities
+from .geometry import Geometry
+from .labels import labels_of, probabilities, remember_labels
 from .transformer import TransformerModel
 
 
@@ -23,6 +24,19 @@ class ImageClassifier(TransformerModel):
 
         pixels = values(self.model, batch, str(loaded.device)).to(loaded.dtype)
         return probabilities(loaded(pixel_values=pixels).logits, loaded.config)
+
+    def facts(self) -> tuple[dict[int, str], Geometry | None]:
+        """Return what decoders have to know: the labels, and to what size pictures are squeezed."""
+        from .processors import squeezed_to
+
+        return labels_of(self.model), squeezed_to(self.model)
+
+    def recall(self, facts: tuple[dict[int, str], Geometry | None]) -> None:
+        """Keep it."""
+        from .processors import remember_geometry
+
+        remember_labels(self.model, facts[0])
+        remember_geometry(self.model, facts[1])
 
     def cost(self, item: Item) -> int:
         """Return the pixels."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..model import Item, Output
-from .hub import longest
+from .geometry import Geometry
+from .texts import TextFacts, longest, remember_texts, text_facts
 from .transformer import TransformerModel
 
 MOST_TOKENS = 512
@@ -34,6 +35,19 @@ class ImageTextMatcher(TransformerModel):
             scores = loaded(**inputs, pixel_values=pixels, use_itm_head=True).itm_score
         found: list[float] = scores.float().softmax(-1)[:, 1].tolist()
         return found
+
+    def facts(self) -> tuple[TextFacts, Geometry | None]:
+        """Return what decoders have to know to make tokens, and to make pictures."""
+        from .processors import squeezed_to
+
+        return text_facts(self.model), squeezed_to(self.model)
+
+    def recall(self, facts: tuple[TextFacts, Geometry | None]) -> None:
+        """Keep it."""
+        from .processors import remember_geometry
+
+        remember_texts(self.model, facts[0])
+        remember_geometry(self.model, facts[1])
 
     def cost(self, item: Item) -> int:
         """Return the pixels, and 256 for each token."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from .hub import config_of
 
+_remembered: dict[str, dict[int, str]] = {}
+
 
 def probabilities(logits: Any, config: Any) -> list[Any]:
     """Return for each row an array (labels) of float32.
@@ -23,10 +25,20 @@ def probabilities(logits: Any, config: Any) -> list[Any]:
     return list(found.cpu().numpy())
 
 
+def labels_of(model: str) -> dict[int, str]:
+    """Return the names of a model's labels by place, by its configuration unless they were said before."""
+    return _remembered.get(model) or {int(place): str(name) for place, name in config_of(model).id2label.items()}
+
+
+def remember_labels(model: str, names: dict[int, str]) -> None:
+    """Keep what ``labels_of`` returned in another process: this one need not import transformers for it."""
+    _remembered[model] = names
+
+
 @lru_cache(maxsize=64)
 def label_index(model: str, label: str) -> int:
     """Return the place of a label, given by its name or its number. Raises ValueError that names those there are."""
-    names = {int(place): str(name) for place, name in config_of(model).id2label.items()}
+    names = labels_of(model)
     exact = [place for place, name in names.items() if name == label]
     alike = [place for place, name in names.items() if name.lower() == label.lower()]
     for found in (exact, alike):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..model import Item, Output
-from .hub import longest
+from .texts import TextFacts, longest, remember_texts, text_facts
 from .transformer import TransformerModel
 
 
@@ -32,6 +32,14 @@ class LanguageModel(TransformerModel):
             loss = cross_entropy(logits[row, :last].float(), inputs["input_ids"][row, 1 : last + 1])
             found.append(float(loss))
         return found
+
+    def facts(self) -> TextFacts:
+        """Return what decoders have to know to make tokens."""
+        return text_facts(self.model)
+
+    def recall(self, facts: TextFacts) -> None:
+        """Keep it."""
+        remember_texts(self.model, facts)
 
     def cost(self, item: Item) -> int:
         """Return the tokens."""

@@ -12,6 +12,7 @@ from .hub import where
 from .prepare import Flip, Prepare, decode, mirrored
 
 _KERNELS: dict[int, Any] = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers
+_remembered: dict[str, Geometry | None] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +46,22 @@ def processor_of(name: str) -> Any:
 @lru_cache(maxsize=64)
 def preparation(name: str, flip: Flip = "") -> Prepare | PrepareByProcessor:
     """Return what makes a picture for a model: our own way where its processor only squeezes pictures to a size."""
+    geometry = _remembered[name] if name in _remembered else squeezed_to(name)
+    return PrepareByProcessor(name=name, flip=flip) if geometry is None else Prepare(geometry=geometry, flip=flip)
+
+
+def squeezed_to(name: str) -> Geometry | None:
+    """Return the size that a model's processor squeezes pictures to; None where it does something else."""
     processor = processor_of(name)
     if not _only_squeezes(processor):
-        return PrepareByProcessor(name=name, flip=flip)
+        return None
     size = processor.size["height"], processor.size["width"]
-    return Prepare(geometry=Geometry(size=size, fit="both", kernel=_KERNELS[int(processor.resample)]), flip=flip)
+    return Geometry(size=size, fit="both", kernel=_KERNELS[int(processor.resample)])
+
+
+def remember_geometry(name: str, geometry: Geometry | None) -> None:
+    """Keep what ``squeezed_to`` returned in another process: this one need not import transformers for it."""
+    _remembered[name] = geometry
 
 
 def values(name: str, batch: Sequence[Any], device: str) -> Any:

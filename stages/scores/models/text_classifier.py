@@ -6,8 +6,8 @@ from itertools import count
 from typing import Any, ClassVar
 
 from ..model import Item, Output
-from .hub import longest
-from .labels import probabilities
+from .labels import labels_of, probabilities, remember_labels
+from .texts import TextFacts, longest, remember_texts, text_facts
 from .transformer import TransformerModel
 
 
@@ -33,6 +33,15 @@ class TextClassifier(TransformerModel):
             return probabilities(loaded(**padded(batch, str(loaded.device), fill)).logits, config)
         finally:
             config.pad_token_id = known
+
+    def facts(self) -> tuple[TextFacts, dict[int, str]]:
+        """Return what decoders have to know to make tokens, and the labels."""
+        return text_facts(self.model), labels_of(self.model)
+
+    def recall(self, facts: tuple[TextFacts, dict[int, str]]) -> None:
+        """Keep it."""
+        remember_texts(self.model, facts[0])
+        remember_labels(self.model, facts[1])
 
     def cost(self, item: Item) -> int:
         """Return the tokens."""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.pictures import encoded, photo
 from tests.stages.scores.fields import made
+from wdsflow.stages.scores import View
 from wdsflow.stages.scores.models.alone import compute
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
@@ -81,3 +82,32 @@ def test_making_a_score_and_telling_its_identity_loads_no_library(scores):
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     assert python(code, given=scores) == []
+
+
+# What a decoder does, where the process of the models has told it all that it has to know.
+DECODER = """
+import pickle, sys
+scores, facts, fields = pickle.loads(sys.stdin.buffer.read())
+from wdsflow.stages.scores import View
+for model, told in facts:
+    model.recall(told)
+view = View(fields)
+items = [[request.make() for request in score.requests(view)] for score in scores]
+def plain(item):
+    return [plain(each) for each in item] if isinstance(item, tuple) else item.tolist()
+print(repr(([plain(each) for some in items for each in some],
+    [name for name in ("torch", "torchvision", "transformers", "open_clip") if name in sys.modules])))
+"""
+
+
+def test_decoders_make_the_same_items_without_the_libraries_of_the_models(scores):
+    models = [model for score in scores if score.name != "zero_shot" for model in score.models()]
+    facts = [(model, model.facts()) for model in models]
+    asked = [score for score in scores if score.name != "zero_shot"]
+    found, loaded = python(DECODER, given=(asked, facts, FIELDS))
+    assert loaded == []
+    view = View(FIELDS)
+    expected = [request.make() for score in asked for request in score.requests(view)]
+    assert found == [
+        [part.tolist() for part in each] if isinstance(each, tuple) else each.tolist() for each in expected
+    ]

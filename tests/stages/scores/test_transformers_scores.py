@@ -16,9 +16,10 @@ import torch
 import transformers
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.models.hub import token_ids, tokenizer_of
+from wdsflow.stages.scores.models.hub import tokenizer_of
 from wdsflow.stages.scores.models.prepare import Prepare
 from wdsflow.stages.scores.models.processors import PrepareByProcessor, preparation
+from wdsflow.stages.scores.models.texts import token_ids
 
 SLIGHT = 2e-5
 TEXTS = ["a", "a photo of the red cat is very blue", "two dogs on the cat ! . ! .", "not red", "a cat " * 20]
