@@ -87,6 +87,8 @@ class Brittle(BatchScore):
                 raise ValueError(f"cannot read {text!r}")
             if self.poisons and self.poisons in text:
                 raise RuntimeError("CUDA error: an illegal memory access was encountered")
+            if self.fails == "count":
+                return [1]
             if self.leaves and self.leaves in text:
                 sys.exit("usage: brittle")
             if self.kills and self.kills in text:

@@ -249,6 +249,12 @@ def test_a_model_that_does_not_fit_ends_a_run_in_one_process_before_the_first_sh
             )
 
 
+def test_a_score_that_returns_too_few_values_is_told_by_name():
+    model = own.Brittle(fails="count").models()[0]
+    with pytest.raises(ModelError, match=r"^brittle: run returned 1 outputs for 3 items"):
+        LoadedModels("cpu").map(model, ["a", "b", "c"])
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_cap_that_cannot_be_is_told_before_anything_is_loaded(tmp_path, workers):
     source = captioned(tmp_path / "0.tar", ["a"])
@@ -289,7 +295,7 @@ def test_several_who_ask_at_once_get_their_own():
 def test_a_model_that_cannot_be_loaded_is_told_before_the_first_shard(tmp_path):
     source = captioned(tmp_path / "0.tar", ["a"])
     recipe = Recipe(scores=('brittle(fails="load")',))
-    with pytest.raises(ModelError, match="cannot be loaded: ValueError: no weights"):
+    with pytest.raises(ModelError, match=r"^brittle cannot be loaded: ValueError: no weights"):
         score_shards(source, tmp_path / "out", recipe, RunOptions(workers=1, device="cpu"))
     assert not list((tmp_path / "out").rglob("*.parquet"))
     with pytest.raises(ValueError, match="cuda"):

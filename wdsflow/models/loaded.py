@@ -8,6 +8,7 @@ from wdsflow.memory.batching.ceiling import Ceiling, Known
 from wdsflow.memory.batching.device import in_inference_mode, open_device
 from wdsflow.memory.batching.environment import other_frameworks
 from wdsflow.memory.batching.oom import drop_frames, is_out_of_memory
+from wdsflow.memory.batching.outcome import OutputsError
 from wdsflow.memory.batching.probe import Probe, probe
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.memory.batching.store import CeilingStore
@@ -39,7 +40,10 @@ class LoadedModels:
         """Return an output or a Failure for each item, in order. Raises ModelError, PoisonedError."""
         if model not in self._runners:  # of a process that is replaced, or that nobody prepared
             self._try_largest(model)
-        return self._runner(model).map(items, alone)
+        try:
+            return self._runner(model).map(items, alone)
+        except OutputsError as error:
+            raise ModelError(f"{model.called()}: {error}") from None
 
     def tallies(self) -> dict[str, Tally]:
         """Return what was done so far, by kind of model."""

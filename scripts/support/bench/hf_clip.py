@@ -49,15 +49,14 @@ def write_hf_clip(source: Path, folder: Path) -> None:
     if unknown or [name for name in missing if not name.endswith("position_ids")]:
         raise SystemExit(f"weights that do not fit: {missing}, {unknown}")
     model.save_pretrained(folder)
-    _write_processor(
-        folder, config["vision_cfg"]["image_size"], Path(open_clip.__file__).with_name("bpe_simple_vocab_16e6.txt.gz")
-    )
+    vocabulary = Path(open_clip.__file__).with_name("bpe_simple_vocab_16e6.txt.gz")
+    _write_processor(folder, config["vision_cfg"]["image_size"], config["text_cfg"]["context_length"], vocabulary)
     (folder / "done").touch()
 
 
 def _tower(config: dict[str, Any], embed: int) -> dict[str, Any]:
     width = config["width"]
-    heads = config.get("heads") or width // 64
+    heads = config.get("heads") or width // config.get("head_width", 64)
     sizes = {"hidden_size": width, "intermediate_size": 4 * width, "num_attention_heads": heads}
     return {**sizes, "num_hidden_layers": config["layers"], "hidden_act": "gelu", "projection_dim": embed}
 
@@ -84,7 +83,7 @@ def _converted(state: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _write_processor(folder: Path, side: int, vocabulary: Path) -> None:
+def _write_processor(folder: Path, side: int, context: int, vocabulary: Path) -> None:
     """Write vocabulary, merges and settings by hand: processors cannot be made without files."""
     from wdsflow.stages.scores.models.clip_words import clip_words
 
@@ -95,7 +94,7 @@ def _write_processor(folder: Path, side: int, vocabulary: Path) -> None:
     numbers["<|startoftext|>"], numbers["<|endoftext|>"] = numbers.pop("<start_of_text>"), numbers.pop("<end_of_text>")
     (folder / "vocab.json").write_text(json.dumps(numbers))
     (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *lines]) + "\n")
-    tokenizer = {"tokenizer_class": "CLIPTokenizer", "model_max_length": 77, "bos_token": "<|startoftext|>"}
+    tokenizer = {"tokenizer_class": "CLIPTokenizer", "model_max_length": context, "bos_token": "<|startoftext|>"}
     tokenizer |= {"eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     pictures = {

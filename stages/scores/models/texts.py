@@ -48,8 +48,10 @@ def token_ids(name: str, text: str, most: int, *, special: bool = True) -> list[
     facts = text_facts(name)
     with _lock:
         if name in _remembered and facts.file:
-            return _by_file(_plain(facts.file), facts.side, text, most, special=special)
-        return _by_transformers(tokenizer_of(name), text, most, special=special)
+            ids = _by_file(_plain(facts.file), facts.side, text, most, special=special)
+        else:
+            ids = _by_transformers(tokenizer_of(name), text, most, special=special)
+    return ids[:most]  # where there is no room for those that frame it, tokenizers do not cut at all
 
 
 @lru_cache(maxsize=16)

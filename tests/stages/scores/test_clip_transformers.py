@@ -1,0 +1,57 @@
+"""clip_similarity beside transformers' CLIPModel, of the same weights: what Data-Juicer computes."""
+
+import io
+
+import pytest
+from PIL import Image
+
+from tests.pictures import encoded, photo
+from tests.stages.scores.fields import made
+from wdsflow.stages.scores.models.alone import compute
+
+pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
+pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
+
+import torch
+from safetensors.torch import load_file
+from support.bench.hf_clip import write_hf_clip
+from transformers import CLIPModel, CLIPProcessor
+
+from tests.stages.scores import tiny_models
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+CAPTIONS = ["a red cat", "Two DOGS, on a very blue photo!", "a " * 40, "\u732b and n\u00e4me", ""]
+CONTEXT = 16
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """The same CLIP, as OpenCLIP has it and as transformers does."""
+    root = tmp_path_factory.mktemp("clip")
+    text = {**tiny_models.CLIP["text_cfg"], "context_length": CONTEXT}
+    ours = tiny_models.clip(root / "ours", text_cfg=text)
+    torch.save(load_file(root / "ours/open_clip_model.safetensors"), root / "ours/open_clip_pytorch_model.bin")
+    (root / "theirs").mkdir()
+    write_hf_clip(root / "ours", root / "theirs")
+    (root / "ours/open_clip_pytorch_model.bin").unlink()
+    return ours, root / "theirs"
+
+
+@torch.inference_mode()
+def by_transformers(folder, image, caption):
+    """Return logits_per_text / 100, as Data-Juicer's image_text_similarity_filter has it."""
+    processor, model = CLIPProcessor.from_pretrained(folder), CLIPModel.from_pretrained(folder).eval()
+    inputs = processor(
+        text=caption, images=image, return_tensors="pt", truncation=True, max_length=CONTEXT, padding=True
+    )
+    return float(model(**inputs).logits_per_text / 100)
+
+
+@pytest.mark.parametrize("caption", CAPTIONS)
+def test_similarity_is_that_of_transformers_clip_for_the_same_pixels(folders, caption):
+    ours, theirs = folders
+    for seed in range(3):
+        data = encoded(photo(32, 32, seed), "PNG")  # of the model's size: nothing is resized
+        expected = by_transformers(theirs, Image.open(io.BytesIO(data)), caption)
+        found = compute(made("clip_similarity", model=ours, pretrained=""), {"png": data, "txt": caption.encode()})
+        assert found == pytest.approx(expected, abs=2e-5)
