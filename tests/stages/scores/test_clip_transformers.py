@@ -2,12 +2,15 @@
 
 import io
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from tests.pictures import encoded, photo
+from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores.models.alone import compute
+from wdsflow.stages.scores.models.geometry import Geometry
+from wdsflow.stages.scores.models.prepare import Prepare
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
@@ -15,7 +18,7 @@ pytest.importorskip("transformers", minversion="5", reason="transformers is not 
 import torch
 from safetensors.torch import load_file
 from support.bench.hf_clip import write_hf_clip
-from transformers import CLIPModel, CLIPProcessor
+from transformers import CLIPImageProcessor, CLIPModel, CLIPProcessor
 
 from tests.stages.scores import tiny_models
 
@@ -55,3 +58,15 @@ def test_similarity_is_that_of_transformers_clip_for_the_same_pixels(folders, ca
         expected = by_transformers(theirs, Image.open(io.BytesIO(data)), caption)
         found = compute(made("clip_similarity", model=ours, pretrained=""), {"png": data, "txt": caption.encode()})
         assert found == pytest.approx(expected, abs=2e-5)
+
+
+@pytest.mark.parametrize("size", [(64, 48), (48, 90), (101, 33), (32, 200)])
+def test_pictures_are_those_of_transformers_processor_but_for_rounding(size):
+    processor = CLIPImageProcessor(
+        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}, do_normalize=False, do_rescale=False
+    )
+    data = encoded(smooth(*size), "PNG")
+    found = Prepare(geometry=Geometry(size=(32, 32), fit="short"))(data, 1 << 30)
+    expected = processor(images=Image.open(io.BytesIO(data)), return_tensors="np")["pixel_values"][0]
+    assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
+    assert found.std() > 10
