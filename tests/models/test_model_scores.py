@@ -147,63 +147,6 @@ def test_a_killed_model_process_is_asked_again():
     assert not alive
 
 
-def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_nothing():
-    with ModelProcesses("cpu") as processes:
-        model = own.Brittle(kills="deadly").models()[0]
-        found = {}
-
-        def ask(number):
-            models = RemoteModels(processes.place.addresses[0], processes.place.key)
-            items = [f"item {number} {each}" for each in range(6)]
-            items[number] = "deadly" if number < 2 else items[number]
-            found[number] = models.map(model, items)
-            models.close()
-
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(120)
-    lost = {(number, at) for number, each in found.items() for at, one in enumerate(each) if isinstance(one, Failure)}
-    assert lost == {(0, 0), (1, 1)}
-    assert [len(each) for each in found.values()] == [6] * 4
-
-
-def test_any_number_of_samples_may_end_their_process(tmp_path, monkeypatch):
-    monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 4)
-    texts = [("deadly" if number % 3 == 1 else "caption") + f" {number}" for number in range(12)]
-    with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses[0], processes.place.key)
-        found = models.map(own.Brittle(kills="deadly").models()[0], texts)
-        models.close()
-    assert [isinstance(each, Failure) for each in found] == [number % 3 == 1 for number in range(12)]
-
-
-def test_processes_that_only_end_are_given_up(monkeypatch):
-    monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 3)
-    with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses[0], processes.place.key)
-        with pytest.raises(ModelError, match="ended again and again"):
-            models.map(own.Brittle(kills="deadly").models()[0], ["deadly"] * 9)
-        models.close()
-
-
-def test_an_item_at_which_others_killed_the_process_is_tried_again(tmp_path):
-    mark = tmp_path / "mark"
-    with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses[0], processes.place.key)
-        model = own.KilledOnce(mark=str(mark)).models()[0]
-        assert models.map(model, ["a", "bc", "unlucky"]) == [1, 2, 7]
-        models.close()
-    assert mark.read_bytes() == b"xx"
-
-
-def test_a_process_that_is_killed_while_it_loads_is_replaced(tmp_path):
-    with ModelProcesses("cpu") as processes:
-        prepared = processes.prepare([own.KilledOnce(mark=str(tmp_path / "mark"), at="load").models()[0]])
-    assert prepared == ()
-
-
 def test_modules_are_found_where_this_process_finds_them(tmp_path, monkeypatch):
     (tmp_path / "beside.py").write_text(OWN_MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -1,0 +1,78 @@
+"""Processes of models that end while they work: each sample once, and none put aside that is not to blame."""
+
+import threading
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+from tests.models import own
+from wdsflow.memory.batching.outcome import Failure
+from wdsflow.models.client import RemoteModels
+from wdsflow.models.place import ModelError
+from wdsflow.models.processes import ModelProcesses
+from wdsflow.stages.scores.catalog import all_scores
+
+
+@pytest.fixture(autouse=True)
+def own_scores(tmp_path, monkeypatch):
+    own.install(tmp_path / "site", monkeypatch)
+    yield
+    all_scores.cache_clear()
+
+
+def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_nothing():
+    with ModelProcesses("cpu") as processes:
+        model = own.Brittle(kills="deadly").models()[0]
+        found = {}
+
+        def ask(number):
+            models = RemoteModels(processes.place.addresses[0], processes.place.key)
+            items = [f"item {number} {each}" for each in range(6)]
+            items[number] = "deadly" if number == 0 else items[number]
+            found[number] = models.map(model, items)
+            models.close()
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+    lost = {(number, at) for number, each in found.items() for at, one in enumerate(each) if isinstance(one, Failure)}
+    assert lost == {(0, 0)}
+    assert [len(each) for each in found.values()] == [6] * 4
+
+
+def test_any_number_of_samples_may_end_their_process(monkeypatch):
+    monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 2)
+    texts = [("deadly" if number % 3 == 1 else "caption") + f" {number}" for number in range(3)]
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        found = models.map(own.Brittle(kills="deadly").models()[0], texts)
+        models.close()
+    assert [isinstance(each, Failure) for each in found] == [number % 3 == 1 for number in range(3)]
+
+
+def test_processes_that_only_end_are_given_up(monkeypatch):
+    monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 2)
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        with pytest.raises(ModelError, match="ended again and again"):
+            models.map(own.Brittle(kills="deadly").models()[0], ["deadly"] * 9)
+        models.close()
+
+
+def test_an_item_at_which_others_killed_the_process_is_tried_again(tmp_path):
+    mark = tmp_path / "mark"
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        model = own.KilledOnce(mark=str(mark)).models()[0]
+        assert models.map(model, ["a", "bc", "unlucky"]) == [1, 2, 7]
+        models.close()
+    assert mark.read_bytes() == b"xx"
+
+
+def test_a_process_that_is_killed_while_it_loads_is_replaced(tmp_path):
+    with ModelProcesses("cpu") as processes:
+        prepared = processes.prepare([own.KilledOnce(mark=str(tmp_path / "mark"), at="load").models()[0]])
+    assert prepared == ()
