@@ -152,6 +152,8 @@ def explained() -> Iterator[None]:
     except KeyboardInterrupt:
         print("wdsflow: interrupted; the same command goes on where this one ended", file=sys.stderr)
         raise
+    except BrokenPipeError:  # nobody reads what is printed: no fault of the run's
+        raise
     except OSError as error:
         reason = f"{error.strerror}" if error.strerror else str(error)
         fail(

@@ -2,8 +2,8 @@
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.lock import Lock
 from wdsflow.filtering.manifest import read_manifests
-from wdsflow.filtering.numbering import dense_name, finder
+from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
+from wdsflow.filtering.targets import makes_tars, refuse, refuse_inputs
 from wdsflow.shards.atomic import remove_stale, write_file
-from wdsflow.shards.source import SourceError, local_file
+from wdsflow.shards.source import SourceError
 
 
 class Differs(ValueError):
@@ -58,10 +59,12 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool) -> None:
     with Lock(layout.inside / "lock-prepare", patience=60):  # slices may begin side by side
         before = _read(layout.run_file)
         if before is not None and restart:
-            _clear(layout, before)
+            was = _as_it_was(layout, before)
+            refuse_inputs(asked, _outputs(was, before))
+            _clear(was, before)
             before = None
         if before is None:
-            _refuse(layout, asked)
+            refuse(layout, asked)
             write_file(layout.run_file, json.dumps(asked, indent=1, sort_keys=True).encode() + b"\n")
         else:
             found = list(differences(_decisive(before), _decisive(json.loads(canonical(asked)))))
@@ -124,7 +127,16 @@ def _stale(
             return f"{path} is gone"
         if found != expected:
             return f"{path} is not what was written"
-    return ""
+    return next((f"{path} is gone" for path in _beside(layout, record) if not path.exists()), "")
+
+
+def _beside(layout: Layout, record: ShardRecord) -> Iterator[Path]:
+    """Yield the small files that lie beside what a record has the identity of."""
+    lines = is_lines(record.name)
+    if record.quarantine is not None:
+        yield layout.reasons(record.name) if lines else layout.quarantine(record.name).with_suffix(".jsonl")
+    if lines and record.output is not None:
+        yield layout.stats(record.name)
 
 
 def _decisive(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,39 +154,29 @@ def _read(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else {}
 
 
-def _refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
-    inputs = {os.path.realpath(path) for url in asked["urls"] if (path := local_file(url)) is not None}
-    names = map(dense_name, range(len(asked["names"]))) if layout.dense else asked["names"]
-    for name in names:
-        target = layout.folder / name
-        if os.path.realpath(target) in inputs:
-            raise FileExistsError(f"{target} is an input: choose another folder for the output")
-        made = layout.parts(name)[:1] if _makes_tars(asked) and is_lines(name) else []
-        target = made[0] if made else target
-        if target.exists():
-            raise FileExistsError(
-                f"{target} exists already, and no run of wdsflow filter wrote it: choose another folder"
-            )
+def _as_it_was(layout: Layout, before: Mapping[str, Any]) -> Layout:
+    """Return the layout of an earlier run: its samples may have been put aside elsewhere."""
+    aside = before.get("quarantine")
+    return replace(layout, quarantine_folder=layout.folder / aside if isinstance(aside, str) else None)
 
 
-def _makes_tars(asked: Mapping[str, Any]) -> bool:
-    """Tell whether a run writes tars where it reads JSON lines."""
-    recipe = asked.get("recipe")
-    return isinstance(recipe, dict) and recipe.get("lines_to") == "tar"
-
-
-def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
-    """Remove what a run wrote, and nothing else."""
+def _outputs(layout: Layout, before: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield the files that an earlier run may have written for its shards."""
     lies_at = finder(layout)
     for name in before.get("names", ()):
         if not isinstance(name, str) or "/" in name:
             continue
         aside = layout.quarantine(name)
         beside = (layout.stats(name), layout.reasons(name)) if is_lines(name) else (aside.with_suffix(".jsonl"),)
-        for path in (lies_at(name), layout.ledger(name), aside, *beside):
-            path.unlink(missing_ok=True)
-        for path in layout.parts(name) if _makes_tars(before) and is_lines(name) else ():
-            path.unlink()
+        yield from (lies_at(name), layout.ledger(name), aside, *beside)
+        if makes_tars(before) and is_lines(name):
+            yield from layout.parts(name)
+
+
+def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
+    """Remove what a run wrote, and nothing else."""
+    for path in _outputs(layout, before):
+        path.unlink(missing_ok=True)
     for path in (*layout.manifests(), layout.numbering, layout.folder / "sizes.json", layout.folder / "__len__"):
         path.unlink(missing_ok=True)
     scored = _read(layout.scored.run_file)

@@ -27,6 +27,7 @@ from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.record import ShardFailure, ShardRecord
 from wdsflow.filtering.report import RunReport
 from wdsflow.filtering.strikes import RunStrikes
+from wdsflow.filtering.targets import aside_of
 from wdsflow.filtering.task import ShardTask
 from wdsflow.filtering.tidy import tidy
 from wdsflow.memory.sizes import parse_size
@@ -68,6 +69,9 @@ class Pass:
             "urls": self.urls,
             "names": self.names,
         }
+        aside = aside_of(self.layout) if self.tars else None
+        if aside is not None:
+            self.asked["quarantine"] = aside
 
     @property
     def identity(self) -> str:

@@ -78,6 +78,7 @@ def cut_shards(
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
     found, names = _shards(urls)
     check_lines(found, recipe)
+    _refuse_same(ledger, layout)
     if not scored.inside.is_dir():
         raise LedgerError(f"there are no ledgers in {ledger}: give the folder that filter or score wrote")
 
@@ -155,13 +156,18 @@ def _reuse(
         raise ValueError("embeddings are kept of scores on a CLIP: ask for clip_similarity, zero_shot or aesthetic")
     if ledger is None:
         return None
-    if os.path.realpath(ledger) == os.path.realpath(layout.folder):
-        raise ValueError(f"{layout.folder} cannot be read and written at once: give another folder for the output")
+    _refuse_same(ledger, layout)
     found = reuse_of(ledger, names, program)
     for line in found.missing if options.say is not None else ():
         assert options.say is not None
         options.say(f"{line}: computed anew")
     return found
+
+
+def _refuse_same(ledger: str | os.PathLike[str], layout: Layout) -> None:
+    """Refuse to write where the ledgers lie: --restart would remove them."""
+    if os.path.realpath(ledger) in map(os.path.realpath, (layout.folder, layout.scored.folder)):
+        raise ValueError(f"{layout.folder} cannot be read and written at once: give another folder for the output")
 
 
 def _take_sources(one: Pass, scored: Layout) -> None:
