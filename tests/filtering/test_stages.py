@@ -213,3 +213,31 @@ def test_a_wrong_stage_is_told_with_its_place_and_what_to_write(tmp_path: Path, 
     with pytest.raises(RecipeError) as caught:
         read_recipe(tmp_path / "r.yaml")
     assert message in str(caught.value)
+
+
+def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
+    keys = [b"a\xff1", b"a\xfe2", "grün".encode()]
+    with tarfile.open(tmp_path / "0.tar", "w", encoding="utf-8", errors="surrogateescape") as tar:
+        for key in keys:
+            for name, data in (("jpg", b"no image" if key == keys[1] else JPG), ("txt", b" two  words ")):
+                member = tarfile.TarInfo((key + b"." + name.encode()).decode("utf-8", "surrogateescape"))
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    where = "caption_words >= 1 and width > 1"
+    filtered, cut, compared = (tmp_path / name for name in ("filtered", "cut", "compared"))
+    filter_shards(str(tmp_path / "0.tar"), filtered, Recipe(where=where, stages=(CleanText(),)), HERE)
+    cut_shards(str(tmp_path / "0.tar"), cut, filtered, Recipe(where=where), HERE)
+    both = Recipe(where=f"{where} and near_duplicate in (true, false)", stages=(CleanText(),))
+    filter_shards(str(tmp_path / "0.tar"), compared, both, HERE)
+
+    found = {name: data for name, data in digests(filtered).items() if name.endswith((".tar", "quarantine/0.jsonl"))}
+    assert len(found) == 3
+    for other in (cut, compared):
+        assert digests(other).items() >= found.items()
+    with tarfile.open(filtered / "0.tar", encoding="utf-8", errors="surrogateescape") as tar:
+        assert [name.encode("utf-8", "surrogateescape").partition(b".")[0] for name in tar.getnames()[::2]] == [
+            keys[0],
+            keys[2],
+        ]
+    reason = json.loads((filtered / "_wdsflow" / "quarantine" / "0.jsonl").read_text())
+    assert reason["key"] == "a\\udcfe2"

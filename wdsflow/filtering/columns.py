@@ -7,7 +7,7 @@ ledgers of a hundred shards.
 from array import array
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +66,19 @@ def names(values: Sequence[str | None]) -> "pa.Array":
     places[None] = None
     indices = list(map(places.__getitem__, values))
     return pa.DictionaryArray.from_arrays(_plain(pa.int32(), "i", indices), texts(different))
+
+
+@overload
+def plain(text: str) -> str: ...
+
+
+@overload
+def plain(text: None) -> None: ...
+
+
+def plain(text: str | None) -> str | None:
+    """Return text that UTF-8 can hold."""
+    return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _plain(kind: "pa.DataType", code: str, values: Sequence[Any]) -> "pa.Array":

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from wdsflow.filtering.columns import plain
 from wdsflow.filtering.identity import fingerprint
 from wdsflow.filtering.output import write_ranges
 from wdsflow.filtering.row import Row
@@ -37,14 +38,14 @@ def reasons_of(aside: Sequence[Row], url: str) -> list[dict[str, Any]]:
     """Return a line for each row that was put aside."""
     return [
         {
-            "key": row.key,
+            "key": plain(row.key),
             "shard": url,
             "sample": row.number,
             "offset": row.start,
             "size": row.end - row.start,
             "error": row.error,
             "stage": stage_of(row),
-            "detail": row.detail,
+            "detail": plain(row.detail),
         }
         for row in aside
     ]
