@@ -14,7 +14,7 @@ from wdsflow.filtering.folder import Differs
 from wdsflow.filtering.ledger import LedgerError
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.recipe_file import RecipeError, printed, read_recipe, schema
+from wdsflow.filtering.recipe_file import RecipeError, merged, printed, read_recipe, schema
 from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
 from wdsflow.stages import CleanText, Drop, HasFields, JsonText, Rename, Sample
 
@@ -241,3 +241,37 @@ def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
         ]
     reason = json.loads((filtered / "_wdsflow" / "quarantine" / "0.jsonl").read_text())
     assert reason["key"] == "a\\udcfe2"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('stages:\n- clean_text\n- rename: {jpg: png}\n- clean_txt\nwhere: ""\n', "line 4: stage 3: there is no stage"),
+        ("stages:\n- json_text:\n    json_text_ky: a\n", "line 3: stage 1, json_text: there is no setting"),
+        ("numbering: dense\nwhere: min_sid > 1\n", "line 2: where, column 1: there is no score 'min_sid'"),
+        (
+            "scores:\n- blur\n- aspect_rato\n",
+            "line 3: scores: 'aspect_rato': there is no score 'aspect_rato'; did you mean aspect_ratio?",
+        ),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_told_with_its_own_line(tmp_path: Path, text, message):
+    (tmp_path / "r.yaml").write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        merged(tmp_path / "r.yaml", {})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["blur > 3", "blur(", "'a'", "blur+width", "not blur", "key is null"])
+def test_what_is_no_score_is_not_taken_for_one(text):
+    with pytest.raises(ValueError, match="is not the name of a score"):
+        score_shards("0.tar", "out", merged(None, {"scores": [text]}), HERE)
+
+
+def test_commas_in_the_settings_of_a_score_do_not_part_it():
+    asked = ['blur, zero_shot(labels="a, b;c"),near_duplicate(distance=4) ,']
+    assert merged(None, {"scores": asked}).scores == (
+        "blur",
+        'zero_shot(labels="a, b;c")',
+        "near_duplicate(distance=4)",
+    )

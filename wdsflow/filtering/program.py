@@ -15,7 +15,18 @@ from wdsflow.filtering.recipe import CODE, Recipe
 from wdsflow.filtering.row import NOT_COMPARED, Row
 from wdsflow.filtering.staged import DROPPED
 from wdsflow.filtering.stages import stage_identities
-from wdsflow.filtering.where import FACTS, PENDING, Call, Plan, Unknown, Where, parse, pilot_from_json, plan
+from wdsflow.filtering.where import (
+    FACTS,
+    PENDING,
+    Call,
+    Plan,
+    Unknown,
+    Where,
+    parse,
+    parse_score,
+    pilot_from_json,
+    plan,
+)
 from wdsflow.memory.sizes import parse_size
 from wdsflow.stages.scores.base import DatasetScore, Score
 from wdsflow.stages.scores.catalog import all_scores, make_score
@@ -31,7 +42,7 @@ class Program:
         parse_size(recipe.image_memory)  # a wrong one is told before the first sample
         names = {**FACTS, **all_scores()}
         self._where = parse(recipe.where, names) if recipe.where.strip() else None
-        asked = [parse(f"{text} is null", names).calls[0] for text in recipe.scores]
+        asked = [parse_score(text, names) for text in recipe.scores]
         wanted = self._where.calls if self._where else ()
         calls = tuple(dict.fromkeys((*wanted, *asked)))
         self.scores: dict[Call, Score] = {

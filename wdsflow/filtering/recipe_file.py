@@ -3,16 +3,19 @@
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.recipe import Empty, LinesTo, Numbering, Recipe, Unknowns
 from wdsflow.filtering.stages import StagesError, read_stages, schema_of_stages
+from wdsflow.filtering.where import FACTS, parse, parse_score
 from wdsflow.filtering.where.errors import nearest
+from wdsflow.stages.scores.catalog import all_scores
 
 _LARGEST = 4 << 20
+_DEEPEST = 4
 
 
 class RecipeError(ValueError):
@@ -24,22 +27,57 @@ def merged(path: Path | None, flags: Mapping[str, Any]) -> Recipe:
 
     Raises RecipeError, ValueError where a flag's predicate is empty.
     """
-    recipe = read_recipe(path) if path is not None else Recipe()
+    recipe, lines = _read(path) if path is not None else (Recipe(), {})
     given = {name: value for name, value in flags.items() if value is not None}
     if not str(given.get("where", "1")).strip():  # --where "$UNSET" would keep everything
         raise ValueError("--where is empty: leave it out to keep all samples")
     if "scores" in given:
         given["scores"] = tuple(part.strip() for text in given["scores"] for part in _parts(text) if part.strip())
+    if path is not None:
+        _check_scores(recipe, str(path), lines, given)
     return _checked({**recipe.to_dict(), **given}, "", {}) if given else recipe
 
 
 def _parts(text: str) -> list[str]:
     """Split at commas outside of parentheses and quotes."""
-    return re.findall(r"""(?:[^,("']|\((?:[^)"']|"[^"]*"|'[^']*')*\)|"[^"]*"|'[^']*')+""", text)
+    parts, depth, quote = [""], 0, ""
+    for sign in text:
+        if sign == "," and not (depth or quote):
+            parts.append("")
+            continue
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "\"'":
+            quote = sign
+        else:
+            depth += {"(": 1, ")": -1}.get(sign, 0)
+        parts[-1] += sign
+    return parts
+
+
+def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: Mapping[str, Any]) -> None:
+    """Raise RecipeError for scores that make no sense, unless a flag has others in their place."""
+    names = {**FACTS, **all_scores()}
+    places: list[tuple[str, str, Callable[..., object]]] = [
+        (f"scores.{number}", text, parse_score) for number, text in enumerate(recipe.scores, 1)
+    ]
+    if recipe.where.strip():
+        places.insert(0, ("where", recipe.where, parse))
+    for name, text, check in places:
+        if name.partition(".")[0] not in given:
+            try:
+                check(text, names)
+            except ValueError as error:
+                raise RecipeError(f"{_place(name, source, lines)}{error}") from None
 
 
 def read_recipe(path: Path) -> Recipe:
     """Read a recipe: TOML by its name, YAML otherwise. Raises RecipeError."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[Recipe, dict[str, int]]:
+    """Return a recipe, and the lines of its keys."""
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
@@ -53,7 +91,7 @@ def read_recipe(path: Path) -> Recipe:
     found, lines = _toml(path, text) if path.suffix.lower() == ".toml" else _yaml(path, text)
     if not isinstance(found, dict):
         raise RecipeError(f'{path}: a recipe is a mapping, such as\nwhere: "min_side >= 200"')
-    return _checked(found, str(path), lines)
+    return _checked(found, str(path), lines), lines
 
 
 def _toml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
@@ -90,12 +128,28 @@ def _yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
                         f"{path}, line {number}: {name!r} stands there twice, first in line {lines[name]}"
                     )
                 lines[name] = number
+            lines |= dict(_lines_of(node))
         found = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
         raise RecipeError(f"{path}{place}: {getattr(error, 'problem', None) or error}") from None
     return found if found is not None else {}, lines
+
+
+def _lines_of(node: Any, at: str = "") -> Iterator[tuple[str, int]]:
+    """Yield where a tree of YAML has its keys, as "stages.1.rename"; lists count from 1."""
+    import yaml
+
+    pairs: list[tuple[str, Any, Any]] = []
+    if isinstance(node, yaml.MappingNode):
+        pairs = [(str(key.value), key, value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        pairs = [(str(number), value, value) for number, value in enumerate(node.value, 1)]
+    for name, place, value in pairs:
+        yield f"{at}{name}", place.start_mark.line + 1
+        if at.count(".") < _DEEPEST:  # an anchor may hold itself
+            yield from _lines_of(value, f"{at}{name}.")
 
 
 def _model() -> Any:
@@ -139,7 +193,7 @@ def _checked(found: Mapping[str, Any], source: str, lines: Mapping[str, int]) ->
     try:
         stages = read_stages(values.get("stages") or [])
     except StagesError as error:
-        raise RecipeError(f"{_place('stages', source, lines)}{error}") from None
+        raise RecipeError(f"{_place(f'stages.{error.at}', source, lines)}{error}") from None
     values["stages"] = []
     try:
         checked = _model().model_validate(values)
@@ -153,6 +207,8 @@ def _checked(found: Mapping[str, Any], source: str, lines: Mapping[str, int]) ->
 
 
 def _place(name: str, source: str, lines: Mapping[str, int]) -> str:
+    while name not in lines and "." in name:
+        name = name.rpartition(".")[0]
     return f"{source}, line {lines[name]}: " if name in lines else f"{source}: " if source else ""
 
 

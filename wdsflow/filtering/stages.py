@@ -16,7 +16,11 @@ IN_RECIPES: dict[str, type[SampleStage]] = {
 
 
 class StagesError(ValueError):
-    """Stages that a recipe cannot have; says which and why."""
+    """Stages that a recipe cannot have; says which and why. ``at``: where in the list, as "1.rename.fields"."""
+
+    def __init__(self, text: str, at: str = "") -> None:
+        super().__init__(text)
+        self.at = at
 
 
 def read_stages(found: object) -> tuple[SampleStage, ...]:
@@ -44,15 +48,17 @@ def _stage(number: int, item: object) -> SampleStage:
     if isinstance(item, str):
         item = {item: {}}
     if not isinstance(item, Mapping) or len(item) != 1:
-        raise StagesError(f"stage {number} is a name with its settings, such as {{rename: {{image: jpg}}}}")
+        raise StagesError(
+            f"stage {number} is a name with its settings, such as {{rename: {{image: jpg}}}}", f"{number}"
+        )
     ((name, settings),) = item.items()
     stage = IN_RECIPES.get(name)
     if stage is None:
-        raise StagesError(f"stage {number}: {_unknown(name)}")
-    place = f"stage {number}, {name}"
+        raise StagesError(f"stage {number}: {_unknown(name)}", f"{number}")
+    place, at = f"stage {number}, {name}", f"{number}.{name}"
     settings = {} if settings is None else settings
     if not isinstance(settings, Mapping):
-        raise StagesError(f"{place}: its settings are a mapping, not {settings!r}")
+        raise StagesError(f"{place}: its settings are a mapping, not {settings!r}", at)
     known = {each.name: each for each in fields(stage) if each.init}
     if stage is Rename and "fields" not in settings:
         names = {key: value for key, value in settings.items() if key not in known}
@@ -61,16 +67,16 @@ def _stage(number: int, item: object) -> SampleStage:
         if key not in known:
             close = nearest(str(key), list(known))
             hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
-            raise StagesError(f"{place}: there is no setting {key!r}; {hint}")
+            raise StagesError(f"{place}: there is no setting {key!r}; {hint}", f"{at}.{key}")
     for key, each in known.items():
         if key not in settings and each.default is MISSING:
-            raise StagesError(f"{place}: {key} is missing")
-    given = {key: _value(f"{place}: {key}", value, known[key].type) for key, value in settings.items()}
+            raise StagesError(f"{place}: {key} is missing", at)
+    given = {key: _value(place, f"{at}.{key}", value, known[key].type) for key, value in settings.items()}
     try:
         made = stage(**given)
     except (ValueError, TypeError) as error:
-        raise StagesError(f"{place}: {error}") from None
-    _check_names(place, made)
+        raise StagesError(f"{place}: {error}", at) from None
+    _check_names(place, at, made)
     return made
 
 
@@ -86,7 +92,7 @@ def _unknown(name: object) -> str:
     return f"there is no stage {name!r}; {hint}"
 
 
-def _value(place: str, value: object, kind: Any) -> Any:
+def _value(place: str, at: str, value: object, kind: Any) -> Any:
     """Return a value as JSON or YAML has it as its setting wants it: lists become tuples."""
     import json
 
@@ -96,19 +102,20 @@ def _value(place: str, value: object, kind: Any) -> Any:
         return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:
         told = error.errors()[0]["msg"]
-        raise StagesError(f"{place}: {told[:1].lower()}{told[1:]}, not {value!r}") from None
+        name = at.rpartition(".")[2]
+        raise StagesError(f"{place}: {name}: {told[:1].lower()}{told[1:]}, not {value!r}", at) from None
 
 
-def _check_names(place: str, stage: SampleStage) -> None:
+def _check_names(place: str, at: str, stage: SampleStage) -> None:
     """Refuse names that readers of tars would not find again."""
     wanted = [new for new, _ in stage.fields] if isinstance(stage, Rename) else []  # type: ignore[str-unpack]
     if isinstance(stage, JsonText):
         wanted = [stage.target]
     for name in wanted:
         if name != name.lower():
-            raise StagesError(f"{place}: readers see {name!r} in lower case: write {name.lower()!r}")
+            raise StagesError(f"{place}: readers see {name!r} in lower case: write {name.lower()!r}", at)
         if "/" in name or not name.isprintable() or name[:1] == ".":
-            raise StagesError(f"{place}: {name!r} cannot end the name of a member")
+            raise StagesError(f"{place}: {name!r} cannot end the name of a member", at)
 
 
 def _written(stage: SampleStage) -> Any:

@@ -16,7 +16,7 @@ from .explain import explain
 from .facts import FACTS
 from .pilot import Pilot, pilot_from_json, pilot_of
 from .planner import Plan, Step, plan
-from .predicate import Judgement, Term, Where, parse
+from .predicate import Judgement, Term, Where, parse, parse_score
 from .values import PENDING, Call, Unknown, Value
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "WhereError",
     "explain",
     "parse",
+    "parse_score",
     "pilot_from_json",
     "pilot_of",
     "plan",

@@ -10,7 +10,7 @@ from .evaluate import Run, over, runner
 from .fast import Fast, fast_runner
 from .parser import Parser
 from .seek import Seek, seeker
-from .tree import And, Node, calls_of, printed, printed_term
+from .tree import And, IsNull, Node, Ref, calls_of, printed, printed_term
 from .values import PENDING, Call, Result, ScoreType, Unknown, Values
 
 
@@ -134,3 +134,24 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
     terms = dict.fromkeys(Term(" ".join(text[part.start : part.end].splitlines()), part.node) for part in parts)
     tiers = {call: parser.names.tier(call.name) for term in terms for call in term.calls}
     return Where(text, tuple(terms), tuple(tiers.items()))
+
+
+def parse_score(text: str, names: Mapping[str, ScoreType]) -> Call:
+    """Return the score that a text names, with its settings, such as ``near_duplicate(distance=4)``.
+
+    Raises ValueError where it names none, or says more.
+    """
+    try:
+        terms = parse(f"{text} is null", names).terms
+    except WhereError as error:
+        if error.start > len(text):  # what was added does not fit: it is a whole condition
+            raise ValueError(_NO_SCORE.format(text)) from None
+        told = f"; {error.hint}" if error.hint else ""
+        raise ValueError(f"scores: {text!r}: {error.detail}{told}") from None
+    node = terms[0].node
+    if len(terms) > 1 or not (isinstance(node, IsNull) and isinstance(node.body, Ref)):
+        raise ValueError(_NO_SCORE.format(text))
+    return node.body.call
+
+
+_NO_SCORE = "scores: {!r} is not the name of a score; wdsflow scores lists them, conditions belong into --where"
