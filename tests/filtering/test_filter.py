@@ -157,6 +157,19 @@ def test_an_input_that_changed_is_done_again_and_named(tmp_path: Path):
     assert names(tmp_path / "out" / "00001.tar")[0] == "0070002.jpg"
 
 
+def test_an_input_that_changed_is_named_where_samples_are_compared_too(tmp_path: Path):
+    source, recipe = write_shards(tmp_path / "in", shards=2, samples=4), Recipe(where="not duplicate")
+    filter_shards(source, tmp_path / "out", recipe, HERE)
+    before = digests(tmp_path / "out")
+    (tmp_path / "in" / "00001.tar").write_bytes((tmp_path / "in" / "00000.tar").read_bytes())
+    report = filter_shards(source, tmp_path / "out", recipe, HERE)
+    assert "00001.tar: the input changed" in report.changed[0]
+    assert [change.partition(".tar: ")[2] for change in report.changed[1:]] == [
+        "the scores that it was decided by were computed anew"
+    ] * 2
+    assert digests(tmp_path / "out") != before
+
+
 def test_an_output_that_is_not_what_was_written_is_done_again(tmp_path: Path):
     source = write_shards(tmp_path / "in")
     filter_shards(source, tmp_path / "out", LARGE, HERE)

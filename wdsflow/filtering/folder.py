@@ -108,7 +108,7 @@ def _stale(
     if (record.shard, record.url) != (number, url):
         return f"its output was made from {record.url}"
     if record.recipe != identity:
-        return "another recipe"
+        return "the scores that it was decided by were computed anew"  # a change of the recipe itself was refused
     try:
         now = input_identity(url)
     except SourceError as error:

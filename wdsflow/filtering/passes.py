@@ -91,7 +91,8 @@ class Pass:
         with ExitStack() as stack:
             locks = self._open(stack)
             if self.before is None or self.before(self, report):
-                done, report.changed = finished(self.layout, self.shards(), self.identity)
+                done, changed = finished(self.layout, self.shards(), self.identity)
+                report.changed += changed
                 report.records, report.resumed = list(done.values()), len(done)
                 todo = [shard for shard in self.shards() if shard[2] not in done]
                 if todo and self.layout.dense:

@@ -9,6 +9,8 @@ from wdsflow.filtering.record import ShardFailure, ShardRecord
 from wdsflow.filtering.sample import NO_END_MARK
 from wdsflow.shards.escape import escape
 
+_SHOWN = 20  # shards that are done again
+
 
 @dataclass
 class RunReport:
@@ -68,8 +70,10 @@ class RunReport:
         for record in self.records:
             for damage in record.damage:
                 yield f"damaged: {escape(record.url, 300)}: {escape(damage, 300)}"
-        for change in self.changed:
+        for change in self.changed[:_SHOWN]:
             yield f"done again: {escape(change, 600)}"
+        if len(self.changed) > _SHOWN:
+            yield f"done again: {len(self.changed) - _SHOWN:,} more"
         for failure in self.failures:
             yield f"not done: {escape(failure.url, 300)}: {escape(failure.reason, 600)}"
 

@@ -135,6 +135,7 @@ def _scored_first(
         again = replace(options, dry_run=False, restart=False)
         first = Pass("score", found, names, scored, recipe, again, tars=False, embedded=embedded, sources=one.sources)
         done = first.run()
+        report.changed = done.changed
         if done.failures:
             report.failures, report.whole = done.failures, False
             return False
