@@ -44,6 +44,9 @@ def open_pipe(url: str) -> Source:
 def end_commands() -> None:
     """Kill what this process has started and still runs: a command that waits for storage would outlive it."""
     for number, (process, owner) in list(_running.items()):
-        if owner == os.getpid() and _running.pop(number, None) and process.poll() is None:
+        if owner != os.getpid():
+            continue
+        _running.pop(number, None)
+        if process.poll() is None:
             with contextlib.suppress(OSError):
                 os.killpg(number, signal.SIGKILL)
