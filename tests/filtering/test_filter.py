@@ -95,6 +95,13 @@ def test_an_unreadable_image_costs_itself_and_is_put_aside_whole(tmp_path: Path)
     assert row["failed"][0]["score"] == "min_side"
 
 
+def test_what_is_told_of_an_image_is_the_same_in_each_run(tmp_path: Path):
+    write_tar(tmp_path / "0.tar", [("a.jpg", b"\xff\xd8\xff junk"), ("a.txt", b"text")])
+    filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where="blur > 0"), HERE)
+    (line,) = (tmp_path / "out" / "_wdsflow" / "quarantine" / "0.jsonl").read_text().splitlines()
+    assert json.loads(line)["detail"] == "field 'jpg': cannot identify image file <_io.BytesIO object>"
+
+
 @pytest.mark.parametrize(("unknown", "kept"), [("quarantine", 1), ("keep", 2), ("drop", 1)])
 def test_what_stays_unknown_goes_where_the_recipe_says(tmp_path: Path, unknown, kept):
     write_tar(tmp_path / "0.tar", [("a.jpg", picture(64, 64)), ("b.jpg", b"broken")])

@@ -1,6 +1,7 @@
 """Telling a sample's fault, which costs the sample its score, from a shard's or the disk's, which ends the shard."""
 
 import errno
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ V = TypeVar("V")
 RAISED = Exception, SystemExit  # the latter by a library that takes itself for a program
 UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 _KEPT_IN_DETAIL = 500  # characters
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object in memory: another one in each run
 
 
 def guarded(compute: Callable[[V], Any], view: V) -> Any:
@@ -26,7 +28,7 @@ def guarded(compute: Callable[[V], Any], view: V) -> Any:
 def failed(error: BaseException) -> Unknown:
     """Return why a score could not be computed. Raises the error where it is the shard's or the disk's fault."""
     if isinstance(error, ScoreError):
-        return Unknown(error.slug, error.detail[:_KEPT_IN_DETAIL])
+        return Unknown(error.slug, _told(error.detail))
     if isinstance(error, MemoryError):
         return Unknown("out-of-memory")
     if isinstance(error, SourceError) or (isinstance(error, OSError) and error.errno in UNREADABLE):
@@ -35,4 +37,8 @@ def failed(error: BaseException) -> Unknown:
         text = str(error)
     except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
         text = ""
-    return Unknown(f"raised-{type(error).__name__}", text[:_KEPT_IN_DETAIL])
+    return Unknown(f"raised-{type(error).__name__}", _told(text))
+
+
+def _told(text: str) -> str:
+    return _ADDRESS.sub("", text)[:_KEPT_IN_DETAIL]
