@@ -28,7 +28,7 @@ def guarded(compute: Callable[[V], Any], view: V) -> Any:
 def failed(error: BaseException) -> Unknown:
     """Return why a score could not be computed. Raises the error where it is the shard's or the disk's fault."""
     if isinstance(error, ScoreError):
-        return Unknown(error.slug, _told(error.detail))
+        return Unknown(error.slug, without_addresses(error.detail))
     if isinstance(error, MemoryError):
         return Unknown("out-of-memory")
     if isinstance(error, SourceError) or (isinstance(error, OSError) and error.errno in UNREADABLE):
@@ -37,8 +37,9 @@ def failed(error: BaseException) -> Unknown:
         text = str(error)
     except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
         text = ""
-    return Unknown(f"raised-{type(error).__name__}", _told(text))
+    return Unknown(f"raised-{type(error).__name__}", without_addresses(text))
 
 
-def _told(text: str) -> str:
+def without_addresses(text: str) -> str:
+    """Return the text of an error as it is kept: 500 characters, the same in each run."""
     return _ADDRESS.sub("", text)[:_KEPT_IN_DETAIL]

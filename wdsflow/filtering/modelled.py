@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.mark import Mark
 from wdsflow.filtering.embeddings.shard import NONE, ShardEmbeddings
-from wdsflow.filtering.failing import guarded
+from wdsflow.filtering.failing import guarded, without_addresses
 from wdsflow.filtering.fields import ShardView
 from wdsflow.filtering.owned import plain_value
 from wdsflow.filtering.program import Program
@@ -206,7 +206,8 @@ class Modelled(AbstractContextManager["Modelled"]):
         failure = next((output for output in outputs if isinstance(output, Failure)), None)
         if failure is not None:
             numbers = ", ".join(f"{name} {value:,}" for name, value in failure.numbers.items())
-            row.values[call] = Unknown(failure.slug, f"{failure.detail} ({numbers})" if numbers else failure.detail)
+            detail = without_addresses(failure.detail)
+            row.values[call] = Unknown(failure.slug, f"{detail} ({numbers})" if numbers else detail)
         else:
             row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs)), view)
             self._embeddings.keep(row, view, score, requests, outputs)
