@@ -33,6 +33,13 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(autouse=True)
+def inference():
+    """As the runner calls models; tensors that they share may be of another test, and may not be mixed."""
+    with torch.inference_mode():
+        yield
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """A folder of toy models: trained once, by whichever process comes first."""
