@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wdsflow.engines.cores import cpu_quota, shown_cores
+
 from .environment import versions
 
 UNLIMITED = 1 << 62  # bytes or files; limits at least this high are none
@@ -40,6 +42,8 @@ class Machine:
 def this_machine() -> Machine:
     """Look at the machine that runs this. Reads a few small files, imports nothing heavy, starts nothing."""
     shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- the very folder
+    from wdsflow.memory.limits import control_groups
+
     soft, hard = _open_files()
     temp = tempfile.gettempdir()
     return Machine(
@@ -47,10 +51,10 @@ def this_machine() -> Machine:
         variables=dict(os.environ),
         system=platform.system(),
         start_method=_start_method(),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=shown_cores(),
         quota=cpu_quota(),
         memory=_memory(),
-        memory_limit=_number("/sys/fs/cgroup/memory.max"),
+        memory_limit=min((each.most for each in control_groups()), default=None),
         shm_total=shm_total,
         shm_free=shm_free,
         files_soft=soft,
@@ -77,12 +81,6 @@ def _number(path: str) -> int | None:
 def _chosen(path: str) -> str:
     """Return the word in brackets: ``always [madvise] never``."""
     return _read(path).partition("[")[2].partition("]")[0]
-
-
-def cpu_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float | None:
-    """Return how many processors' time the container grants; None where it grants all."""
-    share, _, period = _read(path).partition(" ")
-    return int(share) / int(period) if share.isdigit() and period.isdigit() and int(period) else None
 
 
 def _space(path: str) -> tuple[int | None, int | None]:
@@ -113,4 +111,5 @@ def _memory() -> int | None:
 def _start_method() -> str:
     import multiprocessing
 
-    return multiprocessing.get_context().get_start_method() or ""
+    # The usual one comes first; to ask for the one in use would fix it.
+    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]

@@ -1,12 +1,12 @@
 """Scans shards, several at a time, on this machine or on a Ray cluster, and survives the death of who scans."""
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
+from wdsflow.engines.cores import usable_cores
 from wdsflow.engines.local import LocalEngine
 from wdsflow.engines.mark import Mark
 from wdsflow.engines.site import Site, first_local
@@ -88,7 +88,7 @@ def _jobs(urls: Sequence[str]) -> int:
         except OSError:
             total += _SMALL if "://" in url else 0  # remote shards are read side by side, whatever their size
         if total > _SMALL:
-            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            return usable_cores()
     return 1
 
 

@@ -134,18 +134,12 @@ def _first_batch(
 
 
 def _available_memory() -> int | None:
-    import psutil
+    from wdsflow.memory.limits import host_memory
 
     try:
-        free = int(psutil.virtual_memory().available)
+        return host_memory().free
     except (OSError, RuntimeError):
         return None
-    group = Path("/sys/fs/cgroup")  # a container's limit, which psutil does not see
-    try:
-        most, used = ((group / name).read_text().strip() for name in ("memory.max", "memory.current"))
-        return min(free, max(0, int(most) - int(used)))
-    except (OSError, ValueError):  # no such limit: "max"
-        return free
 
 
 def _shm_total() -> int | None:

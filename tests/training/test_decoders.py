@@ -17,14 +17,13 @@ pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
 from tests.training.shards import arguments, samples, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
+from wdsflow.engines import cores
 from wdsflow.memory.shared_budget import SharedBudget
-from wdsflow.training import place
 from wdsflow.training.decoders import DecoderError
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.options import FeedOptions
 from wdsflow.training.place import decoders_for, forks
 from wdsflow.training.slots import Slots
-from wdsflow.validate.machine import cpu_quota
 
 pytestmark = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"
@@ -138,7 +137,7 @@ def test_a_daemonic_process_decodes_in_threads_unless_told_otherwise(monkeypatch
 def test_there_are_no_more_decoders_than_the_container_grants_processors(tmp_path, monkeypatch, granted, count):
     limit = tmp_path / "cpu.max"
     limit.write_text(granted)
-    monkeypatch.setattr(place, "cpu_quota", lambda: cpu_quota(str(limit)))
+    monkeypatch.setattr(cores, "_GRANTED", limit)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     assert decoders_for(None) == count

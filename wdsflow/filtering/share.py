@@ -1,7 +1,6 @@
 """How many processes fit into the memory."""
 
-import os
-
+from wdsflow.engines.cores import usable_cores
 from wdsflow.memory.sizes import format_size
 
 BASE = 160 << 20  # bytes of a process before it sees a sample
@@ -19,7 +18,7 @@ def share_memory(
     >>> share_memory(4 << 30, 16, 100, 512 << 20)
     5
     """
-    cores = cores or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    cores = cores or usable_cores()
     wanted = min(cores if workers is None else workers, max(shards, 1))
     if memory is None:
         return wanted

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from wdsflow.engines.cores import usable_cores
 from wdsflow.mapping.engine import Engine, Result
 from wdsflow.mapping.hub import DatasetWork, SliceSource
 from wdsflow.mapping.messages import FailedRow, MappingError, Setup, packed
@@ -137,7 +138,7 @@ class _Options:
 
 def _count(workers: int | str) -> int:
     if workers == "auto":
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return usable_cores()
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise ValueError(f"workers is a number from 1 on, or 'auto', not {workers!r}")
     return workers

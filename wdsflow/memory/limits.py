@@ -2,10 +2,11 @@
 
 import contextlib
 import os
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 from wdsflow.memory.usage import private_data
 
@@ -23,12 +24,27 @@ class Bound(NamedTuple):
     used: int
 
 
-def bounds() -> list[Bound]:
-    """Return the bounds that hold for this process: of each control group above it, and of its address space and data."""
+class HostMemory(NamedTuple):
+    """Bytes that this process may have, and that are free: of the machine, or of what bounds it."""
+
+    total: int
+    free: int
+
+
+def host_memory() -> HostMemory:
+    """Return the memory for this process, by the tightest of machine, control groups and its own limits."""
+    machine = psutil.virtual_memory()
+    total, free = int(machine.total), int(machine.available)
+    for most, used in [*control_groups(), *_own()]:  # which psutil does not see
+        total, free = min(total, most), max(0, min(free, most - used))
+    return HostMemory(total, free)
+
+
+def control_groups() -> list[Bound]:
+    """Return the bounds of each control group above this process."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        groups = Path("/proc/self/cgroup").read_text()
-        return [*group_bounds(Path("/sys/fs/cgroup"), groups), *_own()]
-    return [*_own()]
+        return group_bounds(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup").read_text())
+    return []
 
 
 def group_bounds(root: Path, groups: str) -> list[Bound]:
@@ -66,6 +82,10 @@ def _stat(group: Path, name: str) -> int:
 
 def _own() -> Iterator[Bound]:
     """Yield the limits that a shell's ``ulimit -v`` and ``ulimit -d`` set, for one process each."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
     for limit, used in ((resource.RLIMIT_AS, _address_space), (resource.RLIMIT_DATA, private_data)):
         most = resource.getrlimit(limit)[0]
         if most != resource.RLIM_INFINITY:
@@ -73,8 +93,6 @@ def _own() -> Iterator[Bound]:
 
 
 def _address_space() -> int:
-    import psutil
-
     try:
         return int(psutil.Process(os.getpid()).memory_info().vms)
     except psutil.Error:

@@ -5,7 +5,7 @@ import os
 from argparse import Namespace
 from typing import Literal, NamedTuple
 
-from wdsflow.validate.machine import cpu_quota
+from wdsflow.engines.cores import usable_cores
 
 
 class Place(NamedTuple):
@@ -41,14 +41,7 @@ def decoders_for(asked: int | None) -> int:
     """Return how many threads or processes decode: as asked, else this rank's share of the processors that it may use."""
     if asked is not None:
         return asked
-    try:
-        count = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS
-        count = os.cpu_count() or 1
-    granted = cpu_quota()  # a container may grant less time than the processors that it shows
-    if granted is not None:
-        count = min(count, max(1, int(granted)))
-    return max(1, count // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    return max(1, usable_cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
 def forks(asked: Literal["auto", "processes", "threads"]) -> bool:

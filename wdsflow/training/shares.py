@@ -50,6 +50,6 @@ def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: 
 
 
 def _half() -> int:
-    import psutil
+    from wdsflow.memory.limits import host_memory
 
-    return int(psutil.virtual_memory().total // 2 // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    return int(host_memory().total // 2 // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))

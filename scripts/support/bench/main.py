@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..environment import ROOT, ensure_juicer, ensure_webdataset1
+from ..environment import JUICER_LOCK, ROOT, ensure_webdataset1
 from . import loaders, mapping, pictures, scoring, shards
 from .entries import ENTRIES
 from .entry import MORE_IS_BETTER, Entry
@@ -159,7 +159,7 @@ def run(entry: Entry, job: str, paths: list[str], samples: int, webdataset1: Pat
     if job == "bound":
         return {entry.measure: entry.bound}
     if job.startswith("data-juicer"):
-        return run_juicer(paths, damaged=job.endswith("-damaged"))
+        return pictures.data_juicer(paths, BENCH / "pictures", damaged=job.endswith("-damaged"))
     if job in scoring.JOBS:
         return scoring.run(job, paths)
     if job == "fidelity":
@@ -183,22 +183,6 @@ def run_job(job: str, paths: list[str], webdataset1: Path) -> Result:
     """Run a job of jobs.py in a fresh process."""
     printed = call([sys.executable, str(HERE / "jobs.py"), job, json.dumps(paths)], webdataset1)
     result: Result = json.loads(printed.splitlines()[-1])
-    return result
-
-
-def run_juicer(paths: list[str], *, damaged: bool) -> Result:
-    """Filter the same pictures with Data-Juicer, in an environment of its own."""
-    python = ensure_juicer()
-    lines = pictures.as_files(paths, BENCH / "pictures", damaged=damaged)
-    script = str(HERE / "juicer_filters.py")
-    done = subprocess.run(
-        [python, script, json.dumps([lines, not damaged])], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"Data-Juicer ended with {done.returncode}\n{done.stderr[-4000:]}")
-    result: Result = json.loads(done.stdout.splitlines()[-1])
-    if damaged:
-        result |= pictures.balance(result.pop("seen"))
     return result
 
 
@@ -236,6 +220,8 @@ def versions(webdataset1: Path) -> dict[str, str]:
     tar = subprocess.run(["tar", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     ours = {name: version(name) for name in ("wdsflow", "pillow", "simplejpeg", "orjson", "numpy")}
     feed = {name: version(name) for name in ("open_clip_torch", "torch", "torchvision")}
+    juicer = next(line for line in JUICER_LOCK.read_text().splitlines() if line.startswith("py-data-juicer=="))
+    feed["py-data-juicer"] = juicer.partition("==")[2].partition(" ")[0]
     return {**ours, **feed, "webdataset": f"{peer} ({version('webdataset')} for OpenCLIP)", "tar": tar.split()[-1]}
 
 

@@ -8,9 +8,7 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-import psutil
-
-from wdsflow.memory.limits import bounds
+from wdsflow.memory.limits import host_memory
 from wdsflow.memory.usage import forget_peak, peak, resident
 
 
@@ -35,10 +33,7 @@ class HostDevice:
 
     def memory(self) -> Mapping[str, int]:
         """Return bytes: total and free of the machine, or of what bounds this process; resident of it."""
-        machine = psutil.virtual_memory()
-        total, free = int(machine.total), int(machine.available)
-        for most, used in bounds():  # which psutil does not see
-            total, free = min(total, most), max(0, min(free, most - used))
+        total, free = host_memory()
         return {"free": free, "total": total, "resident": resident(os.getpid())}
 
     def facts(self) -> dict[str, Any]:
