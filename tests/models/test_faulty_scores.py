@@ -8,23 +8,14 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
-from tests.models import own
 from tests.shards.archives import write_tar
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.run import filter_shards, score_shards
 from wdsflow.filtering.strikes import BrokenRunError
-from wdsflow.stages.scores.catalog import all_scores
 
 HERE = RunOptions(workers=0, device="cpu")
 ONE_BAD = [f"a caption {number}" if number != 7 else "a bad caption" for number in range(20)]
-
-
-@pytest.fixture(autouse=True)
-def own_scores(tmp_path, monkeypatch):
-    own.install(tmp_path / "site", monkeypatch)
-    yield
-    all_scores.cache_clear()
 
 
 def captioned(path: Path, texts: list[str]) -> str:

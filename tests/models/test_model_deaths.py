@@ -11,14 +11,6 @@ from wdsflow.memory.batching.outcome import Failure
 from wdsflow.models.client import RemoteModels
 from wdsflow.models.place import ModelError
 from wdsflow.models.processes import ModelProcesses
-from wdsflow.stages.scores.catalog import all_scores
-
-
-@pytest.fixture(autouse=True)
-def own_scores(tmp_path, monkeypatch):
-    own.install(tmp_path / "site", monkeypatch)
-    yield
-    all_scores.cache_clear()
 
 
 def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_nothing():

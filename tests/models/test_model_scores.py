@@ -27,7 +27,6 @@ from wdsflow.models.client import RemoteModels
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.place import ModelError
 from wdsflow.models.processes import ModelProcesses
-from wdsflow.stages.scores.catalog import all_scores
 
 HERE = RunOptions(workers=0, device="cpu")
 OWN_MODULE = """
@@ -42,13 +41,6 @@ class Vowels(BatchScore):
     def score(self, loaded, batch):
         return [sum(letter in loaded for letter in text) for text in batch]
 """
-
-
-@pytest.fixture(autouse=True)
-def own_scores(tmp_path, monkeypatch):
-    own.install(tmp_path / "site", monkeypatch)
-    yield
-    all_scores.cache_clear()
 
 
 def captioned(path: Path, texts: list[str]) -> str:

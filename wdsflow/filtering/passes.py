@@ -213,8 +213,9 @@ def _taken(task: ShardTask, answer: Any, report: RunReport, strikes: RunStrikes)
 
 
 def _note(done: Sequence[ShardRecord], manifest: Manifest | None) -> None:
-    for record in done if manifest is not None else ():
-        assert manifest is not None
+    if manifest is None:
+        return
+    for record in done:
         try:
             manifest.add(record)
         except OSError as error:

@@ -159,9 +159,9 @@ def _reuse(
         return None
     _refuse_same(ledger, layout)
     found = reuse_of(ledger, names, program)
-    for line in found.missing if options.say is not None else ():
-        assert options.say is not None
-        options.say(f"{line}: computed anew")
+    if options.say is not None:
+        for line in found.missing:
+            options.say(f"{line}: computed anew")
     return found
 
 
