@@ -2,6 +2,7 @@
 
 import io
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -133,16 +134,21 @@ def test_evaluation_gives_equal_tensors_in_equal_batches(tmp_path, workers):
 
 def test_augmentation_draws_what_the_samples_seed_gives(tmp_path, unshuffled):
     stream = io.BytesIO()
-    image = Image.frombytes("RGB", (64, 48), random.Random(1).randbytes(64 * 48 * 3))
+    image = Image.frombytes("RGB", (64, 64), random.Random(1).randbytes(64 * 64 * 3))
     image.save(stream, "png")
-    write_tar(tmp_path / "0000.tar", [("a.png", stream.getvalue()), ("a.txt", b"noise")])
-    args = arguments(train_data=str(tmp_path / "0000.tar"), train_num_samples=8, workers=0, batch_size=1)
-    preprocess = open_clip.image_transform(32, is_train=True)
-    dataset = get_wds_dataset(args, preprocess, True, tokenizer=as_text, options=FeedOptions(decode="reference"))
-    drawn = [images[0].clone() for images, _ in dataset.dataloader]
-    assert not torch.equal(drawn[0], drawn[1])  # each visit draws anew
-    again = [images[0].clone() for images, _ in dataset.dataloader]
-    assert all(torch.equal(one, two) for one, two in zip(drawn, again, strict=True))
+    # Small parts: where a large part does not fit into the image, torchvision takes the whole, which is never new.
+    preprocess = open_clip.image_transform(32, is_train=True, aug_cfg={"scale": (0.1, 0.5)})
+    runs = []
+    for folder in ("here", "elsewhere"):
+        data = tmp_path / folder / "0000.tar"
+        data.parent.mkdir()
+        write_tar(data, [("a.png", stream.getvalue()), ("a.txt", b"noise")])
+        args = arguments(train_data=str(data), train_num_samples=8, workers=0, batch_size=1)
+        dataset = get_wds_dataset(args, preprocess, True, tokenizer=as_text, options=FeedOptions(decode="reference"))
+        runs += [[images[0].clone() for images, _ in dataset.dataloader] for _ in range(2)]
+    drawn, *again = runs
+    assert not any(torch.equal(one, two) for one, two in pairwise(drawn))  # each visit draws anew
+    assert all(torch.equal(one, two) for run in again for one, two in zip(drawn, run, strict=True))
 
 
 def test_an_unknown_transform_gets_a_pil_image(tmp_path):

@@ -132,7 +132,8 @@ class Lane:
             number += isinstance(item, Ref)
 
     def _sample_seed(self, ref: Ref) -> int:
-        text = f"{self._seed} {self._epoch} {self.turn} {ref.shard}\0{ref.key}"
+        name = ref.shard.rpartition("/")[2]  # not its folder: data that is moved, or mounted elsewhere, draws the same
+        text = f"{self._seed} {self._epoch} {self.turn} {name}\0{ref.key}"
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "big") >> 1  # torch takes 63 bits
 
