@@ -45,7 +45,7 @@ def written(path: Path) -> list[Entry]:
     return [entry for entry in read_tar(path) if belongs(entry[0])] if path.exists() else []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(ENTRIES, FORMS, st.one_of(st.none(), st.integers(0, 12_000)), st.sampled_from(["has('jpg')", "key != 'b'"]))
 def test_every_member_of_a_sample_ends_in_one_place_unchanged(entries, form, cut, where):
     with TemporaryDirectory() as name:

@@ -75,7 +75,7 @@ def test_compression_is_told_by_the_first_bytes_whatever_the_name(tmp_path, kind
         assert source.damage is None
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**40), kind=st.sampled_from(READ_BY_TARFILE))
 def test_compressed_tars_are_read_as_by_tarfile_also_when_damaged(tmp_path_factory, seed, kind):
     r = Random(seed)

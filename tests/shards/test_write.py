@@ -53,7 +53,7 @@ def test_headers_are_ustar_and_the_same_every_time(tmp_path: Path):
     assert len(header(LONGER, 5)) > 512
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.text(st.characters(blacklist_characters="\0/", blacklist_categories=["Cs"]), min_size=1, max_size=150),
     st.sampled_from([0, 1, 511, 512, 8**11 - 1, 8**11, 1 << 50]),

@@ -61,7 +61,7 @@ def test_bytes_are_added_up():
     assert sizes(Batch(max_bytes=2 * weigh(samples[0])), samples) == [2, 2, 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 30), max_size=40),
     st.none() | st.integers(1, 6),

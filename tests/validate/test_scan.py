@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("scan")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(NAMES)
 def test_runs_are_those_of_a_plain_reading_at_both_speeds(folder: Path, names: list[str]) -> None:
     path = write(folder / "a.tar", [(name, b"x") for name in names])
@@ -66,7 +66,7 @@ def test_runs_are_those_of_a_plain_reading_at_both_speeds(folder: Path, names: l
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(NAMES)
 def test_hidden_members_are_left_out_of_the_visible_runs(folder: Path, names: list[str]) -> None:
     path = write(folder / "b.tar", [(name, b"x") for name in names])

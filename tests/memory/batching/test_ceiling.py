@@ -1,7 +1,7 @@
 """What a ceiling learns."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.memory.batching.ceiling import Ceiling, Known
@@ -98,7 +98,6 @@ def test_what_failed_for_one_item_is_taken_back_and_what_worked_since_is_kept():
     assert ceiling.known == Known(None, 160, None)
 
 
-@settings(deadline=None)
 @given(
     st.integers(2, 10_000),
     st.lists(st.tuples(st.booleans(), st.integers(2, 10_000), st.booleans()), max_size=200),

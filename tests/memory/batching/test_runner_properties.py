@@ -101,7 +101,7 @@ WORLDS = {
 }
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(st.lists(st.integers(1, 1500), max_size=40), st.fixed_dictionaries(WORLDS))
 def test_no_item_is_lost_and_none_is_run_twice(costs, chosen):
     world = World(**chosen)
@@ -124,7 +124,7 @@ def test_no_item_is_lost_and_none_is_run_twice(costs, chosen):
     assert world.restarts == 0
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(
     st.lists(st.integers(1, 1500), max_size=40),
     st.fixed_dictionaries(

@@ -87,7 +87,7 @@ def test_a_corrupt_file_is_as_none_and_is_replaced(tmp_path, content):
     assert store.load(KEY).known == Known(3, 2, 5)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
         st.sampled_from(["format", "limit", "worked", "failed"]),
