@@ -103,7 +103,7 @@ class Looker:
             if self.full:
                 self.note(("field.huge",), key, offset, suffix)
         header = read_header(head)
-        while header is not None and len(head) < min(header.needs, size):
+        while header is not None and header.needs > len(head) < size:
             head = data or read(0, min(size, header.needs))
             header = read_header(head)
         notes = image_notes(header, suffix, head, size)
@@ -111,7 +111,7 @@ class Looker:
             self._count_image(header, size)
         if not data:
             status = header_status(header, size, self.max_image_pixels)
-            if header is not None and ends_early(read(max(0, size - TAIL), min(size, TAIL)), header):
+            if header is not None and ends_early(read(size - TAIL, TAIL) if size > TAIL else head, header):
                 notes += ("image.cut",)
         else:
             status, found = decode_image(data, self.max_image_pixels)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from wdsflow.shards.captions import caption_in
@@ -51,18 +51,25 @@ def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, 
     return OK, (), value
 
 
-def texts_in(value: dict[str, Any], path: str = "", depth: int = _NESTED) -> Iterator[tuple[str, str, bool]]:
-    """Yield ``(path, text, plain)`` for each name in a json object; text is "" where it holds no caption.
+def texts_in(value: dict[str, Any], path: str = "", depth: int = _NESTED) -> list[tuple[str, str, bool]]:
+    """Return ``(path, text, plain)`` of each name in a json object; text is "" where it holds no caption.
 
     Paths and captions are those of the stage JsonText: names of objects within objects are joined by dots, and of a
     list the first string counts. ``plain``: no list, and not within another object; OpenCLIP 4 takes nothing else.
     """
+    found: list[tuple[str, str, bool]] = []
     for name, item in value.items():
         if path and "." in name:
             continue  # no path leads there
-        yield path + name, caption_in(item) or "", not path and item.__class__ is str
-        if item.__class__ is dict and depth and "." not in name:
-            yield from texts_in(item, f"{path}{name}.", depth - 1)
+        kind = item.__class__
+        if kind is str:
+            text = item.strip()  # what caption_in does, for the many: a call a name would take as long as the parser
+            found.append((path + name, text if text.isascii() else caption_in(text) or "", not path))
+            continue
+        found.append((path + name, (kind is list and caption_in(item)) or "", False))
+        if kind is dict and depth and "." not in name:
+            found += texts_in(item, f"{path}{name}.", depth - 1)
+    return found
 
 
 def _loads(data: bytes) -> Any:

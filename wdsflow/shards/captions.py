@@ -47,9 +47,11 @@ def caption_of(data: bytes, names: tuple[str, ...]) -> str | None:
 
 def caption_in(value: Any) -> str | None:
     """Return a json value's caption, stripped: the string itself, or the first non-empty string of a list."""
-    for item in value if isinstance(value, list) else [value]:
-        if isinstance(item, str) and item.strip() and _encodes(item):
-            return item.strip()
+    for item in value if isinstance(value, list) else (value,):
+        if isinstance(item, str):
+            text = item.strip()
+            if text and (text.isascii() or _encodes(text)):
+                return text
     return None
 
 
