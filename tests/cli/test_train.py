@@ -14,11 +14,11 @@ def run(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_help_shows_both_ways_to_start_several_ranks(capsys):
+def test_help_shows_how_to_start_several_ranks(capsys):
     assert run("train", "--help") == 0
     shown = capsys.readouterr().out
     assert "torchrun --nproc_per_node 8 -m wdsflow train --" in shown
-    assert "torchrun --no-python --nproc_per_node 8 wdsflow train --" in shown
+    assert "srun --ntasks-per-node 8 wdsflow train --" in shown
     assert "Exit status" in shown
 
 
@@ -89,5 +89,5 @@ def test_only_the_first_rank_looks_at_the_shards(tmp_path, capsys, monkeypatch, 
     (argv, options), named = trained[0]
     assert argv == ["--train-data", data]
     assert options.decode == "fast"
-    assert named == {"checkpoint_every": 7}
+    assert named == {"checkpoint_every": 7, "refused": False}
     assert "preflight" not in capsys.readouterr().err

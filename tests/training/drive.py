@@ -3,15 +3,14 @@
     python drive.py scenarios.json
 
 Each scenario: "words" behind `wdsflow train`, "name" of the files for a line a batch and for what is said, "signal" with
-which the process ends itself behind the batch "at", "ranks" how many processes train. They run one after the other; the
-exit statuses of each are printed.
+which the process ends itself behind the batch "at", "ranks" how many processes train, as srun starts them: where one
+fails, the others must end by themselves. They run one after the other; the exit statuses of each are printed.
 """
 
 import hashlib
 import importlib
 import json
 import os
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -43,7 +42,7 @@ def train(scenario):
     from wdsflow.cli.main import main as wdsflow
 
     feed = importlib.import_module("wdsflow.training.openclip")
-    path = f"{scenario['name']}.{os.environ.get('RANK', '0')}"
+    path = f"{scenario['name']}.{os.environ.get('SLURM_PROCID', '0')}"
     said = os.open(f"{path}.said", os.O_WRONLY | os.O_CREAT)
     os.dup2(said, 1)
     os.dup2(said, 2)
@@ -66,7 +65,7 @@ def join(rank, ranks, port):
     parallel = importlib.import_module("torch.nn.parallel")
     real = parallel.DistributedDataParallel
     vars(parallel)["DistributedDataParallel"] = lambda module, device_ids=None, **named: real(module, **named)
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+    os.environ |= {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NTASKS": str(ranks)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
@@ -89,9 +88,6 @@ def wait(children):
     while len(statuses) < len(children):
         child, status = os.waitpid(-1, 0)
         statuses[child] = os.waitstatus_to_exitcode(status)
-        if statuses[child] > 0:  # as torchrun does
-            for other in set(children) - set(statuses):
-                os.kill(other, signal.SIGTERM)
     return [statuses[child] for child in children]
 
 

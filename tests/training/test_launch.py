@@ -82,9 +82,10 @@ def test_a_run_that_would_starve_is_refused_before_it_starts(said):
 
 
 def test_of_two_ranks_the_first_refuses_for_both(said):
-    status, text, _ = said["both refused"]
-    assert status == "1 -15"  # the second one waits for the first, and is ended by its launcher
+    status, text, folder = said["both refused"]
+    assert status == "1 1"
     assert text.count("no sample has a txt field") == 1
+    assert (folder / "both refused.1.said").read_text().splitlines()[-1].startswith("wdsflow: the first rank refuses")
 
 
 def test_a_run_that_starves_all_the_same_ends_with_the_reason_and_no_traceback(said):

@@ -135,7 +135,7 @@ def train(
 
     torchrun --nproc_per_node 8 -m wdsflow train -- --train-data "{000..042}.tar"
 
-    torchrun --no-python --nproc_per_node 8 wdsflow train -- --train-data ...
+    srun --ntasks-per-node 8 wdsflow train -- --train-data ...
 
     The names in the shards are read first, in seconds; a run that would starve is refused.
 
@@ -160,9 +160,8 @@ def train(
         status_every=status_every,
     )
     _parse(argv)
-    if not no_preflight:
-        _preflight(argv, options)
-    raise typer.Exit(_train(argv, options, checkpoint_every))
+    refused = not no_preflight and _refused(argv, options)
+    raise typer.Exit(_train(argv, options, checkpoint_every, refused=refused))
 
 
 def _options(**values: Any) -> "FeedOptions":
@@ -193,32 +192,37 @@ def _parse(argv: Sequence[str]) -> None:
         fail(str(error))
 
 
-def _preflight(argv: Sequence[str], options: "FeedOptions") -> None:
-    """Look at the shards on the first rank; the others go on, and are ended by their launcher if it refuses."""
+def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
+    """Look at the shards on the first rank; end if they would starve it, or return True if it has others to tell."""
     from wdsflow.training.launch import rank_and_world
     from wdsflow.training.preflight import preflight
+    from wdsflow.training.refusal import ends_others
 
     rank, world_size = rank_and_world()
     if rank:
-        return
+        return False
     with progress() as begin:
         found = preflight(argv, options, world_size=world_size, progress=begin)
     if found is None:
-        return
+        return False
     for line in found.lines:
         print(line, file=sys.stderr)
     sys.stderr.flush()
-    if found.refused:
+    if found.refused and (world_size == 1 or ends_others()):
         raise typer.Exit(_FAILED)
+    return found.refused
 
 
-def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None) -> int:
+def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:
     from wdsflow.shards.urls import NoShards
     from wdsflow.training.launch import NoOpenClip, launch
+    from wdsflow.training.refusal import Refused
     from wdsflow.training.stall import StallError
 
     try:
-        return launch(argv, options, checkpoint_every=checkpoint_every)
+        return launch(argv, options, checkpoint_every=checkpoint_every, refused=refused)
+    except Refused as error:
+        _end(error)
     except NoOpenClip as error:
         fail(str(error))
     except (StallError, NoShards) as error:

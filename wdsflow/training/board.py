@@ -16,7 +16,7 @@ _FAREWELL = 1.5  # seconds; others look once a second
 
 
 class Board:
-    """One message for all ranks, in the store of torch.distributed. Raises RuntimeError where the store is gone."""
+    """One message for all ranks, and words, in the store of torch.distributed. Raises RuntimeError where it is gone."""
 
     def __init__(self, store: "Store", rank: int, world_size: int) -> None:
         self.rank, self.world_size = rank, world_size
@@ -33,6 +33,15 @@ class Board:
     def read(self) -> str | None:
         """Return the message, None if there is none. Never blocks for long."""
         return self._store.get("message").decode(errors="replace") if self._store.check(["message"]) else None
+
+    def tell(self, name: str, value: str) -> None:
+        """Leave a word for the other ranks."""
+        self._store.set(f"word/{name}", value)
+
+    def ask(self, name: str, patience: timedelta) -> str:
+        """Wait for such a word. Raises RuntimeError where it does not come."""
+        self._store.wait([f"word/{name}"], patience)
+        return self._store.get(f"word/{name}").decode()
 
     def acknowledge(self) -> None:
         """Say that this rank has read it."""

@@ -48,6 +48,7 @@ def launch(
     *,
     checkpoint_every: int | None = None,
     get_data: "GetData | None" = None,
+    refused: bool = False,
 ) -> int:
     """Train as ``open_clip_train.main`` does with these arguments, fed by wdsflow; return an exit status.
 
@@ -56,8 +57,10 @@ def launch(
         options: settings of the feed.
         checkpoint_every: optimizer steps between checkpoints inside of epochs; None for none.
         get_data: another function in place of OpenCLIP's ``get_data`` than that of wdsflow.
+        refused: this is the first of several ranks, and all of them shall end before they train.
 
     Raises:
+        Refused: so they do.
         NoOpenClip: OpenCLIP is not installed.
         ResumeError: the run cannot go on from the checkpoint that it was given.
         FeedError: there is no feed for these arguments.
@@ -68,11 +71,12 @@ def launch(
         main = importlib.import_module("open_clip_train.main")
     except ModuleNotFoundError as error:
         raise NoOpenClip(error.name or "a module") from error
+    from .refusal import shared
     from .resume import Run
 
     run = Run(main, get_data or _feed(options or FeedOptions()), checkpoint_every)
     try:
-        with run.installed():
+        with run.installed(), shared(main, refused):
             result = main.main(list(argv))
     except Exception as error:
         told = run.explain(error)

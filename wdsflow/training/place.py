@@ -5,7 +5,7 @@ import os
 from argparse import Namespace
 from typing import Literal, NamedTuple
 
-from wdsflow.engines.cores import usable_cores
+from wdsflow.training.launchers import cores_for_rank
 
 
 class Place(NamedTuple):
@@ -39,9 +39,7 @@ def talks() -> bool:
 
 def decoders_for(asked: int | None) -> int:
     """Return how many threads or processes decode: as asked, else this rank's share of the processors that it may use."""
-    if asked is not None:
-        return asked
-    return max(1, usable_cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    return cores_for_rank() if asked is None else asked
 
 
 def forks(asked: Literal["auto", "processes", "threads"]) -> bool:

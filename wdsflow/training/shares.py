@@ -1,7 +1,8 @@
 """How the memory of a feed is divided among what is in flight."""
 
-import os
 from typing import NamedTuple
+
+from wdsflow.training.launchers import ranks_here
 
 _BATCHES = 3  # one in training, one ready, one being made
 _LEAST_DECODE = 64 << 20  # bytes; an image that needs more is refused
@@ -52,4 +53,4 @@ def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: 
 def _half() -> int:
     from wdsflow.memory.limits import host_memory
 
-    return int(host_memory().total // 2 // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    return host_memory().total // 2 // ranks_here()
