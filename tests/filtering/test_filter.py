@@ -275,6 +275,22 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path):
     assert (again.resumed, again.total("kept"), again.whole) == (2, 30, True)
 
 
+def test_a_shard_that_cannot_be_read_is_waited_for_where_all_samples_are_compared(tmp_path: Path):
+    source = write_shards(tmp_path / "in", shards=3)
+    (tmp_path / "in" / "00001.tar").unlink()
+    shards = f"{source}/{{00000..00002}}.tar"
+    recipe = Recipe(where="min_side >= 200 and not duplicate")
+    report = filter_shards(shards, tmp_path / "out", recipe, HERE)
+    assert report.waits_for == ("duplicate",)
+    assert not report.records
+    assert "nothing was decided: duplicate looks at the samples of all shards" in str(report)
+    write_tar(tmp_path / "in" / "00001.tar", entries(1, 20))
+    again = filter_shards(shards, tmp_path / "out", recipe, HERE)
+    assert again.whole
+    assert again.waits_for == ()
+    assert again.total("kept")
+
+
 def test_scattered_samples_are_put_aside(tmp_path: Path):
     image = picture(300, 300)
     write_tar(tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image), ("b.txt", b"b"), ("a.txt", b"a")])

@@ -229,7 +229,9 @@ def show(report: "RunReport", out: Path, command: str) -> None:
         if report.quarantine is not None and report.merged("quarantined"):
             print(f"quarantined samples: {report.quarantine}")
         print(f"ledgers: {out / '_wdsflow' / 'ledger'}")
-        if report.failures:
+        if report.waits_for:
+            print("next: the same command again when they can be read, or without them and with --restart")
+        elif report.failures:
             print(f"next: the same command again, it goes on with {len(report.failures):,} of the shards")
         elif not report.whole:
             print("other slices are not done yet")

@@ -24,6 +24,7 @@ class RunReport:
     tars: bool = True
     dry_run: bool = False
     whole: bool = True  # all shards of all slices are done
+    waits_for: tuple[str, ...] = ()  # scores that compare all samples, where shards are missing: nothing was decided
     bytes_out: int = 0
     quarantine: Path | None = None
 
@@ -76,6 +77,11 @@ class RunReport:
             yield f"done again: {len(self.changed) - _SHOWN:,} more"
         for failure in self.failures:
             yield f"not done: {escape(failure.url, 300)}: {escape(failure.reason, 600)}"
+        if self.waits_for:
+            yield (
+                f"nothing was decided: {', '.join(self.waits_for)} looks at the samples of all shards "
+                "(the others are scored)"
+            )
 
     def _resumed(self) -> str:
         return f", {self.resumed:,} of them done before" if self.resumed else ""

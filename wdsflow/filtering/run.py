@@ -126,7 +126,8 @@ def _scored_first(
     embedded = _reuse(ledger, names, layout, recipe, options)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
     whole.sources = embedded.digest if embedded else None
-    if not program_of(recipe).dataset_calls:
+    compared = program_of(recipe).dataset_calls
+    if not compared:
         return whole.run()
     _refuse_slices(options, compares=True)
 
@@ -138,6 +139,7 @@ def _scored_first(
         report.changed = done.changed
         if done.failures:
             report.failures, report.whole = done.failures, False
+            report.waits_for = tuple(str(call) for call in compared)
             return False
         one.scored = scored
         _take_sources(one, scored)
