@@ -8,6 +8,8 @@ from .base import Kind, PixelScore
 from .picture import Picture
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image
 
 _ROWS = 16  # one of so many is looked at first: most pictures are told by it
@@ -35,25 +37,24 @@ class IsBlank(PixelScore):
 
     def of(self, picture: Picture) -> bool:
         """Return whether it is blank."""
-        if self._varied(picture.image):
-            return False
-        return all(self._even(channel) for channel in _channels(picture.image))
+        return not self._varied(picture) and all(self._even(channel) for channel in _channels(picture.image))
 
-    def _varied(self, image: "Image") -> bool:
+    def _varied(self, picture: Picture) -> bool:
         """Tell whether some rows alone have more pixels off any median than a blank image may have in all."""
-        from PIL.Image import Resampling
+        import numpy as np
 
-        if image.height < 2 * _ROWS:
-            return False
-        some = image.resize((image.width, image.height // _ROWS), Resampling.NEAREST)  # whole rows as they are
-        size = image.width * image.height
-        return any(size - self._off(channel) < self.share * size for channel in _channels(some))
+        width, height = picture.size
+        some = picture.rows(_ROWS)
+        counts = (np.bincount(some[..., channel].ravel(), minlength=256) for channel in range(3))
+        return any(width * height - self._off(channel) < self.share * width * height for channel in counts)
 
-    def _off(self, counts: list[int]) -> int:
+    def _off(self, counts: "NDArray[np.intp]") -> int:
         """Return how many values lie outside of any range as wide as that around a median, at least."""
-        below = [0, *accumulate(counts)]
+        import numpy as np
+
+        below = np.concatenate(([0], np.cumsum(counts)))
         wide = min(2 * self.tolerance + 1, 256)
-        return below[-1] - max(high - low for low, high in zip(below, below[wide:], strict=False))
+        return int(below[-1] - (below[wide:] - below[:-wide]).max())
 
     def _even(self, counts: list[int]) -> bool:
         size = sum(counts)

@@ -1,28 +1,73 @@
 """An image as the pixel scores see it."""
 
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..base import Dropped, StageError
 from ..decode import Decode
 from .errors import ScoreError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image
 
 SIDE = 512  # pixels of the longer side of ``luma``, at most
+_JPEG = b"\xff\xd8\xff"  # libjpeg-turbo gives arrays, Pillow its own images
 
 
 class Picture:
     """An image, decoded once and no larger than is needed.
 
-    ``image`` is RGB: of full size where the longer side has less than 1024 pixels, else at 1/2, 1/4, 1/8 ... of it, the
-    least at which none of the sides of ``luma`` has to be enlarged (libjpeg's scales for JPEG, means of blocks for
-    others). Transparency is dropped and EXIF's orientation ignored, as in training.
+    RGB, of full size where the longer side has less than 1024 pixels, else at 1/2, 1/4, 1/8 ... of it, the least at
+    which none of the sides of ``luma`` has to be enlarged (libjpeg's scales for JPEG, means of blocks for others).
+    Transparency is dropped and EXIF's orientation ignored, as in training.
     """
 
-    def __init__(self, image: "Image") -> None:
-        self.image = image
+    def __init__(self, decoded: "Image | NDArray[np.uint8]") -> None:
+        self._decoded = (
+            decoded  # as it came from its decoder: to make the one of the other takes as long as some scores
+        )
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        height, width = getattr(self._decoded, "shape", (0, 0))[:2]
+        return (width, height) if width else self.image.size
+
+    @property
+    def image(self) -> "Image":
+        """As a PIL image."""
+        import numpy as np
+
+        if isinstance(self._decoded, np.ndarray):
+            from PIL import Image
+
+            from ..imaging.pixels import box_of, note_box
+
+            image = Image.fromarray(self._decoded)
+            note_box(image, box_of(self._decoded))
+            self._decoded = image
+        return self._decoded
+
+    @property
+    def pixels(self) -> "NDArray[np.uint8]":
+        """As an array (height, width, 3) that cannot be written to: it is the same for all scores."""
+        import numpy as np
+
+        pixels = np.asarray(self._decoded).view(np.ndarray)
+        pixels.flags.writeable = False
+        return pixels
+
+    def rows(self, step: int) -> "NDArray[np.uint8]":
+        """Return one of ``step`` rows of pixels, unchanged."""
+        import numpy as np
+        from PIL.Image import Resampling
+
+        if isinstance(self._decoded, np.ndarray):
+            return self._decoded[step // 2 :: step]
+        width, height = self._decoded.size
+        return np.asarray(self._decoded.resize((width, max(1, height // step)), Resampling.NEAREST))
 
     @cached_property
     def luma(self) -> "Image":
@@ -48,7 +93,7 @@ class Picture:
 def decode_picture(data: bytes, budget: int) -> Picture:
     """Decode an image. Raises ScoreError, "over-budget" where that would take more than ``budget`` bytes."""
     try:
-        return Picture(_decoder(budget).decode(data, aim=_aim))
+        return Picture(_decoder(budget, "numpy" if data.startswith(_JPEG) else "pil").decode(data, aim=_aim))
     except StageError as error:
         raise ScoreError(error.slug, str(error)) from None
     except Dropped as error:
@@ -56,8 +101,8 @@ def decode_picture(data: bytes, budget: int) -> Picture:
 
 
 @lru_cache(maxsize=8)
-def _decoder(budget: int) -> Decode:
-    return Decode(mode="fast", k=1.0, max_pixels=None, budget=budget)
+def _decoder(budget: int, output: Literal["pil", "numpy"]) -> Decode:
+    return Decode(mode="fast", k=1.0, max_pixels=None, budget=budget, output=output)
 
 
 def _aim(width: int, height: int) -> tuple[int, int]:

@@ -208,7 +208,7 @@ class View:
             return video_facts(self, name)
         if what == "picture":
             picture = decode_picture(self.read(name), self.options.budget - self._held)
-            self._held += 4 * picture.image.width * picture.image.height
+            self._held += 4 * picture.size[0] * picture.size[1]
             return picture
         import xxhash
 

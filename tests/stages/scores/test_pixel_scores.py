@@ -117,6 +117,23 @@ def test_a_look_at_some_rows_decides_as_the_whole_does():
     assert found == {True, False}
 
 
+def test_pixels_have_the_same_scores_whichever_decoder_gave_them():
+    for image in (*pictures(), noise(50, 1), noise(1, 50), smooth(700, 900, 5)):
+        data = encoded(image, "JPEG", quality=90)
+        decoded = decode_picture(data, 1 << 30)
+        assert decoded.size == image.size
+        same = Image.fromarray(decoded.pixels)
+        assert encoded(decoded.image, "PNG") == encoded(same, "PNG")
+        for name in PIXELS:
+            assert score(name, {"jpg": data}) == score(name, png(same)), name
+
+
+def test_a_score_cannot_write_into_what_others_look_at():
+    for data in (encoded(photo(), "JPEG"), encoded(photo(), "PNG")):
+        with pytest.raises(ValueError, match="read-only"):
+            decode_picture(data, 1 << 30).pixels[:] = 0
+
+
 @pytest.mark.parametrize("settings", [{"tolerance": -1}, {"tolerance": 8.5}, {"share": 0}, {"share": 1.01}])
 def test_settings_outside_of_their_range_are_refused(settings):
     with pytest.raises(ValueError, match="is_blank"):
