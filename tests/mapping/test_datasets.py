@@ -7,6 +7,7 @@ import signal
 import pytest
 
 import wdsflow
+from tests.mapping.equal import assert_same
 from wdsflow.mapping.messages import MappingError
 
 datasets = pytest.importorskip("datasets")
@@ -39,14 +40,6 @@ def pictures(count):
     return datasets.Dataset.from_dict(columns, features=features)
 
 
-def same(ours, theirs):
-    assert ours.features == theirs.features
-    assert ours.format == theirs.format
-    assert ours.data.table.schema.equals(theirs.data.table.schema)
-    assert ours.data.table.combine_chunks().equals(theirs.data.table.combine_chunks())
-    return True
-
-
 def test_the_result_is_that_of_map_in_types_format_and_bytes():
     import numpy
 
@@ -59,7 +52,7 @@ def test_the_result_is_that_of_map_in_types_format_and_bytes():
         return batch
 
     mine = wdsflow.bounded_map(dataset, fn, MEMORY, 2, with_indices=True)
-    assert same(mine, dataset.map(fn, batched=True, with_indices=True))
+    assert_same(mine, dataset.map(fn, batched=True, with_indices=True))
     assert mine.cache_files  # in files, not in memory
     assert mine[3]["image"].size == (4, 5)
 
@@ -72,7 +65,7 @@ def test_slices_formats_and_rows_that_become_several_are_those_of_map():
 
     gone = dataset.column_names
     mine = wdsflow.bounded_map(dataset, fn, MEMORY, 1, remove_columns=gone)
-    assert same(mine, dataset.map(fn, batched=True, remove_columns=gone))
+    assert_same(mine, dataset.map(fn, batched=True, remove_columns=gone))
 
 
 def test_a_column_of_nulls_at_first_gets_the_type_of_what_comes_later():
@@ -82,20 +75,68 @@ def test_a_column_of_nulls_at_first_gets_the_type_of_what_comes_later():
         return {"late": [None if number < 200 else number + 0.5 for number in batch["id"]]}
 
     mine = wdsflow.bounded_map(dataset, fn, MEMORY, 1, batch_size=100)
-    assert same(mine, dataset.map(fn, batched=True))
-
-    def mixed(batch):
-        return {"both": [number if number < 200 else "text" for number in batch["id"]]}
-
-    with pytest.raises(TypeError, match="'both'"):
-        wdsflow.bounded_map(dataset, mixed, MEMORY, 1, batch_size=100)
+    assert_same(mine, dataset.map(fn, batched=True))
 
 
 def test_a_function_that_returns_none_leaves_the_dataset_as_it_is(tmp_path):
     dataset = datasets.Dataset.from_dict({"id": list(range(5))})
     assert wdsflow.bounded_map(dataset, lambda batch: None, MEMORY, 1) is dataset
-    empty = dataset.select([])
+
+
+def test_an_empty_dataset_is_mapped_as_by_map(tmp_path):
+    empty = datasets.Dataset.from_dict({"id": list(range(5)), "b": ["x"] * 5}).select([])
     assert wdsflow.bounded_map(empty, lambda batch: 1 / 0, MEMORY, 1) is empty
+    mine = wdsflow.bounded_map(empty, lambda batch: 1 / 0, MEMORY, 1, remove_columns="b")
+    assert_same(mine, empty.map(lambda batch: 1 / 0, batched=True, remove_columns="b"))
+
+
+def test_a_column_to_remove_that_is_not_there_is_no_rows_fault():
+    dataset = datasets.Dataset.from_dict({"id": list(range(5))})
+    with pytest.raises(ValueError, match=r"no columns \['x'\] to remove"):
+        wdsflow.bounded_map(dataset, lambda batch: batch, MEMORY, 1, "drop", remove_columns=["x"])
+
+
+def test_transforms_formats_without_a_type_and_tables_are_those_of_map():
+    plus = 100
+    numbers = datasets.Dataset.from_dict({"id": list(range(20)), "b": list(range(20))})
+    own = numbers.with_transform(lambda batch: {"id": [number + plus for number in batch["id"]]})
+    few = numbers.with_format(None, columns=["id"])
+
+    def fn(batch):
+        return {"n": [number * 2 for number in batch["id"]]}
+
+    for dataset in (own, few):
+        assert_same(wdsflow.bounded_map(dataset, fn, MEMORY, 1), dataset.map(fn, batched=True))
+
+    def table(given):
+        return given.append_column("c", given.column("b"))
+
+    dataset = numbers.with_format("arrow")
+    assert_same(wdsflow.bounded_map(dataset, table, MEMORY, 1), dataset.map(table, batched=True))
+
+
+def test_a_dataset_that_lies_in_files_and_in_memory_is_not_copied_to_each_worker(tmp_path):
+    datasets.Dataset.from_dict({"id": list(range(300_000))}).save_to_disk(tmp_path / "saved")
+    saved = datasets.load_from_disk(tmp_path / "saved")
+    dataset = (
+        saved.add_column("more", [f"text {number}" for number in range(300_000)]).shuffle(seed=1).select(range(3000))
+    )
+
+    def fn(batch):
+        import gc
+
+        from datasets.table import InMemoryTable
+
+        kept = sum(each.nbytes for each in gc.get_objects() if type(each) is InMemoryTable)
+        return {
+            "text": [f"{number} {text}" for number, text in zip(batch["id"], batch["more"], strict=True)],
+            "kept": [kept < 1 << 20] * len(batch["id"]),
+        }
+
+    mine = wdsflow.bounded_map(dataset, fn, MEMORY, 1, folder=tmp_path / "out")
+    assert all(mine["kept"])
+    assert mine["text"][:] == [f"{row['id']} text {row['id']}" for row in dataset]
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".arrow"}
 
 
 def test_rows_that_kill_or_fail_are_quarantined_and_the_others_mapped(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import wdsflow
 from wdsflow.mapping.bounded_map import Mapped
 from wdsflow.mapping.messages import MappingError
+from wdsflow.mapping.process import Worker
 
 MEMORY = "3GiB"  # this process has torch and more
 
@@ -100,6 +101,75 @@ def test_an_iterable_is_read_only_as_far_as_results_are_asked_for():
     assert [next(found) for _ in range(20)] == list(range(20))
     assert len(read) < 100_000
     found.close()
+
+
+@pytest.mark.parametrize("which", ["rows", "dataset"])
+def test_no_worker_stays_where_somebody_keeps_the_error(which):
+    import psutil
+
+    datasets = pytest.importorskip("datasets")
+    rows = [{"n": number} for number in range(30)]
+    given = rows if which == "rows" else datasets.Dataset.from_list(rows)
+    before = set(psutil.Process().children())
+    with pytest.raises(MappingError) as kept:
+        list(wdsflow.bounded_map(given, lambda columns: {"n": [1 // (n - 20) for n in columns["n"]]}, MEMORY, 2))
+    assert kept.value.index == 20
+    assert set(psutil.Process().children()) == before
+
+
+def test_rows_before_an_error_of_the_iterable_come_out_first():
+    def rows():
+        yield from range(70)
+        raise OSError("the line is gone")
+
+    found = wdsflow.bounded_map(rows(), lambda numbers: numbers, MEMORY, 1, batch_size=8)
+    seen = []
+    with pytest.raises(OSError, match="the line is gone"):
+        seen.extend(found)
+    assert seen == list(range(70))
+
+
+def test_rows_are_counted_as_they_lie_and_not_by_the_labels_of_a_series():
+    pandas = pytest.importorskip("pandas")
+
+    def fn(columns):
+        turned = pandas.Series(columns["n"]).sort_values(ascending=False)
+        return {"n": columns["n"], "turned": turned, "tens": pandas.Series(columns["n"], index=columns["n"]) * 10}
+
+    rows = [{"n": number} for number in (3, 9, 5, 7)]
+    found = list(wdsflow.bounded_map(rows, fn, MEMORY, 1))
+    assert [row["tens"] for row in found] == [30, 90, 50, 70]
+    assert [row["turned"] for row in found] == [3, 9, 5, 7]  # batches of 1 and 2 rows: 3; 9, 5; 7
+
+
+def test_a_text_is_no_column():
+    with pytest.raises(MappingError, match="fn returned str for 'c'"):
+        list(wdsflow.bounded_map([{"n": 1}], lambda columns: {"c": "x"}, MEMORY, 1))
+
+
+def test_no_more_workers_start_than_there_are_rows_for(monkeypatch):
+    from wdsflow.mapping import team
+
+    started = []
+
+    def start(setup):
+        started.append(setup)
+        return Worker(setup)
+
+    monkeypatch.setattr(team, "Worker", start)
+    assert list(wdsflow.bounded_map([1, 2], lambda numbers: numbers, MEMORY, 16)) == [1, 2]
+    assert len(started) == 1
+
+
+def test_a_function_that_takes_a_batch_for_a_whole_is_told_of(caplog):
+    def fn(columns):
+        return {"n": columns["n"], "most": [max(columns["n"])]}  # one value, whatever the rows
+
+    with caplog.at_level(logging.WARNING, "wdsflow.mapping"):
+        found = list(wdsflow.bounded_map([{"n": number} for number in range(9)], fn, MEMORY, 1))
+    assert [row["most"] for row in found] == list(range(9))
+    assert caplog.text.count("failed together") == 1
+    assert "rows 1 to 2 failed together (ValueError: the columns have different numbers" in caplog.text
 
 
 def test_a_row_that_needs_more_than_there_is_is_named_and_costs_only_itself():

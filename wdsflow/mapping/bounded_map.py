@@ -1,29 +1,30 @@
 """``wdsflow.bounded_map``."""
 
-import atexit
 import functools
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from wdsflow.engines.cores import usable_cores
 from wdsflow.mapping.engine import Engine, Result
-from wdsflow.mapping.hub import DatasetWork, SliceSource
+from wdsflow.mapping.hub import DatasetWork, SliceSource, on_disk
+from wdsflow.mapping.kinds import KindError
 from wdsflow.mapping.messages import FailedRow, MappingError, Setup, packed
 from wdsflow.mapping.parts import Parts, to_dataset
 from wdsflow.mapping.rows import RowSource, RowWork, read_rows
+from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.mapping.sizing import Sizer
 from wdsflow.mapping.team import Team
 from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.escape import escape
 
 log = logging.getLogger("wdsflow.mapping")
 
-_GIVEN = "given.arrow"
 OnError = Literal["raise", "drop", "quarantine"]
 
 
@@ -129,7 +130,7 @@ class _Options:
         if self.on_error == "quarantine":
             self.quarantined.append(FailedRow(index, text, row()))
         elif len(self.left_out) == 1:
-            log.warning("row %d is left out: %s", index, text)
+            log.warning("row %d is left out: %s", index, escape(text, 500))
 
     def end(self) -> None:
         if self.on_error == "drop" and self.left_out:
@@ -160,78 +161,79 @@ def _is_dataset(dataset: object) -> bool:
 def _map_rows(rows: Iterable[Any], options: _Options, setup: Setup) -> Iterator[Any]:
     import pickle
 
-    with tempfile.TemporaryDirectory(prefix="wdsflow-map-") as folder:
-        engine = Engine(options.team(setup), RowSource(rows), Path(folder), ahead=options.memory // 4)
-        for result in engine.run():
-            if result.failed is not None:
-                options.note(result, functools.partial(pickle.loads, result.batch.rows[0]))
-            elif result.path is not None:
-                yield from read_rows(result.path)
+    folder, source = make_scratch(Path(tempfile.gettempdir())), RowSource(rows)
+    try:
+        engine = Engine(options.team(setup), source, folder, ahead=options.memory // 4)
+        with closing(engine.run()) as results:  # workers end now, even if somebody keeps the traceback of an error
+            for result in results:
+                if result.failed is not None:
+                    options.note(result, functools.partial(pickle.loads, result.batch.rows[0]))
+                elif result.path is not None:
+                    yield from read_rows(result.path)
+        source.finish()
+    finally:
+        remove_scratch(folder)
     options.end()
 
 
 def _map_dataset(dataset: Any, options: _Options, features: Any, folder: Path | None) -> Any:
-    if not len(dataset):
-        return dataset
+    unknown = set(options.remove_columns) - set(dataset.column_names)
+    if unknown:
+        raise ValueError(f"the dataset has no columns {sorted(unknown)} to remove; it has {dataset.column_names}")
+    if not len(dataset):  # as with map, which does not call the function then
+        return dataset.remove_columns(list(options.remove_columns)) if options.remove_columns else dataset
     target = _folder(folder)
-    source, same, changed = _on_disk(dataset, target), 0, 0
-    import pickle
-
-    data = pickle.dumps(source, pickle.HIGHEST_PROTOCOL)
-    work = DatasetWork(data, options.fn, options.remove_columns, options.fn_kwargs, options.with_indices, features)
-    engine = Engine(options.team(Setup(_path(), packed(work, "fn"))), SliceSource(len(dataset)), target)
-    parts = Parts(target)
     try:
-        for result in engine.run():
-            if result.failed is not None:
-                options.note(result, lambda: None)
-            elif result.answer:
-                parts.add(result.path)  # type: ignore[arg-type]
-                changed += 1
-            else:
-                same += 1
-        parts.finish()
-        if changed and same:
-            raise TypeError("fn returned columns for some rows and None for others")
+        with on_disk(dataset, target) as source:
+            work = DatasetWork(
+                packed(source, "the dataset's format"),
+                options.fn,
+                options.remove_columns,
+                options.fn_kwargs,
+                options.with_indices,
+                features,
+            )
+            team = options.team(Setup(_path(), packed(work, "fn")))
+            del work
+            with closing(Engine(team, SliceSource(len(dataset)), target).run()) as results:
+                parts = _parts(results, options, target)
         options.end()
-        (target / _GIVEN).unlink(missing_ok=True)
-        if not changed:  # as with map, a function that returns None is called for what else it does
-            left_out = options.left_out
-            return dataset.select([row for row in range(len(dataset)) if row not in left_out]) if left_out else dataset
-        return to_dataset(parts.files, dataset)
+        if parts.files:
+            return to_dataset(parts.files, dataset)
+        # As with map, a function that returns None is called for what else it does.
+        left_out = options.left_out
+        return dataset.select([row for row in range(len(dataset)) if row not in left_out]) if left_out else dataset
     except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
+        remove_scratch(target)
         raise
 
 
+def _parts(results: Iterable[Result], options: _Options, target: Path) -> Parts:
+    """Run it all, and return the files of the results; none where the function changes nothing."""
+    parts, same, changed = Parts(target), 0, 0
+    for result in results:
+        if result.failed is not None:
+            options.note(result, lambda: None)
+            continue
+        same, changed = same + (result.answer is None), changed + (result.answer is not None)
+        rows = f"rows {result.batch.start} to {result.batch.stop - 1}"
+        if same and changed:
+            raise KindError(f"{rows}: fn returned columns for some rows and None for others")
+        if result.path is not None and result.answer is not None:
+            try:
+                parts.add(result.path, result.answer)
+            except KindError as error:
+                raise KindError(f"{rows}: {error}") from None
+    parts.finish()
+    return parts
+
+
 def _folder(folder: Path | None) -> Path:
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise ValueError(f"{folder} is not empty")
-        return folder
-    import datasets
+    if folder is None:
+        import datasets
 
-    caches = Path(datasets.config.HF_DATASETS_CACHE)
-    caches.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix="wdsflow-map-", dir=caches))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
-
-
-def _on_disk(dataset: Any, folder: Path) -> Any:
-    """Return the dataset as one that lies in files, so that workers do not get a copy of it each."""
-    import datasets
-
-    if dataset.cache_files or not dataset.data.nbytes:
-        return dataset
-    path = folder / _GIVEN
-    import pyarrow
-
-    with pyarrow.ipc.new_stream(str(path), dataset.data.schema) as writer:
-        for batch in dataset.data.to_batches(1000):
-            writer.write_batch(batch)
-    table = datasets.table.MemoryMappedTable.from_file(str(path))
-    given = datasets.Dataset(table, info=dataset.info, split=dataset.split, indices_table=dataset._indices)  # noqa: SLF001
-    form = dict(dataset.format)
-    return given.with_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])
+        return make_scratch(Path(datasets.config.HF_DATASETS_CACHE))
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty")
+    return folder

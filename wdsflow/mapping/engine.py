@@ -5,11 +5,12 @@ import heapq
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from wdsflow.mapping.doubts import Doubts
 from wdsflow.mapping.messages import Batch, Done, Failed, MappingError
 from wdsflow.mapping.process import Worker
 from wdsflow.mapping.team import Team
@@ -19,6 +20,8 @@ from wdsflow.memory.sizes import format_size
 log = logging.getLogger("wdsflow.mapping")
 
 _NEAR = 0.8  # of its room: whoever fails there fails for want of memory, whatever it says
+_MOST_STARTS = 10  # that fail in a row: somebody may have killed one
+_SILENCE = 1.0  # seconds, after which workers are looked at: a line may stay open without them
 
 
 class Source(Protocol):
@@ -52,8 +55,10 @@ class Engine:
         self._paths: dict[int, Path] = {}  # of batches that are worked on
         self._files = 0
         self._ended = False  # the source has
+        self._failed_starts = 0
+        self._doubts = Doubts()
 
-    def run(self) -> Iterator[Result]:
+    def run(self) -> Generator[Result, None, None]:
         """Yield what became of each batch, in order. A file is removed when the next result is asked for."""
         position = 0
         try:
@@ -63,6 +68,7 @@ class Engine:
                     while position in self._results:
                         result = self._results.pop(position)
                         position = result.batch.stop
+                        self._doubts.pass_by(result.batch, failed=result.failed is not None)
                         yield result
                         if result.path is not None:
                             result.path.unlink(missing_ok=True)
@@ -110,9 +116,11 @@ class Engine:
 
     def _receive(self) -> None:
         workers = {worker.line: worker for worker in self.team.workers}
-        for line in wait(list(workers)):
-            worker = workers[line]  # type: ignore[index]
-            answer, batch = worker.answer(), worker.batch
+        ready: list[Any] = wait(list(workers), _SILENCE)
+        ended = [] if ready else [worker for worker in workers.values() if worker.gone()]
+        answers = [(workers[line], workers[line].answer()) for line in ready]
+        for worker, answer in [*answers, *((worker, worker.death()) for worker in ended)]:
+            batch = worker.batch
             if batch is None:
                 self._begun(worker, answer)
                 continue
@@ -120,7 +128,8 @@ class Engine:
             path = self._paths.pop(batch.start)
             if isinstance(answer, Done):
                 self.team.sizer.learn(len(batch), answer.measure.grown)
-                self._results[batch.start] = Result(batch, answer.answer, path, answer.measure.results)
+                done = Batch(batch.start, batch.stop)  # its rows are of no use any more
+                self._results[batch.start] = Result(done, answer.answer, path, answer.measure.results)
                 self.team.settle(worker, self._batches_left(worker.room))
             elif isinstance(answer, Failed):
                 path.unlink(missing_ok=True)
@@ -128,25 +137,36 @@ class Engine:
 
     def _begun(self, worker: Worker, answer: int | Done | Failed) -> None:
         if isinstance(answer, int):
-            worker.idle = max(worker.takes(), 1)
-        elif worker.idle:  # it had begun; another takes its place
-            self.team.drop(worker)
-        elif isinstance(answer, Failed):
-            about = "fn cannot be used in a worker process" if answer.kind == "refused" else "a worker did not start"
-            raise MappingError(f"{about}: {answer.text}", detail=answer.detail)
+            worker.idle, self._failed_starts = max(worker.takes(), 1), 0
+            return
+        assert isinstance(answer, Failed)
+        if answer.kind == "refused":
+            raise MappingError(f"fn cannot be used in a worker process: {answer.text}", detail=answer.detail)
+        self._failed_starts += not worker.idle
+        if self._failed_starts >= _MOST_STARTS:
+            raise MappingError(f"no worker starts: {answer.text}")
+        self.team.drop(worker)  # another takes its place
 
     def _split(self, worker: Worker, batch: Batch, answer: Failed) -> None:
-        """Map the rows of a batch that failed anew: each half by itself, a single row with all memory."""
-        full = batch.alone or self.team.target == 1
+        """Map the rows of a batch that failed anew: each half by itself, a single row with all memory.
+
+        A row is not to blame for the first death of a worker: somebody else may have killed that.
+        """
+        full = batch.alone or (self.team.target == 1 and answer.kind != "died")
         grown = answer.measure.grown if answer.measure else 0
         memory = answer.kind == "memory" or grown > _NEAR * worker.room
         if answer.measure is None:  # it is gone
             self.team.drop(worker)
         rows = f"row {batch.start}" if len(batch) == 1 else f"rows {batch.start} to {batch.stop - 1}"
+        if answer.kind == "full":  # no row's fault: it is not to be dropped for that
+            where = f"results go to {self.folder.parent}"
+            raise MappingError(f"the disk is full, at {rows}: {answer.text}; {where}", detail=answer.detail)
         log.info("%s: %s (%s may grow by %s)", rows, answer.text, "the worker", format_size(worker.room))
         if len(batch) > 1:
             if memory:
                 self.team.sizer.too_much(len(batch))
+            elif answer.kind == "error":
+                self._doubts.note(batch, answer)
             for half in batch.halves():
                 heapq.heappush(self._again, (half.start, half))
         elif not full and (memory or answer.kind == "died"):

@@ -2,7 +2,9 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from wdsflow.mapping.messages import Batch
 from wdsflow.mapping.results import weigh_results
 
 _REOPEN = 64 << 20  # bytes of an input that may stay mapped
+_SMALL = 1 << 20  # bytes of a table that travels to workers
 
 
 class SliceSource:
@@ -54,12 +57,12 @@ class DatasetWork:
         self._dataset = pickle.loads(self.dataset)  # noqa: S301 - written by the process that asks
         self._mapped = _mapped_files()
 
-    def map(self, batch: Batch, path: str) -> bool:
-        """Write the results as an Arrow file, and return True; or False where the function changes nothing."""
+    def map(self, batch: Batch, path: str) -> int | None:
+        """Write the results as an Arrow file, and return their rows; or None where the function changes nothing."""
         if _mapped_files() - self._mapped > _REOPEN:
             self._open()  # lets go of what was read
         part = self._dataset.select(range(batch.start, batch.stop))
-        part.map(
+        found = part.map(
             self._function(batch.start),
             with_indices=self.with_indices,
             batched=True,
@@ -72,7 +75,7 @@ class DatasetWork:
             keep_in_memory=False,
             new_fingerprint=f"{batch.start:016x}",
         )
-        return os.path.exists(path)
+        return len(found) if os.path.exists(path) else None
 
     def _function(self, offset: int) -> Callable[..., Any]:
         import inspect
@@ -104,3 +107,40 @@ def _mapped_files() -> int:
             if line.startswith(b"RssFile:"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+@contextlib.contextmanager
+def on_disk(dataset: Any, folder: Path) -> Iterator[Any]:
+    """Return the dataset as one that lies in files, so that workers do not get a copy of it each.
+
+    What lies in memory is written into ``folder``, for as long as the context is open.
+    """
+    import datasets
+
+    given = Path(tempfile.mkdtemp(prefix="given-", dir=folder))
+    try:
+        form = dict(dataset.format)
+        found = datasets.Dataset(
+            _stored(dataset.data, given),
+            info=dataset.info,
+            split=dataset.split,
+            indices_table=None if dataset._indices is None else _stored(dataset._indices, given),  # noqa: SLF001
+        )
+        yield found.with_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])
+    finally:
+        shutil.rmtree(given, ignore_errors=True)
+
+
+def _stored(table: Any, folder: Path) -> Any:
+    import pyarrow
+    from datasets.table import ConcatenationTable, InMemoryTable, MemoryMappedTable
+
+    if isinstance(table, ConcatenationTable):
+        return ConcatenationTable.from_blocks([[_stored(block, folder) for block in row] for row in table.blocks])
+    if not isinstance(table, InMemoryTable) or table.nbytes < _SMALL:
+        return table
+    path = folder / f"{len(list(folder.iterdir()))}.arrow"
+    with pyarrow.ipc.new_stream(str(path), table.schema) as writer:
+        for batch in table.to_batches(1000):
+            writer.write_batch(batch)
+    return MemoryMappedTable.from_file(str(path))

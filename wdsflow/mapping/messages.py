@@ -81,9 +81,9 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """A batch is not mapped. ``kind``: what failed; memory, or something else that is likely to fail again."""
+    """A batch is not mapped. ``kind``: what failed; memory, the disk, or something that is likely to fail again."""
 
-    kind: Literal["memory", "error", "died", "refused"]
+    kind: Literal["memory", "full", "error", "died", "refused"]
     text: str
     detail: str = ""
     measure: Measure | None = None

@@ -31,7 +31,9 @@ class Worker:
         ours, theirs = socket.socketpair()
         root = str(Path(sys.modules["wdsflow"].__path__[0]).resolve().parent)
         path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
-        command = [sys.executable, "-c", f"from wdsflow.mapping.worker import serve; serve({theirs.fileno()})"]
+        # What lies in the folder where this started is no module, until the worker is told so.
+        start = "import sys; sys.path[:] = filter(None, sys.path); from wdsflow.mapping.worker import serve"
+        command = [sys.executable, "-c", f"{start}; serve({theirs.fileno()})"]
         with theirs:
             self._process = subprocess.Popen(
                 command,
@@ -63,9 +65,21 @@ class Worker:
         try:
             answer: Any = self.line.recv()
         except (EOFError, OSError):
-            return Failed("memory" if self.killed else "died", self.killed or _death(self._reap()))
+            return self.death()
         assert isinstance(answer, (int, Done, Failed))
         return answer
+
+    def gone(self) -> bool:
+        """Say whether it ended. Its line does not tell as long as somebody whom it started holds that open."""
+        with self._lock:
+            if self._status is None and hasattr(os, "waitid"):
+                return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+            return self._status is not None or self._process.poll() is not None
+
+    def death(self) -> Failed:
+        """Wait for its end, end what it started, and return why it ended."""
+        status = self._reap()
+        return Failed("memory" if self.killed else "died", self.killed or _death(status))
 
     def takes(self) -> int:
         """Return the bytes that it and those it started take now."""

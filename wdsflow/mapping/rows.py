@@ -2,7 +2,7 @@
 
 import pickle
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ class RowSource:
 
     def __init__(self, rows: Iterable[Any]) -> None:
         self._rows = iter(rows)
+        self._count = len(rows) if isinstance(rows, Sized) else None
         self._next = 0
+        self._error: Exception | None = None
         self._held: tuple[bytes, object] | None = None  # a row that did not fit into the batch before
 
     def take(self, rows: int, room: int) -> Batch | None:
@@ -42,16 +44,26 @@ class RowSource:
         return Batch(start, self._next, tuple(taken))
 
     def left(self) -> int | None:
-        """Return None: nobody knows."""
-        return None
+        """Return how many rows are left, None where nobody knows."""
+        return None if self._count is None else max(self._count - self._next, 0)
+
+    def finish(self) -> None:
+        """Raise what the iterable raised, or what a row that cannot be sent did. The rows before it have been taken."""
+        if self._error is not None:
+            raise self._error
 
     def _read(self) -> tuple[bytes, object] | None:
-        for row in self._rows:
-            columns = tuple(row) if isinstance(row, Mapping) else None
-            try:
-                return pickle.dumps(row, pickle.HIGHEST_PROTOCOL), columns
-            except Exception:  # noqa: BLE001 - the other way says why
-                return packed(row, "a row"), columns
+        if self._error is not None:
+            return None
+        try:
+            for row in self._rows:
+                columns = tuple(row) if isinstance(row, Mapping) else None
+                try:
+                    return pickle.dumps(row, pickle.HIGHEST_PROTOCOL), columns
+                except Exception:  # noqa: BLE001 - the other way says why
+                    return packed(row, "a row"), columns
+        except Exception as error:  # noqa: BLE001 - raised when the results of the rows before it are out
+            self._error = error
         return None
 
 
@@ -99,20 +111,21 @@ class RowWork:
 
 
 def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, values in columns.items():
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Sized):
+            raise TypeError(f"fn returned {type(values).__name__} for {name!r}; a column is a list of values")
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise ValueError(
             f"the columns have different numbers of rows ({told}); remove_columns takes away what fn replaces"
         )
-    for number in range(next(iter(lengths.values()), 0)):
-        yield {name: _one(values, number) for name, values in columns.items()}
-
-
-def _one(values: Sequence[Any], number: int) -> Any:
-    value = values[number]
-    # A tensor that is a part of another would take the whole of it along.
-    return value.clone() if hasattr(value, "untyped_storage") else value
+    for row in zip(*columns.values(), strict=True):  # not by number: a Series of pandas has numbers of its own
+        # A tensor that is a part of another would take the whole of it along.
+        yield {
+            name: value.clone() if hasattr(value, "untyped_storage") else value
+            for name, value in zip(columns, row, strict=True)
+        }
 
 
 def read_rows(path: Path) -> Iterator[Any]:

@@ -24,6 +24,7 @@ _SIGNS = (
     "cannot allocate memory",
     "insufficient memory",
     "unable to allocate",
+    "can't start new thread",  # its stack would be beyond the bound
 )
 
 
@@ -91,29 +92,44 @@ def _bound(room: int) -> Iterator[None]:
 
 def _failed(error: Exception, kind: Any = "") -> Failed:
     text = "".join(traceback.format_exception_only(type(error), error)).strip()
-    return Failed(kind or ("memory" if _is_memory(error) else "error"), text, traceback.format_exc())
+    kind = kind or ("memory" if _is_memory(error) else "full" if _is_full_disk(error) else "error")
+    return Failed(kind, text, traceback.format_exc())
+
+
+def _is_full_disk(error: BaseException | None) -> bool:
+    return any(isinstance(each, OSError) and each.errno in {errno.ENOSPC, errno.EDQUOT} for each in _chain(error))
 
 
 def _is_memory(error: BaseException | None) -> bool:
     """Say whether an exception, or one that it follows from, means that memory was not to be had."""
-    for _ in range(20):
-        if error is None:
-            return False
-        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+    for each in _chain(error):
+        if isinstance(each, MemoryError) or type(each).__name__ == "OutOfMemoryError":
             return True
-        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        if isinstance(each, OSError) and each.errno == errno.ENOMEM:
             return True
-        text = str(error).lower()
-        if isinstance(error, Exception) and any(sign in text for sign in _SIGNS):
+        text = ""
+        with contextlib.suppress(Exception):  # some cannot be printed
+            text = str(each).lower()
+        if isinstance(each, Exception) and any(sign in text for sign in _SIGNS):
             return True
-        error = error.__cause__ or error.__context__
     return False
 
 
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(20):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
+
+
 def _watch(fd: int) -> None:
-    """End at once when the process that asked is gone."""
+    """End at once when the process that asked is gone, with all that was started here."""
     poll = select.poll()
     poll.register(fd, 0)
     while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
         pass
+    with contextlib.suppress(OSError):
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
     os._exit(1)

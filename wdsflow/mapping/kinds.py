@@ -1,0 +1,152 @@
+"""The types of columns, where a function gave some rows narrower ones than others: only nulls, only whole numbers."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_LISTS = {"List", "LargeList", "Sequence"}
+
+
+class KindError(TypeError):
+    """There is no type for all rows of a column, or some rows have other columns. Written to be read."""
+
+
+def unified(features: Iterable[Mapping[str, Any]]) -> Any:
+    """Return the Features that hold what each of the given holds; columns are in the order of the first. Raises KindError.
+
+    As with ``Dataset.map``, what has no common type in Arrow becomes Json, in versions of datasets that know it.
+    """
+    import datasets
+
+    first, *others = features
+    for found in others:
+        if set(found) != set(first):
+            told = ", ".join(sorted(set(found) ^ set(first)))
+            raise KindError(f"fn gave some rows columns that others have not: {told}")
+        first = {name: _merged(name, kind, found[name]) for name, kind in first.items()}
+    return datasets.Features(first)
+
+
+def holds_json(kind: Any) -> bool:
+    """Say whether a feature is Json, or has Json inside."""
+    if isinstance(kind, dict):
+        return any(map(holds_json, kind.values()))
+    inner = _inner(kind)
+    return holds_json(inner) if inner is not None else _is_json(kind)
+
+
+def widened(table: Any, kinds: Mapping[str, Any], wanted: Any) -> Any:
+    """Return an Arrow table of the features ``kinds`` as one of the features ``wanted``, which hold it."""
+    import pyarrow
+    from datasets.table import cast_array_to_feature
+
+    columns = []
+    for name, kind in wanted.items():
+        column = table.column(name)
+        if holds_json(kind) and kinds[name] != kind:
+            values = [_encoded(value, kinds[name], kind) for value in column.to_pylist()]
+            column = pyarrow.chunked_array([pyarrow.array(values, _arrow(name, _stored(kind)))])
+        chunks = [cast_array_to_feature(chunk, kind) for chunk in column.chunks]
+        columns.append(pyarrow.chunked_array(chunks, _arrow(name, kind)))
+    return pyarrow.Table.from_arrays(columns, schema=wanted.arrow_schema)
+
+
+def _merged(name: str, one: Any, other: Any) -> Any:
+    if one == other:
+        return one
+    if _is_null(one) or _is_null(other):
+        return other if _is_null(one) else one
+    if isinstance(one, dict) and isinstance(other, dict) and set(one) == set(other):
+        return {key: _merged(name, kind, other[key]) for key, kind in one.items()}
+    inner = _inner(one), _inner(other)
+    if type(one) is type(other) and None not in inner:
+        return _list_like(one, other, _merged(name, *inner))
+    return _by_arrow(name, one, other)
+
+
+def _by_arrow(name: str, one: Any, other: Any) -> Any:
+    import datasets
+    import pyarrow
+
+    types = [_arrow(name, one), _arrow(name, other)]
+    known = hasattr(datasets, "Json") and all(map(_in_json, types))
+    if not known or not (_is_json(one) or _is_json(other) or (isinstance(one, dict) and isinstance(other, dict))):
+        try:
+            schemas = [pyarrow.schema({name: each}) for each in types]
+            common = pyarrow.unify_schemas(schemas, promote_options="permissive")
+        except pyarrow.ArrowException as error:
+            if not known:
+                raise KindError(
+                    f"column {name!r} has types that do not go together: give features= ({error})"
+                ) from None
+        else:
+            # A column's own feature (an image, class names) stays where its type does.
+            same = [kind for kind, each in zip((one, other), types, strict=True) if each == common.field(0).type]
+            return same[0] if same else datasets.Features.from_arrow_schema(common)[name]
+    return datasets.Json()
+
+
+def _is_null(kind: Any) -> bool:
+    return getattr(kind, "dtype", None) == "null"
+
+
+def _is_json(kind: Any) -> bool:
+    return type(kind).__name__ == "Json"
+
+
+def _inner(kind: Any) -> Any:
+    """Return what a list is of, None where it is no list."""
+    if isinstance(kind, list):
+        return kind[0]
+    return kind.feature if type(kind).__name__ in _LISTS else None
+
+
+def _list_like(one: Any, other: Any, inner: Any) -> Any:
+    if isinstance(one, list):
+        return [inner]
+    if getattr(one, "length", -1) != getattr(other, "length", -1):
+        one = dataclasses.replace(one, length=-1)
+    return dataclasses.replace(one, feature=inner)
+
+
+def _arrow(name: str, kind: Any) -> Any:
+    import datasets
+
+    return datasets.Features({name: kind}).arrow_schema.field(name).type
+
+
+def _in_json(kind: Any) -> bool:
+    """Say whether JSON has all values of an Arrow type."""
+    import pyarrow.types as of
+
+    if of.is_struct(kind):
+        return all(_in_json(kind.field(number).type) for number in range(kind.num_fields))
+    if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):
+        return _in_json(kind.value_type)
+    plain = (of.is_null, of.is_boolean, of.is_integer, of.is_floating, of.is_string, of.is_large_string)
+    return any(check(kind) for check in plain) or getattr(kind, "extension_name", "") == "arrow.json"
+
+
+def _stored(kind: Any) -> Any:
+    """Return a feature with text where it has Json."""
+    import datasets
+
+    if isinstance(kind, dict):
+        return {name: _stored(each) for name, each in kind.items()}
+    inner = _inner(kind)
+    if inner is not None:
+        return _list_like(kind, kind, _stored(inner))
+    return datasets.Value("string") if _is_json(kind) else kind
+
+
+def _encoded(value: Any, kind: Any, wanted: Any) -> Any:
+    """Return a value with JSON text where that is wanted and is not there already."""
+    if value is None or not holds_json(wanted) or kind == wanted:
+        return value
+    if isinstance(wanted, dict):
+        return {name: _encoded(value.get(name), kind[name], each) for name, each in wanted.items()}
+    inner = _inner(wanted)
+    if inner is not None:
+        return [_encoded(each, _inner(kind), inner) for each in value]
+    return json.dumps(value) if isinstance(value, str) else wanted.encode_example(value)

@@ -1,0 +1,56 @@
+"""Folders that live as long as the process that made them; those of processes that were killed are removed by the next."""
+
+import atexit
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+_LOCK = "lock"
+_held: dict[Path, int] = {}
+
+
+def make_scratch(parent: Path) -> Path:
+    """Make a folder in another one, and remove those there that nobody holds any more.
+
+    The folder goes when Python ends, in this process and not in a fork of it.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    prefix = f"wdsflow-map-{socket.gethostname()}-"  # a lock may be seen on its own host only
+    _remove_stale(parent, prefix)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    atexit.register(_remove_own, folder, os.getpid())
+    unseen = folder / "lock.new"
+    _held[folder] = os.open(unseen, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    with suppress(OSError):  # a file system without locks: then nobody takes it for that of a dead process
+        fcntl.flock(_held[folder], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unseen.rename(folder / _LOCK)
+    return folder
+
+
+def remove_scratch(folder: Path) -> None:
+    """Remove a folder now."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if (file := _held.pop(folder, None)) is not None:
+        os.close(file)
+
+
+def _remove_own(folder: Path, pid: int) -> None:
+    if os.getpid() == pid:
+        remove_scratch(folder)
+
+
+def _remove_stale(parent: Path, prefix: str) -> None:
+    for folder in parent.glob(f"{prefix}*"):
+        with suppress(OSError):
+            if folder in _held or folder.lstat().st_uid != os.getuid() or folder.is_symlink():
+                continue
+            file = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(file)
