@@ -36,7 +36,7 @@ def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_noth
 
 
 def test_any_number_of_samples_may_end_their_process(monkeypatch):
-    monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 2)
+    monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 3)
     texts = [("deadly" if number % 3 == 1 else "caption") + f" {number}" for number in range(3)]
     with ModelProcesses("cpu") as processes:
         models = RemoteModels(processes.place.addresses[0], processes.place.key)

@@ -13,11 +13,12 @@ from wdsflow.memory.batching.outcome import POISONED, Failure, PoisonedError
 from wdsflow.memory.batching.restarts import map_with_restarts
 from wdsflow.models.messages import receive, send
 from wdsflow.models.place import ModelError, Prepared
-from wdsflow.models.server import Ask, Begun, NotBegun, ended_mark
+from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ended_mark
 from wdsflow.stages.scores.model import Model
 
 _PATIENCE = 120.0  # seconds that a process has to come back
 _MOST_TRIES = 100  # of a request that no process begins with
+_MOST_LOADS = 5  # that end their process, in a row: somebody may have killed some
 
 
 class Models(Protocol):
@@ -33,7 +34,11 @@ class Models(Protocol):
 
 
 class _Gone(Exception):
-    """The process that was asked ended before it answered."""
+    """The process that was asked ended before it answered. ``at``: what it was about."""
+
+    def __init__(self, text: str, at: type[Begun] | type[Loading] | None = None) -> None:
+        super().__init__(text)
+        self.at = at
 
 
 class RemoteModels:
@@ -47,11 +52,11 @@ class RemoteModels:
 
     def prepare(self, models: Sequence[Model]) -> Prepared:
         """Load models and try the largest item of each. Raises ModelError."""
-        for _ in range(2):  # one may have been killed by others
+        for _ in range(_MOST_LOADS):
             with suppress(_Gone):
                 found: Prepared = self._ask(Ask("prepare", (tuple(models),)))
                 return found
-        raise ModelError("the process that loads the models ended, twice: is there memory for them?")
+        raise _cannot_load()
 
     def map(self, model: Model, items: Sequence[Any]) -> list[Any]:
         """Return an output or a Failure for each item, in order. Raises ModelError."""
@@ -71,15 +76,21 @@ class RemoteModels:
             self._connection = None
 
     def _map(self, model: Model, items: Sequence[Any], alone: Collection[int]) -> list[Any]:
-        """Ask for all items at once but those to be run alone, which come last and one by one."""
+        """Ask for all items at once but those to be run alone, which come last and one by one.
+
+        Each is asked for twice where a process ends at it, as that may have been killed by others: then the same batches
+        are run again, and give the same outputs to the last bit.
+        """
         found: dict[int, Any] = {}
         together = [at for at in range(len(items)) if at not in alone]
         for group in ([together] if together else []) + [[at] for at in sorted(alone)]:
             some, by_itself = [items[at] for at in group], group[0] in alone
             try:
-                outputs = self._twice(model, some) if by_itself else self._ask(Ask("map", (model, some, [])))
+                outputs = self._twice(Ask("map", (model, some, [0] if by_itself else [])))
             except _Gone as gone:
-                raise PoisonedError(str(gone), found, tuple(group)) from None
+                if not by_itself:
+                    raise PoisonedError(str(gone), found, tuple(group)) from None
+                outputs = [Failure(POISONED, str(gone))]
             except PoisonedError as error:
                 done = {group[at]: output for at, output in error.done.items()}
                 raise PoisonedError(
@@ -88,41 +99,41 @@ class RemoteModels:
             found.update(zip(group, outputs, strict=True))
         return [found[at] for at in range(len(items))]
 
-    def _twice(self, model: Model, item: list[Any]) -> Any:
-        """Run an item by itself; it is to blame where two processes end at it: one may have been killed by others."""
-        for _ in range(2):
-            try:
-                return self._ask(Ask("map", (model, item, [0])))
-            except _Gone as gone:
-                last = str(gone)
-        return [Failure(POISONED, last)]
+    def _twice(self, ask: Ask) -> Any:
+        with suppress(_Gone):
+            return self._ask(ask)
+        return self._ask(ask)
 
     def _ask(self, ask: Ask) -> Any:
         """Return the answer. A process that ends before it begins with this is no matter: the next one is asked."""
+        loads = 0
         for _ in range(_MOST_TRIES):
-            answer, begun = self._answer(ask)
-            if begun or not isinstance(answer, _Gone):
+            answer = self._answer(ask)
+            if not isinstance(answer, _Gone) or answer.at is Begun:
                 break
+            loads += answer.at is Loading
+            if loads >= _MOST_LOADS:
+                raise _cannot_load()
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def _answer(self, ask: Ask) -> tuple[Any, bool]:
-        """Return the answer, and whether work on it began."""
-        connection, begun = self._connect(), False
+    def _answer(self, ask: Ask) -> Any:
+        """Return the answer, or what came instead of one."""
+        connection, at = self._connect(), None
         try:
             send(connection, ask)
-            while isinstance(answer := receive(connection), Begun):
-                begun = True
+            while isinstance(answer := receive(connection), (Loading, Begun)):
+                at = type(answer)
         except (TypeError, AttributeError, ImportError, pickle.PicklingError) as error:
             self.close()
-            return ModelError(f"what a score asks a model for, or its answer, cannot be sent: {error}"), begun
+            return ModelError(f"what a score asks a model for, or its answer, cannot be sent: {error}")
         except (OSError, EOFError):
             self.close()
-            return _Gone("the process that runs models ended while it worked on this"), begun
+            return _Gone("the process that runs models ended while it worked on this", at)
         if isinstance(answer, (PoisonedError, NotBegun)):
             self.close()
-        return (_Gone("no process began with this"), False) if isinstance(answer, NotBegun) else (answer, begun)
+        return _Gone("no process began with this") if isinstance(answer, NotBegun) else answer
 
     def __del__(self) -> None:
         self.close()
@@ -140,6 +151,10 @@ class RemoteModels:
                     raise ModelError("the process that runs models does not answer") from None
                 time.sleep(0.05)
         return self._connection
+
+
+def _cannot_load() -> ModelError:
+    return ModelError(f"the process that loads the models ended, {_MOST_LOADS} times: is there memory for them?")
 
 
 class OwnModels:

@@ -38,12 +38,20 @@ class LoadedModels:
 
     def map(self, model: Model, items: Sequence[Any], alone: Collection[int] = ()) -> list[Any]:
         """Return an output or a Failure for each item, in order. Raises ModelError, PoisonedError."""
-        if model not in self._runners:  # of a process that is replaced, or that nobody prepared
-            self._try_largest(model)
+        if not self.has(model):  # of a process that is replaced, or that nobody prepared
+            self.make_ready(model)
         try:
             return self._runner(model).map(items, alone)
         except OutputsError as error:
             raise ModelError(f"{model.called()}: {error}") from None
+
+    def has(self, model: Model) -> bool:
+        """Say whether a model is loaded."""
+        return model in self._runners
+
+    def make_ready(self, model: Model) -> None:
+        """Load a model and try its largest item, whatever comes of that. Raises ModelError."""
+        self._try_largest(model)
 
     def tallies(self) -> dict[str, Tally]:
         """Return what was done so far, by kind of model."""

@@ -35,6 +35,10 @@ class Setup(NamedTuple):
     path: tuple[str, ...] = ()  # where modules are looked for
 
 
+class Loading(NamedTuple):
+    """Sent when a request has to wait for its model: if the process ends before ``Begun``, no item is why."""
+
+
 class Begun(NamedTuple):
     """Sent when a request's turn has come: if the process ends before its answer, it may be why."""
 
@@ -84,8 +88,10 @@ def serve() -> None:
     while True:
         waiting = asked.get()
         try:
-            with contextlib.suppress(OSError):  # whoever asked may be gone
-                send(waiting.asking, Begun())
+            if waiting.ask.what == "map" and not models.has(waiting.ask.arguments[0]):  # this process is a later one
+                _tell(waiting, Loading())
+                models.make_ready(waiting.ask.arguments[0])
+            _tell(waiting, Begun())
             answer = getattr(models, waiting.ask.what)(*waiting.ask.arguments)
         except (ModelError, PoisonedError) as error:
             answer = error
@@ -104,6 +110,11 @@ def serve() -> None:
             _refuse(asked)
             os._exit(LOST)
         del waiting, answer  # else they stay until somebody asks again
+
+
+def _tell(waiting: _Waiting, what: Loading | Begun) -> None:
+    with contextlib.suppress(OSError):  # whoever asked may be gone
+        send(waiting.asking, what)
 
 
 def _refuse(asked: "queue.SimpleQueue[_Waiting]") -> None:

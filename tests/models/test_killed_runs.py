@@ -1,0 +1,79 @@
+"""Whole runs whose model processes are killed from outside: the bytes of a run that nobody disturbed."""
+
+import random
+import threading
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
+
+from tests.filtering.shards import digests
+from tests.pictures import encoded, photo
+from tests.shards.archives import write_tar
+from tests.stages.scores import tiny_models
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.run import filter_shards
+
+SHARDS, SAMPLES, KILLS = 4, 150, 2
+RUN = RunOptions(workers=2, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """Shards, a recipe, and what comes of them."""
+    root, chance = tmp_path_factory.mktemp("calm"), random.Random(4)
+    for shard in range(SHARDS):
+        entries = []
+        for number in range(SAMPLES):
+            words = " ".join(chance.choice(tiny_models.WORDS) for _ in range(chance.choice((1, 3, 9))))
+            image = encoded(photo(20 + number % 40, 30, number % 7), "PNG")
+            entries += [(f"{shard}{number:04d}.png", image), (f"{shard}{number:04d}.txt", words.encode())]
+        (root / "in").mkdir(exist_ok=True)
+        write_tar(root / "in" / f"{shard:05d}.tar", entries)
+    recipe = Recipe(where=f"clip_similarity(model='{tiny_models.clip(root / 'clip')}', pretrained='') > 0")
+    filter_shards([str(root / "in")], root / "out", recipe, RUN)
+    return str(root / "in"), recipe, digests(root / "out")
+
+
+def at_work(process):
+    try:  # main thread, two that watch and accept, and one for each that asks
+        return "wdsflow.models.server" in " ".join(process.cmdline()) and process.num_threads() > 3
+    except psutil.Error:
+        return False
+
+
+def killer(ended, killed, seed):
+    chance = random.Random(seed)
+    while len(killed) < KILLS and not ended.is_set():
+        known = [each for each in psutil.Process().children() if at_work(each) and each.pid not in killed]
+        if not known:
+            ended.wait(0.01)
+            continue
+        if not ended.wait(chance.choice([0.0, chance.uniform(0, 1), chance.uniform(1, 3)])):
+            known[0].kill()
+            killed.append(known[0].pid)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_processes_killed_at_random_moments_change_no_byte(calm, tmp_path, monkeypatch, devices):
+    source, recipe, whole = calm
+    monkeypatch.setattr("wdsflow.models.processes.choose", lambda _: ["cpu"] * devices)
+    ended, killed = threading.Event(), []
+    thread = threading.Thread(target=killer, args=(ended, killed, devices))
+    thread.start()
+    try:
+        report = filter_shards([source], tmp_path / "out", recipe, RUN)
+    finally:
+        ended.set()
+        thread.join()
+    assert killed
+    assert not any(record.quarantined for record in report.records)
+    found = digests(tmp_path / "out")
+    shown = [name for name in whole if name.endswith((".tar", ".parquet", ".json", "__len__"))]
+    assert {name: found.get(name) for name in shown} == {name: whole[name] for name in shown}
+    ledgers = sorted((tmp_path / "out" / "_wdsflow" / "ledger").glob("*.parquet"))
+    keys = [row["key"] for ledger in ledgers for row in pq.read_table(ledger).to_pylist()]
+    assert len(keys) == len(set(keys)) == SHARDS * SAMPLES
