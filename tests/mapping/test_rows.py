@@ -142,6 +142,17 @@ def test_rows_are_counted_as_they_lie_and_not_by_the_labels_of_a_series():
     assert [row["turned"] for row in found] == [3, 9, 5, 7]  # batches of 1 and 2 rows: 3; 9, 5; 7
 
 
+def test_rows_whose_class_a_worker_cannot_find_end_the_run_and_are_not_dropped(monkeypatch):
+    import sys
+    import types
+
+    script = types.ModuleType("a_script")
+    monkeypatch.setitem(sys.modules, "a_script", script)
+    exec("class Row:\n    pass", vars(script))  # as a script that is run defines its own
+    with pytest.raises(MappingError, match="class must be importable"):
+        list(wdsflow.bounded_map([script.Row()], len, MEMORY, 1, "drop"))
+
+
 def test_a_text_is_no_column():
     with pytest.raises(MappingError, match="fn returned str for 'c'"):
         list(wdsflow.bounded_map([{"n": 1}], lambda columns: {"c": "x"}, MEMORY, 1))
@@ -192,6 +203,8 @@ def test_what_cannot_work_is_said_before_the_first_row():
         wdsflow.bounded_map([1], list, MEMORY, on_error="ignore")
     with pytest.raises(ValueError, match="workers"):
         wdsflow.bounded_map([1], list, MEMORY, workers=0)
+    with pytest.raises(ValueError, match="batch_size"):
+        wdsflow.bounded_map([1], list, MEMORY, batch_size=None)
     with pytest.raises(ValueError, match="iterable of rows"):
         wdsflow.bounded_map("text", list, MEMORY)
     with pytest.raises(MappingError, match="too little memory"):

@@ -112,23 +112,25 @@ class Brightest(BatchScore):
 
 @dataclass(frozen=True, kw_only=True)
 class KilledOnce(Letters):
-    """Characters of a caption; the process is killed "at" the load once, or at "unlucky" twice: among others, and alone."""
+    """Characters of a caption, or captions of a batch; the process is killed "at" the load, or at "unlucky"."""
 
     name: ClassVar[str] = "killed_once"
 
     mark: str
     at: str = "unlucky"
+    times: int = 2
+    counts_batch: bool = False
 
     def load(self, device: str) -> Any:
         """Be killed the first time."""
         if self.at == "load":
-            self._killed(1)
+            self._killed(self.times)
 
     def score(self, loaded: Any, batch: Sequence[Any]) -> Sequence[int]:
         """Be killed, or count."""
         if "unlucky" in batch:
-            self._killed(2)
-        return [len(text) for text in batch]
+            self._killed(self.times)
+        return [len(batch if self.counts_batch else text) for text in batch]
 
     def _killed(self, times: int) -> None:
         with open(self.mark, "ab") as file:

@@ -64,6 +64,25 @@ def test_an_item_at_which_others_killed_the_process_is_tried_again(tmp_path):
     assert mark.read_bytes() == b"xx"
 
 
+def test_what_a_killed_process_worked_on_is_run_again_in_the_same_batch(tmp_path):
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        model = own.KilledOnce(mark=str(tmp_path / "mark"), times=1, counts_batch=True).models()[0]
+        assert models.map(model, ["unlucky", "happier", "luckier"]) == [3, 3, 3]
+        models.close()
+    assert (tmp_path / "mark").read_bytes() == b"x"
+
+
+def test_an_item_is_not_to_blame_for_ends_while_its_model_loads(tmp_path):
+    with ModelProcesses("cpu") as processes:
+        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        model = own.KilledOnce(mark=str(tmp_path / "mark"), at="load", times=3).models()[0]
+        assert models.map(model, ["lonely"]) == [6]
+        with pytest.raises(ModelError, match="that loads the models ended, 5 times"):
+            models.map(own.KilledOnce(mark=str(tmp_path / "other"), at="load", times=9).models()[0], ["lonely"])
+        models.close()
+
+
 def test_a_process_that_is_killed_while_it_loads_is_replaced(tmp_path):
     with ModelProcesses("cpu") as processes:
         prepared = processes.prepare([own.KilledOnce(mark=str(tmp_path / "mark"), at="load").models()[0]])

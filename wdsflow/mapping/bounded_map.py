@@ -104,7 +104,7 @@ class _Options:
     memory: int
     workers: int
     on_error: OnError
-    batch_size: int
+    batch_size: Any  # as it was given
     with_indices: bool
     fn_kwargs: Mapping[str, Any]
     remove_columns: tuple[str, ...] = ()
@@ -114,8 +114,8 @@ class _Options:
     def __post_init__(self) -> None:
         if self.on_error not in {"raise", "drop", "quarantine"}:
             raise ValueError(f"on_error is 'raise', 'drop' or 'quarantine', not {self.on_error!r}")
-        if self.batch_size < 1:
-            raise ValueError("batch_size is 1 at least")
+        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+            raise ValueError(f"batch_size is a number from 1 on, not {self.batch_size!r}")
 
     def team(self, setup: Setup) -> Team:
         return Team(setup, self.memory, self.workers, Sizer(self.batch_size))

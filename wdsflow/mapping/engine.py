@@ -158,6 +158,8 @@ class Engine:
         if answer.measure is None:  # it is gone
             self.team.drop(worker)
         rows = f"row {batch.start}" if len(batch) == 1 else f"rows {batch.start} to {batch.stop - 1}"
+        if answer.kind == "refused":
+            raise MappingError(f"{rows}: {answer.text}", detail=answer.detail)
         if answer.kind == "full":  # no row's fault: it is not to be dropped for that
             where = f"results go to {self.folder.parent}"
             raise MappingError(f"the disk is full, at {rows}: {answer.text}; {where}", detail=answer.detail)

@@ -17,6 +17,10 @@ class MappingError(RuntimeError):
         return f"{self.args[0]}\n\n{self.detail}" if self.detail else str(self.args[0])
 
 
+class UnreadableError(ValueError):
+    """A row cannot be unpickled in a worker; that is no fault of its own."""
+
+
 @dataclass(frozen=True)
 class Setup:
     """The first message to a worker: where modules lie, and what it does, pickled."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wdsflow.mapping.messages import Batch, packed
+from wdsflow.mapping.messages import Batch, UnreadableError, packed
 from wdsflow.mapping.results import weigh_results
 
 _LENGTH = struct.Struct("<Q")
@@ -82,7 +82,7 @@ class RowWork:
 
     def map(self, batch: Batch, path: str) -> int:
         """Write the results' rows, each pickled, and return their number."""
-        rows = [pickle.loads(data) for data in batch.rows]  # noqa: S301 - written by the process that asks
+        rows = _unpacked(batch.rows)
         columns = isinstance(rows[0], Mapping)
         given = {name: [row[name] for row in rows] for name in rows[0]} if columns else rows
         indices = (list(range(batch.start, batch.stop)),) if self.with_indices else ()
@@ -108,6 +108,15 @@ class RowWork:
                 file.write(data)
                 count += 1
         return count
+
+
+def _unpacked(rows: Iterable[bytes]) -> list[Any]:
+    try:
+        return [pickle.loads(data) for data in rows]  # noqa: S301 - written by the process that asks
+    except (AttributeError, ImportError) as error:
+        raise UnreadableError(
+            f"a row's class must be importable: define it in a module, not in a script ({error})"
+        ) from None
 
 
 def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

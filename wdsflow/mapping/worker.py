@@ -15,7 +15,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from wdsflow.mapping.messages import Batch, Done, Failed, Measure, Order, Setup
+from wdsflow.mapping.messages import Batch, Done, Failed, Measure, Order, Setup, UnreadableError
 from wdsflow.memory.usage import forget_peak, peak, private_data, resident
 
 _SIGNS = (
@@ -92,6 +92,8 @@ def _bound(room: int) -> Iterator[None]:
 
 def _failed(error: Exception, kind: Any = "") -> Failed:
     text = "".join(traceback.format_exception_only(type(error), error)).strip()
+    if isinstance(error, UnreadableError):
+        kind = "refused"
     kind = kind or ("memory" if _is_memory(error) else "full" if _is_full_disk(error) else "error")
     return Failed(kind, text, traceback.format_exc())
 
