@@ -70,6 +70,30 @@ def measured(tmp_path: Path, which: str) -> tuple[dict[str, object], int]:
     return json.loads(printed.splitlines()[-1]), most
 
 
+READER = """
+import os, sys
+import datasets, wdsflow
+from wdsflow.memory.usage import held
+
+dataset = datasets.load_from_disk(sys.argv[1])
+mapped = sum(len(row["x"]) for row in dataset)
+before = held(os.getpid())
+found = wdsflow.bounded_map(dataset, lambda batch: {"n": list(map(len, batch["x"]))}, before - mapped // 2, 1, remove_columns="x")
+assert sum(found["n"]) == mapped == sum(len(row["x"]) for row in dataset)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages can be let go of on Linux")
+def test_what_the_caller_has_read_of_its_dataset_does_not_count(tmp_path):
+    import datasets
+
+    datasets.Dataset.from_dict({"x": [bytes([n]) * (4 << 20) for n in range(150)]}).save_to_disk(tmp_path / "saved")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path / "home")}
+    line = [sys.executable, "-c", READER, str(tmp_path / "saved")]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not tell shared memory apart")
 def test_pictures_that_map_cannot_hold_are_mapped_within_the_cap(tmp_path):
     result, ours = measured(tmp_path, "bounded_map")

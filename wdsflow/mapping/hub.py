@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.mapping.messages import Batch
+from wdsflow.mapping.pages import let_go
 from wdsflow.mapping.results import weigh_results
 
 _REOPEN = 64 << 20  # bytes of an input that may stay mapped
@@ -126,6 +127,7 @@ def on_disk(dataset: Any, folder: Path) -> Iterator[Any]:
             split=dataset.split,
             indices_table=None if dataset._indices is None else _stored(dataset._indices, given),  # noqa: SLF001
         )
+        let_go([file["filename"] for file in dataset.cache_files])
         yield found.with_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])
     finally:
         shutil.rmtree(given, ignore_errors=True)
