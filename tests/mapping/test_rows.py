@@ -10,6 +10,7 @@ import wdsflow
 from wdsflow.mapping.bounded_map import Mapped
 from wdsflow.mapping.messages import MappingError
 from wdsflow.mapping.process import Worker
+from wdsflow.memory.usage import held
 
 MEMORY = "3GiB"  # this process has torch and more
 
@@ -238,10 +239,7 @@ def test_what_the_function_started_counts_as_its_memory():
             subprocess.run([sys.executable, "-c", script, str(size)], check=True)
         return sizes
 
-    import resource
-
-    here = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    found = wdsflow.bounded_map([10, 1 << 30, 20], fn, here + (600 << 20), 1, "quarantine")
+    found = wdsflow.bounded_map([10, 1 << 30, 20], fn, held(os.getpid()) + (600 << 20), 1, "quarantine")
     assert list(found.rows) == [10, 20]
     assert [row.index for row in found.quarantined] == [1]
     assert "more memory" in found.quarantined[0].error
