@@ -58,7 +58,8 @@ def scaled(image: "Image") -> Any:
     result = np.zeros(values.shape, np.uint8)
     step = max(1, _ROWS // max(values.shape[1], 1))
     for row in range(0, values.shape[0], step):
-        part = values[row : row + step].astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
+            part = values[row : row + step].astype(np.float64)
         part = np.where(np.isfinite(part), part, floor)
         result[row : row + step] = np.clip((part - floor) * (255 / span if span else 0.0) + 0.5, 0, 255)
     return result

@@ -1,10 +1,13 @@
 """How a view reads headers and captions from a sample's fields."""
 
 import io
+from functools import partial
 from typing import Any
 
+from wdsflow.images.exif import exif_orientation, xmp_orientation
 from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import read_header
+from wdsflow.images.webp_header import webp_metadata
 from wdsflow.shards.captions import LARGEST, CaptionField, caption_in, look_up, parse_json
 
 from .errors import ScoreError
@@ -15,6 +18,7 @@ CHUNK = 1 << 20  # bytes read at a time where all is looked at
 
 _HEAD = 4096  # bytes that nearly all headers fit into
 _LONGEST = 1 << 20  # bytes of a caption
+_TURNED_INSIDE = frozenset(("avif", "heic", "jxl"))  # a property of the container, or compressed
 _BOMS = {
     b"\xef\xbb\xbf": "utf-8-sig",
     b"\xff\xfe\0\0": "utf-32",
@@ -46,6 +50,23 @@ def moves(reader: Reader, name: str, header: ImageHeader) -> bool:
     if header.format == "gif" and not header.animated and reader.fields.size(name) > _HEAD:
         header = read_header(reader.read(name, 0, MAX_HEADER)) or header
     return header.animated
+
+
+def orientation_of(reader: Reader, name: str, header: ImageHeader) -> int:
+    """Return an image's orientation. A WebP tells it in a chunk behind its pixels, which are not read."""
+    if header.format in _TURNED_INSIDE:
+        raise ScoreError("unknown-orientation", f"field {name!r}: that of {header.format} is not looked for")
+    if header.format != "webp":
+        return header.orientation
+    size = reader.fields.size(name)
+    found: dict[bytes, int | None] = {}
+    for chunk, start, length in webp_metadata(partial(reader.read, name), size):
+        data = reader.read(name, start, min(length, MAX_HEADER))
+        found[chunk] = exif_orientation(data.removeprefix(b"Exif\0\0")) if chunk == b"EXIF" else xmp_orientation(data)
+    told = found.get(b"EXIF")
+    if told is None:
+        told = found.get(b"XMP ")
+    return 1 if told is None else told
 
 
 def caption_texts(reader: Reader, places: tuple[Names | CaptionField, ...]) -> list[str]:

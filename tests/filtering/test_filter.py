@@ -342,6 +342,21 @@ def test_a_cut_says_what_its_ledger_lacks_and_keeps_nothing_for_it(tmp_path: Pat
     assert "has changed since" in report.failures[0].reason
 
 
+def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
+    source = write_shards(tmp_path / "in", shards=2)
+    (tmp_path / "in" / "00001.tar").write_bytes(b"<html>404</html>")
+    assert score_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE).failures
+    score_shards(source, tmp_path / "some", Recipe(scores=("min_side",)), HERE)
+    report = cut_shards(source, tmp_path / "cut", tmp_path / "some", LARGE, HERE)
+    assert ([failure.name for failure in report.failures], report.total("kept")) == (["00001.tar"], 10)
+    filter_shards(source, tmp_path / "filtered", LARGE, HERE)
+    assert kept_of(tmp_path / "cut") == kept_of(tmp_path / "filtered")
+    with pytest.raises(LedgerError, match=r"some has no ledger of 00001\.tar: score"):  # it may hold the first of two
+        cut_shards(source, tmp_path / "cut2", tmp_path / "some", Recipe(where="not duplicate"), HERE)
+    with pytest.raises(LedgerError, match=r"has no ledger of 00000\.tar and 1 more"):
+        cut_shards(source, tmp_path / "cut3", tmp_path / "scores", LARGE, HERE)
+
+
 def test_duplicates_are_found_over_all_shards_among_those_that_other_terms_leave(tmp_path: Path):
     one, two, small = picture(300, 300, 1), picture(300, 300, 2), picture(64, 64)
     write_tar(
@@ -374,6 +389,19 @@ def test_a_sample_that_is_put_aside_hides_no_sample_like_it(tmp_path: Path):
     again = cut_shards(str(tmp_path / "0.tar"), tmp_path / "cut", tmp_path / "out", cut, HERE)
     assert again.merged("dropped") == {"not duplicate": 2}
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg"]
+
+
+@pytest.mark.parametrize(("unknown", "kept"), [("keep", ["a.jpg", "b.jpg"]), ("quarantine", []), ("drop", [])])
+def test_a_sample_that_stays_unknown_whatever_is_compared_is_compared_only_where_it_is_kept(tmp_path, unknown, kept):
+    image = picture(300, 300)
+    write_tar(tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image)])
+    recipe = Recipe(where="(width > 1 or duplicate) and caption_words > 1", unknown=unknown)
+    report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
+    assert list(kept_of(tmp_path / "out")) == kept
+    assert report.total("kept") == len(kept)
+    again = Recipe(where="not duplicate or caption_words > 1", unknown=unknown)
+    filter_shards(str(tmp_path / "0.tar"), tmp_path / "again", again, HERE)
+    assert list(kept_of(tmp_path / "again")) == ["a.jpg", *kept[1:]]
 
 
 def test_a_ledger_of_all_scores_has_those_that_compare_samples(tmp_path: Path):
@@ -423,6 +451,25 @@ def test_global_headers_reach_the_output(tmp_path: Path):
     with tarfile.open(tmp_path / "out" / "0.tar") as tar:
         assert tar.getnames() == ["b.jpg"]
         assert tar.pax_headers["comment"] == "made by me"
+
+
+def test_a_global_header_is_not_written_where_no_sample_follows(tmp_path: Path):
+    settings: dict[str, Any] = {"format": tarfile.PAX_FORMAT, "pax_headers": {"comment": "made by me"}}
+    shard = b""
+    for name, side in (("a.jpg", 300), ("b.jpg", 64)):
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w", **settings) as tar:
+            info = tarfile.TarInfo(name)
+            data = picture(side, side)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+            shard += stream.getvalue()[: tar.offset]  # one archive with two global headers
+    (tmp_path / "0.tar").write_bytes(shard + bytes(1024))
+    for where, kept in (("width >= 200", ["a.jpg"]), ("width >= 900", []), ("width < 200", ["b.jpg"])):
+        out = tmp_path / f"out{len(where)}{kept}"
+        filter_shards(str(tmp_path / "0.tar"), out, Recipe(where=where, empty="write"), HERE)
+        with tarfile.open(out / "0.tar", "r|") as tar:
+            assert tar.getnames() == kept
 
 
 def test_pixels_of_the_ledger_are_numbers(tmp_path: Path):

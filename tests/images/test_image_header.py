@@ -84,6 +84,12 @@ def test_other_formats_are_known_and_sized(name):
     assert (header.format, header.width, header.height) == ({"jpeg2000": "jp2"}.get(name, name), 64, 48)
 
 
+@pytest.mark.parametrize("mode", ["1", "L", "P", "I;16", "I", "F", "RGB", "RGBA", "CMYK"])
+def test_modes_of_tiff_are_those_of_pillow(mode):
+    data = encoded(Image.new(mode, (9, 7)), "TIFF")
+    assert read_header(data).mode == by_pillow(data)[3] == mode
+
+
 @pytest.mark.parametrize(
     ("data", "name"),
     [

@@ -169,7 +169,7 @@ def read_about(path: Path) -> dict[str, Any]:
         metadata = pq.read_schema(path).metadata or {}
         about = json.loads(metadata[b"wdsflow"])
     except FileNotFoundError:
-        raise LedgerError(f"there is no ledger {path}") from None
+        raise LedgerError(f"there is no ledger {path}: was the shard scored?") from None
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise LedgerError(f"{path} is no ledger: {error}") from None
     if about.get("format") != FORMAT:

@@ -1,7 +1,7 @@
 """Copy ranges of one tar into another, so that the new one is there whole, or not at all."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from wdsflow.filtering.samples import Range
@@ -26,6 +26,18 @@ def merge(ranges: Iterable[Range]) -> list[Range]:
         else:
             merged.append((start, end))
     return merged
+
+
+def with_headers(samples: Sequence[Range], headers: Iterable[Range]) -> list[Range]:
+    """Return ranges of samples with the global headers that stand before one of them, as readers take them in turn.
+
+    One with nothing behind it stays out: to tarfile that is a tar cut in the middle.
+
+    >>> with_headers([(20, 30)], [(10, 15), (40, 50)]), with_headers([], [(10, 15)])
+    ([(10, 15), (20, 30)], [])
+    """
+    last = max((start for start, _ in samples), default=0)
+    return merge([*samples, *(header for header in headers if header[0] < last)])
 
 
 def write_ranges(path: Path, source: Source, ranges: Iterable[Range]) -> int:

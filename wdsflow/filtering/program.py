@@ -19,13 +19,11 @@ from wdsflow.filtering.where import (
     FACTS,
     PENDING,
     Call,
-    Plan,
+    Judgement,
     Unknown,
-    Where,
     parse,
     parse_score,
-    pilot_from_json,
-    plan,
+    plan_by,
 )
 from wdsflow.memory.sizes import parse_size
 from wdsflow.stages.scores.base import DatasetScore, Score
@@ -58,7 +56,7 @@ class Program:
         self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
         later = late | self.model_calls
         self._ways = {call: in_plain(score, way_of(score)) for call, score in self.scores.items() if call not in later}
-        self.plan = self._planned(self._where) if self._where else None
+        self.plan = plan_by(recipe.pilot, self._where, last=late) if self._where else None
         self.kinds: dict[Call, str] = {call: score.kind for call, score in self.scores.items()}
         self._asked = tuple(call for call in asked if call not in later)
         self._models_asked = tuple(call for call in asked if call in self.model_calls)
@@ -75,16 +73,6 @@ class Program:
         self.reads_contents = recipe.hash_images or any(
             score.tier in {"pixels", "model"} or call in late for call, score in self.scores.items()
         )
-
-    def _planned(self, where: Where) -> Plan:
-        late = frozenset(self.dataset_calls)
-        if not self.recipe.pilot:
-            return plan(where, last=late)
-        try:
-            pilot = pilot_from_json(where, json.loads(self.recipe.pilot))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError("the pilot of this recipe was measured for another predicate: measure again") from None
-        return plan(where, pilot.seconds, pilot.passing, last=late)
 
     def identities(self) -> dict[str, Any]:
         """Return what decides the outcome beside recipe and shards."""
@@ -117,10 +105,10 @@ class Program:
         if not self._more:
             return
         judgement = row.judgement
-        dropped = judgement is not None and judgement.keep is not True
         if judgement is None and self.plan is not None:
             self._complete(row, view, self._beside_late)
-            dropped = self.plan.where.judge(row.values).keep is False
+            judgement = self.plan.where.judge(row.values)
+        dropped = judgement is not None and self._puts_out(judgement)
         self._complete(row, view, self._asked)
         if self.dataset_calls and not dropped:
             for call in self.dataset_calls:
@@ -225,10 +213,14 @@ class Program:
         if self.plan is None:
             return True
         judgement = self.plan.where.judge(row.values)
-        if judgement.keep is False or self.recipe.unknown == "keep":
-            return judgement.keep is not False
+        if judgement.settled or self.recipe.unknown == "keep":
+            return not self._puts_out(judgement)
         own = (term for term in self.plan.terms if self._late.isdisjoint(term.calls))
         return all(term.result(row.values) is True for term in own)
+
+    def _puts_out(self, judgement: Judgement) -> bool:
+        """Tell whether a sample is dropped or put aside, whatever comparisons of all samples say."""
+        return judgement.keep is False or (judgement.unknown is not None and self.recipe.unknown != "keep")
 
     def forget_resolved(self, rows: Sequence[Row]) -> None:
         """Take away what earlier comparisons of all samples said: they may have been among others."""

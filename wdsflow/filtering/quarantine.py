@@ -7,7 +7,7 @@ from typing import Any
 
 from wdsflow.filtering.columns import plain
 from wdsflow.filtering.identity import fingerprint
-from wdsflow.filtering.output import write_ranges
+from wdsflow.filtering.output import with_headers, write_ranges
 from wdsflow.filtering.row import Row
 from wdsflow.filtering.samples import Range
 from wdsflow.shards.atomic import write_file
@@ -30,7 +30,7 @@ def write_quarantine(
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(reasons, b"".join(json.dumps(line).encode() + b"\n" for line in reasons_of(aside, url)))
-    write_ranges(path, source, [*headers, *((row.start, row.end) for row in aside)])
+    write_ranges(path, source, with_headers([(row.start, row.end) for row in aside], headers))
     return fingerprint(str(path))
 
 

@@ -71,8 +71,9 @@ def cut_shards(
 ) -> RunReport:
     """Write shards by the scores in ledgers; nothing is decoded. ``ledger``: the folder that an earlier run wrote.
 
-    Raises as ``filter_shards``; LedgerError where a ledger is missing. A shard whose ledger lacks a score that the
-    predicate hangs on, or that has changed since, is told among the failures.
+    Raises as ``filter_shards``; LedgerError where there is no ledger at all, or one is missing and samples are compared. A
+    shard without one, as it could not be read then, is told among the failures, as is one whose ledger lacks a score
+    that the predicate hangs on, or that has changed since.
     """
     options, recipe = options or RunOptions(), canonical_recipe(recipe)
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
@@ -175,10 +176,12 @@ def _refuse_same(ledger: str | os.PathLike[str], layout: Layout) -> None:
 
 def _take_sources(one: Pass, scored: Layout) -> None:
     """Let a pass depend on the ledgers that it takes values from, and compare all samples where it has to."""
-    try:
-        one.sources = digest([fingerprint(str(scored.ledger(name))) for name in one.names])
-    except OSError as error:
-        raise LedgerError(f"a ledger is missing in {scored.folder}: {error}") from None
+    found = {name: fingerprint(str(path)) for name in one.names if (path := scored.ledger(name)).is_file()}
+    missing = [name for name in one.names if name not in found]
+    if missing and (one.compares or not found):  # else the shards without one are told as not done
+        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        raise LedgerError(f"{scored.folder} has no ledger of {missing[0]}{more}: score the shards, or leave them out")
+    one.sources = digest([found.get(name) for name in one.names])
     if one.compares:
         shards = list(enumerate(one.names))
         resolve(program_of(one.recipe), shards, scored, one.layout)

@@ -12,7 +12,7 @@ from wdsflow.filtering.jsonl.rows import TextRows
 from wdsflow.filtering.jsonl.tars import write_tars
 from wdsflow.filtering.ledger import write_ledger
 from wdsflow.filtering.opened import are_small, root_of, tar_size_of, tokens_of
-from wdsflow.filtering.output import write_pieces, write_ranges
+from wdsflow.filtering.output import with_headers, write_pieces, write_ranges
 from wdsflow.filtering.program import Program
 from wdsflow.filtering.quarantine import write_quarantine
 from wdsflow.filtering.record import ShardRecord
@@ -58,7 +58,7 @@ def write_shard(
         if task.recipe.stages:
             write_pieces(target, source, _staged(task, source, kept, record))
         else:
-            write_ranges(target, source, [*record.headers, *((row.start, row.end) for row in kept)])
+            write_ranges(target, source, with_headers([(row.start, row.end) for row in kept], record.headers))
         record.output = fingerprint(str(target))
     else:
         Path(target).unlink(missing_ok=True)  # of a run that was killed, when the shard was another

@@ -12,7 +12,7 @@ _SVG = re.compile(
     rb"^\s*(?:<\?xml[^>]*>\s*|<!--.{0,2000}?-->\s*|<!DOCTYPE\s+svg[^>]*>\s*)*<svg[\s>]", re.IGNORECASE | re.DOTALL
 )
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_TIFF_MODES = {(1, 1): "1", (1, 8): "L", (1, 16): "I;16", (1, 32): "F", (3, 8): "RGB", (4, 8): "RGBA", (3, 16): "RGB"}
+_TIFF_MODES = {(1, 1): "1", (1, 8): "L", (1, 16): "I;16", (1, 32): "I", (3, 8): "RGB", (4, 8): "RGBA", (3, 16): "RGB"}
 
 # Formats that Pillow has no decoder for, or only names; and those for which it would run another program (eps)
 # or open what lies inside (iptc), which is never done here.
@@ -109,6 +109,8 @@ def _tiff(data: bytes) -> ImageHeader:
         pass
     channels, bits = tags.get(277, 1), tags.get(258, 1)
     mode = "CMYK" if tags.get(262) == 5 else "P" if tags.get(262) == 3 else _TIFF_MODES.get((channels, bits), "")
+    if mode == "I" and tags.get(339) == 3:
+        mode = "F"
     width, height = tags.get(256, 0), tags.get(257, 0)
     return ImageHeader("tiff", width, height, mode if width else "", bits, tags.get(274, 1), alpha=mode == "RGBA")
 

@@ -1,5 +1,6 @@
 """The header of a WebP file (RFC 9649)."""
 
+from collections.abc import Callable, Iterator
 from struct import Struct, error
 
 from .header import ImageHeader
@@ -8,14 +9,15 @@ _riff = Struct("<4xI4x4s").unpack_from
 _lossy = Struct("<3sHH").unpack_from
 _lossless = Struct("<BI").unpack_from
 _extended = Struct("<B3xHBHB").unpack_from
-_ICC, _ALPHA, _ANIMATION = 0x20, 0x10, 0x02
+_ICC, _ALPHA, _EXIF, _XMP, _ANIMATION = 0x20, 0x10, 0x08, 0x04, 0x02
+_MOST_CHUNKS = 10_000  # an animation has one a frame
 _START_CODE = b"\x9d\x01\x2a"
 
 
 def read_webp(data: bytes) -> ImageHeader:
     """Return the header of bytes that start with ``RIFF....WEBP``.
 
-    ``orientation`` stays 1: the EXIF chunk lies at the end of the file. ``length`` is what the container claims;
+    ``orientation`` stays 1: the EXIF chunk lies at the end of the file, see ``webp_metadata``. ``length`` is what the container claims;
     Pillow refuses a file that is shorter.
     """
     try:
@@ -45,3 +47,22 @@ def read_webp(data: bytes) -> ImageHeader:
         return ImageHeader("webp", 0, 0, "", length=length)
     mode = "RGBA" if alpha else "RGB"
     return ImageHeader("webp", width, height, mode, animated=animated, alpha=alpha, icc=icc, length=length)
+
+
+def webp_metadata(read: Callable[[int, int], bytes], size: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the chunks ``EXIF`` and ``XMP `` of a WebP file that says it has any: name, offset, size of the contents.
+
+    ``read(offset, size)`` returns bytes of the file, ``size`` is its own; of other chunks nothing but the heads is read.
+    """
+    start = read(12, 9)
+    if start[:4] != b"VP8X" or len(start) < 9 or not start[8] & (_EXIF | _XMP):
+        return
+    at = 12
+    for _ in range(_MOST_CHUNKS):
+        if at + 8 > size:
+            return
+        head = read(at, 8)
+        length = int.from_bytes(head[4:], "little")
+        if head[:4] in (b"EXIF", b"XMP "):
+            yield head[:4], at + 8, min(length, size - at - 8)
+        at += 8 + length + length % 2

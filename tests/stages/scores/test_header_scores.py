@@ -3,8 +3,9 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from tests.pictures import encoded, other_images, usual_images
-from tests.stages.scores.fields import score
+from tests.pictures import encoded, noise, other_images, usual_images
+from tests.stages.scores.fields import Counting, score
+from wdsflow.stages.scores.errors import ScoreError
 
 
 def opened():
@@ -64,3 +65,28 @@ def test_an_orientation_does_not_turn_the_sides():
     assert score("orientation", {"jpg": data}) == 6
     assert score("width", {"jpg": data}) == 96
     assert score("orientation", {"jpg": usual_images()["jpeg-exif-None-20"]}) == 1
+
+
+@pytest.mark.parametrize("turned", [1, 2, 6, 8])
+def test_a_webp_tells_its_orientation_behind_its_pixels_as_pillow_finds_it(turned):
+    exif = Image.Exif()
+    exif[274] = turned
+    xmp = f'<rdf:Description tiff:Orientation="{turned}"/>'.encode()
+    whole = noise(200, 300)
+    for settings in (
+        {"exif": exif},
+        {"xmp": xmp},
+        {"exif": exif, "save_all": True, "append_images": [noise(200, 300, seed=2)]},
+    ):
+        fields = Counting({"webp": encoded(whole, "WEBP", lossless=True, **settings)})
+        with Image.open(BytesIO(fields["webp"])) as image:
+            assert image.getexif().get(274, 1) == turned
+        assert score("orientation", fields) == turned
+        assert sum(size for _, _, size in fields.reads) < 10_000 < len(fields["webp"])  # no pixels
+        assert score("orientation", {"webp": fields["webp"][:5000]}) == 1
+
+
+def test_an_orientation_that_is_not_looked_for_is_unknown_not_upright():
+    heic = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(40)
+    with pytest.raises(ScoreError, match="heic"):
+        score("orientation", {"jpg": heic})

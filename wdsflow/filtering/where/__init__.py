@@ -14,7 +14,7 @@ What holds:
 from .errors import WhereError
 from .explain import explain
 from .facts import FACTS
-from .pilot import Pilot, pilot_from_json, pilot_of
+from .pilot import Pilot, pilot_from_json, pilot_of, plan_by
 from .planner import Plan, Step, plan
 from .predicate import Judgement, Term, Where, parse, parse_score
 from .values import PENDING, Call, Unknown, Value
@@ -38,4 +38,5 @@ __all__ = [
     "pilot_from_json",
     "pilot_of",
     "plan",
+    "plan_by",
 ]

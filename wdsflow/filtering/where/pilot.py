@@ -1,10 +1,12 @@
 """What a small part of the data tells about the terms of a predicate: their cost, and how many samples pass them."""
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .planner import Plan, plan
 from .predicate import Term, Where
 from .values import Call, Values
 
@@ -58,3 +60,14 @@ def pilot_from_json(where: Where, data: Mapping[str, Any]) -> Pilot:
     """Return a pilot that was kept, for the predicate it was measured for. Raises KeyError where it lacks a score."""
     seconds = {call: float(data["seconds"][str(call)]) for call in where.calls}
     return Pilot(where, seconds, {int(bits): int(count) for bits, count in data["passed"].items()})
+
+
+def plan_by(text: str, where: Where, *, last: Collection[Call] = ()) -> Plan:
+    """Return the plan of a predicate by a pilot as JSON text, by costs of tiers where that is empty. Raises ValueError."""
+    if not text:
+        return plan(where, last=last)
+    try:
+        pilot = pilot_from_json(where, json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError("the pilot of this recipe was measured for another predicate: measure again") from None
+    return plan(where, pilot.seconds, pilot.passing, last=last)
