@@ -88,6 +88,17 @@ def test_a_sample_whose_contents_are_cut_is_marked():
     assert "contents of a member are cut" in samples.damage[0]
 
 
+def test_a_sample_is_marked_that_looks_like_the_one_before_but_lost_a_member_whose_name_is_known():
+    members = [(f"{n}.{field}", b"x" * 2000) for n in range(3) for field in ("jpg", "txt")]
+    data = tar_bytes([*members, ("2.json", b"x" * 2000)])
+    found, _ = read(data[: 6 * 2560 + 1000])
+    assert [(sample.key, list(sample.fields), sample.trouble) for sample in found] == [
+        ("0", ["jpg", "txt"], ""),
+        ("1", ["jpg", "txt"], ""),
+        ("2", ["jpg", "txt"], "beside-damage"),
+    ]
+
+
 def test_a_cut_at_a_border_of_samples_hurts_none():
     members = [(f"{n}.{field}", b"x" * 2000) for n in range(4) for field in ("jpg", "txt")]
     found, samples = read(tar_bytes(members)[: 6 * 2560])

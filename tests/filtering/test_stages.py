@@ -275,3 +275,19 @@ def test_commas_in_the_settings_of_a_score_do_not_part_it():
         'zero_shot(labels="a, b;c")',
         "near_duplicate(distance=4)",
     )
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["contains(json_text('a'), 'd800') and not duplicate", "contains(key, 'dcfe')", "'x\\\\ud800' in (json_text('a'))"],
+)
+def test_texts_that_utf8_cannot_hold_are_the_same_to_a_predicate_and_to_a_ledger(tmp_path: Path, where):
+    half = json.dumps({"a": "x\ud800"}).encode()
+    members = [("\udcfe1.jpg", JPG), ("\udcfe1.json", half), ("2.jpg", JPG), ("2.json", b'{"a": "x"}')]
+    write_tar(tmp_path / "0.tar", members, tarfile.GNU_FORMAT)
+    source, scores = str(tmp_path / "0.tar"), ("json_text('a')", "key", "duplicate")
+    filter_shards(source, tmp_path / "out", Recipe(where=where), HERE)
+    score_shards(source, tmp_path / "scored", Recipe(scores=scores), HERE)
+    cut_shards(source, tmp_path / "cut", tmp_path / "scored", Recipe(where=where), HERE)
+    for folder in ("out", "cut"):
+        assert [name for name, _ in kept_of(tmp_path / folder)] == ["\udcfe1.jpg", "\udcfe1.json"]

@@ -146,6 +146,23 @@ def test_a_file_cut_in_its_header_is_known_to_be_longer(name):
     assert header.width
 
 
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA"])
+@pytest.mark.parametrize("width", [1, 5, 8, 17])
+def test_a_bmp_is_cut_where_pillow_lacks_bytes_of_its_last_row(mode, width):
+    data = encoded(noise(width, 3, mode), "BMP")
+    decoded = 0
+    for size in range(len(data), len(data) - 12, -1):
+        try:
+            with Image.open(BytesIO(data[:size])) as image:
+                image.load()
+            whole = True
+        except OSError:
+            whole = False
+        decoded += whole
+        assert (read_header(data).length <= size) is whole, size
+    assert 1 <= decoded <= 4
+
+
 def test_the_smallest_webp_is_one():
     data = bytes.fromhex("5249464612000000574542505650384c060000002f416c6f006b")
     assert read_header(data)[:4] == by_pillow(data)[:4]

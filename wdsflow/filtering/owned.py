@@ -5,6 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from numbers import Real
 from typing import Any
 
+from wdsflow.filtering.columns import plain
 from wdsflow.stages.scores.base import DatasetScore, Scalar, Score, Value
 from wdsflow.stages.scores.catalog import SCORES
 from wdsflow.stages.scores.view import View
@@ -26,10 +27,15 @@ def plain_value(score: Score, value: Any) -> Value:
 
 
 def in_plain(score: Score, way: Callable[[Any], Any]) -> Callable[[Any], Value]:
-    """Return ``way``, which computes a score, with plain values; ours have them anyway."""
+    """Return ``way``, which computes a score, with plain values; ours have them anyway, but for texts."""
     if SCORES.get(score.name, Score) is type(score) or type(score).__module__.startswith("wdsflow."):
-        return way
+        return way if score.kind != "text" else lambda view: _plain_text(way(view))
     return lambda view: plain_value(score, way(view))
+
+
+def _plain_text(value: Any) -> Value:
+    """Return a text as a ledger holds it: a cut by the ledger has to see what the first run saw."""
+    return list(map(plain, value)) if isinstance(value, list) else plain(value)
 
 
 def gathered(score: DatasetScore, view: View) -> bytes:
@@ -57,7 +63,7 @@ def _scalar(score: Score, value: Any) -> Scalar:
     if value is None:
         return None
     if score.kind == "text" and isinstance(value, str):
-        made = str(value)
+        made = plain(str(value))
     elif score.kind == "boolean" and isinstance(value, bool):
         made = value
     elif score.kind == "number" and isinstance(value, int):

@@ -1,6 +1,9 @@
 """One sample of a shard, where it lies."""
 
+from collections.abc import Iterable
+
 from wdsflow.shards.fast import Row
+from wdsflow.shards.names import split_name
 
 NO_END_MARK = "the end mark is missing"  # nothing is lost by that
 TROUBLE = {
@@ -22,6 +25,7 @@ class Sample:
         self.names: tuple[str, ...] | None = None  # of the fields, where samples before it had the same
         self.trouble = ""  # a slug where the tar itself is at fault
 
-    def suspect(self) -> None:
-        """Mark a sample that lies beside damage: it may have lost members, which its neighbour tells."""
-        self.trouble = self.trouble or "beside-damage?"
+    def suspect(self, lost: Iterable[str]) -> None:
+        """Mark a sample that lies beside damage: it may have lost members, as the names of ``lost`` or its neighbour tell."""
+        sure = any(split_name(name)[0] == self.key for name in lost)
+        self.trouble = self.trouble or ("beside-damage" if sure else "beside-damage?")

@@ -117,7 +117,7 @@ class Samples:
                         continue
                 gap = header != end
                 if gap and batch.beyond and current is not None:
-                    current.suspect()
+                    current.suspect(self._walk.lost)
                     yield self._finish()
                     current, hurt = None, True
                 before, end = end, data + padded(size) if kind == "file" else self._end_of(row)
@@ -178,7 +178,8 @@ class Samples:
     def _begin(self, key: str, header: int, *, hurt: bool, beyond: bool) -> Sample:
         sample = self._current = Sample(self._number, key, header)
         self._number += 1
-        sample.trouble = "beside-damage?" if hurt else ""
+        if hurt:
+            sample.suspect(self._walk.lost)
         if beyond and self.headers:
             sample.trouble = "behind-global-header"
         if self._waiting:
@@ -212,7 +213,7 @@ class Samples:
             self.damage.append(f"at byte {stop.offset:,}: {stop.detail}")
         if self._current is not None:
             if self.damage:
-                self._current.suspect()
+                self._current.suspect(self._walk.lost)
             yield self._finish()
         self.left_out += self._waiting
 

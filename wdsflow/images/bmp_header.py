@@ -53,7 +53,9 @@ def read_bmp(data: bytes) -> ImageHeader:
         return ImageHeader("bmp", 0, 0, "", needs=2048, length=len(data) + 1)
     if not width or not height:
         mode = ""
-    length = start + ((width * bits + 31) >> 5 << 2) * height if compression in (_RAW, _BITFIELDS) else 0
+    length = 0
+    if compression in (_RAW, _BITFIELDS) and height:  # the last row may lack its padding
+        length = start + ((width * bits + 31) >> 5 << 2) * (height - 1) + (width * bits + 7 >> 3)
     return ImageHeader("bmp", width, height, mode, min(bits, 8), alpha=alpha, length=length)
 
 

@@ -22,7 +22,7 @@ _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 
 
 class Walk:
-    """Iterate over a tar in batches, once. ``stop`` and ``seen`` are complete when the iteration has ended.
+    """Iterate over a tar in batches, once. ``stop``, ``seen`` and ``lost`` are complete when the iteration has ended.
 
     With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read
     by ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
@@ -32,6 +32,7 @@ class Walk:
     def __init__(self, source: Source, *, contents: bool = False, keep: bool = False) -> None:
         self.stop: Stop | None = None
         self.seen: dict[str, Seen] = {}
+        self.lost: set[str] = set()  # names of members whose contents are not all there
         self._source, self._contents = source, contents
         self._skim = Skimmer()
         self._windows = Windows(source, self._skim, contents=contents, keep=keep)
@@ -127,6 +128,8 @@ class Walk:
         delivered, stands = deliver(entry, reaches, self._windows.end)
         if delivered:
             self._accept(entry)
+        else:
+            self.lost.add(entry.name)
         problem = following(entry, stands, reaches)
         if not problem:
             return None
