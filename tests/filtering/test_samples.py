@@ -116,6 +116,13 @@ def test_a_sample_that_lost_its_first_member_to_damage_is_marked():
     assert samples.damage
 
 
+def test_the_first_sample_of_a_shard_is_marked_where_its_first_member_was_lost_to_damage():
+    members = [(f"{n}.{field}", b"x" * 2000) for n in range(4) for field in ("jpg", "txt")]
+    data = tar_bytes(members)
+    found, _ = read(b"X" + data[1:])  # the checksum is wrong now
+    assert {sample.key: sample.trouble for sample in found} == {"0": "beside-damage", "1": "", "2": "", "3": ""}
+
+
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12))
 def test_merged_ranges_cover_the_same_bytes_once(pieces):
     ranges = [(start, start + size) for start, size in pieces]

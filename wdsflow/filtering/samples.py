@@ -37,12 +37,11 @@ class Samples:
         self._walk = Walk(source, contents=contents, keep=True)
         self._pieces: Sequence[Piece] = ((0, b""),)  # of the tar, around the latest members
         self._base, self._window = self._pieces[0]  # the latest of them that was looked at
-        self._at = 0
+        self._at = self._number = 0
         self._current: Sample | None = None
         self._before: dict[str, Row] | None = None  # fields of the sample before
         self._names: tuple[str, ...] = ()
         self._endings: list[str] = []  # of the members' names, behind the key
-        self._number = 0
         self._waiting: Counter[str] = Counter()  # left out, unless the sample goes on behind them
 
     def read(self, row: Row, start: int = 0, size: int | None = None) -> bytes:
@@ -116,9 +115,10 @@ class Samples:
                             waiting.clear()
                         continue
                 gap = header != end
-                if gap and batch.beyond and current is not None:
-                    current.suspect(self._walk.lost)
-                    yield self._finish()
+                if gap and batch.beyond:
+                    if current is not None:
+                        current.suspect(self._walk.lost)
+                        yield self._finish()
                     current, hurt = None, True
                 before, end = end, data + padded(size) if kind == "file" else self._end_of(row)
                 split = self._split(name, kind)
