@@ -222,6 +222,16 @@ def test_a_cut_shard_gives_what_it_has_and_pairs_nothing_wrongly(tmp_path):
     assert loading.tally.seen >= len(found)
 
 
+def test_archives_one_behind_another_pair_nothing_wrongly(tmp_path):
+    whole = [("0.jpg", jpeg(1)), ("0.txt", b"whole")]
+    parts = [whole, whole[:1], [("0.txt", b"another's"), ("1.jpg", jpeg(2)), ("1.txt", b"whole too")]]
+    shard = tmp_path / "0000.tar"
+    shard.write_bytes(b"".join(write_tar(tmp_path / f"{n}.tar", part).read_bytes() for n, part in enumerate(parts)))
+    loading = loader(str(shard), train=False, preprocess=EVAL, workers=1)
+    assert all_texts(loading) == ["whole", "whole too"]
+    assert loading.tally.losses["select", "no-caption"].count == loading.tally.losses["select", "no-image"].count == 1
+
+
 def test_samples_behind_damage_are_read(tmp_path):
     data = write_shards(tmp_path, [20])
     shard = tmp_path / "0000.tar"
