@@ -123,6 +123,19 @@ def test_the_first_sample_of_a_shard_is_marked_where_its_first_member_was_lost_t
     assert {sample.key: sample.trouble for sample in found} == {"0": "beside-damage", "1": "", "2": "", "3": ""}
 
 
+def test_damage_far_before_it_does_not_mark_the_last_sample_of_a_shard():
+    members = [(f"{n}.{field}", b"x" * 2000) for n in range(4) for field in ("jpg", "txt")]
+    data = bytearray(tar_bytes([*members, ("3.json", b"{}")]))
+    data[2560 * 4] ^= 1  # the header of 2.jpg
+    found, _ = read(bytes(data))
+    assert {sample.key: sample.trouble for sample in found} == {"0": "", "1": "", "2": "beside-damage", "3": ""}
+    data[2560 * 8] ^= 1  # that of 3.json
+    found, _ = read(bytes(data))
+    assert {sample.key: sample.trouble for sample in found} == {"0": "", "1": "", "2": "beside-damage", "3": ""}
+    found, _ = read(bytes(data[: 2560 * 7]) + b"?" * 512 + bytes(10240))  # of the last sample nothing but the jpg
+    assert {sample.key: sample.trouble for sample in found}["3"] == "beside-damage"
+
+
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12))
 def test_merged_ranges_cover_the_same_bytes_once(pieces):
     ranges = [(start, start + size) for start, size in pieces]

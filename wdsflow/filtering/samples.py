@@ -212,7 +212,7 @@ class Samples:
         if stop is not None and stop.kind in {"unreadable", "error"} and not self.damage:
             self.damage.append(f"at byte {stop.offset:,}: {stop.detail}")
         if self._current is not None:
-            if self.damage:
+            if self.damage and not self._walk.ended:
                 self._current.suspect(self._walk.lost)
             yield self._finish()
         self.left_out += self._waiting

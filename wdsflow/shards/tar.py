@@ -22,7 +22,7 @@ _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 
 
 class Walk:
-    """Iterate over a tar in batches, once. ``stop``, ``seen`` and ``lost`` are complete when the iteration has ended.
+    """Iterate over a tar in batches, once. ``stop``, ``seen``, ``lost`` and ``ended`` are complete when the iteration has ended.
 
     With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read
     by ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
@@ -33,6 +33,7 @@ class Walk:
         self.stop: Stop | None = None
         self.seen: dict[str, Seen] = {}
         self.lost: set[str] = set()  # names of members whose contents are not all there
+        self.ended = False  # the last member stands before an end mark
         self._source, self._contents = source, contents
         self._skim = Skimmer()
         self._windows = Windows(source, self._skim, contents=contents, keep=keep)
@@ -215,6 +216,7 @@ class Walk:
         ended = self._end_mark
         self._end_mark = False
         if found.header is None:
+            self.ended = ended
             if ended and found.junk is not None:
                 self._see("tar.trailing-data", found.junk, None, looks_like(self._windows.view(found.junk, BLOCK)))
             return False
