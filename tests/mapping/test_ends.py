@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import wdsflow
+from tests.processes import living_children
 from wdsflow.mapping.messages import MappingError
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 
@@ -117,16 +118,17 @@ def test_a_row_is_not_to_blame_for_the_first_death_of_its_worker(tmp_path):
 def test_workers_killed_at_random_moments_cost_no_row(tmp_path):
     datasets = pytest.importorskip("datasets")
     dataset = datasets.Dataset.from_dict({"id": list(range(4000))})
-    ended = threading.Event()
+    ended, before = threading.Event(), living_children()
     killed = []
 
     def kill():
         import random
 
         rng = random.Random(5)
-        while not ended.wait(rng.uniform(0.2, 1.5)) and len(killed) < 4:
-            workers = psutil.Process().children()
-            if workers:
+        while not ended.wait(rng.uniform(0.05, 0.6)) and len(killed) < 4:
+            workers = living_children(before)
+            # The first batches are of one row, which would be to blame where it is killed twice.
+            if workers and (tmp_path / "whole").exists():
                 worker = rng.choice(workers)
                 worker.kill()
                 killed.append(worker.pid)
@@ -134,7 +136,9 @@ def test_workers_killed_at_random_moments_cost_no_row(tmp_path):
     def fn(batch):
         import time
 
-        time.sleep(0.0005 * len(batch["id"]))
+        time.sleep(0.001 * len(batch["id"]))
+        if len(batch["id"]) == 100:
+            (tmp_path / "whole").touch()
         return {"twice": [number * 2 for number in batch["id"]]}
 
     thread = threading.Thread(target=kill)

@@ -4,9 +4,11 @@ import logging
 import os
 import signal
 
+import psutil
 import pytest
 
 import wdsflow
+from tests.processes import living_children
 from wdsflow.mapping.bounded_map import Mapped
 from wdsflow.mapping.messages import MappingError
 from wdsflow.mapping.process import Worker
@@ -106,16 +108,14 @@ def test_an_iterable_is_read_only_as_far_as_results_are_asked_for():
 
 @pytest.mark.parametrize("which", ["rows", "dataset"])
 def test_no_worker_stays_where_somebody_keeps_the_error(which):
-    import psutil
-
     datasets = pytest.importorskip("datasets")
     rows = [{"n": number} for number in range(30)]
     given = rows if which == "rows" else datasets.Dataset.from_list(rows)
-    before = set(psutil.Process().children())
+    before = living_children()
     with pytest.raises(MappingError) as kept:
         list(wdsflow.bounded_map(given, lambda columns: {"n": [1 // (n - 20) for n in columns["n"]]}, MEMORY, 2))
     assert kept.value.index == 20
-    assert set(psutil.Process().children()) == before
+    assert not living_children(before)
 
 
 def test_rows_before_an_error_of_the_iterable_come_out_first():
@@ -220,8 +220,6 @@ def test_a_process_that_the_function_started_ends_with_its_worker(tmp_path):
         (tmp_path / "pid").write_text(str(child.pid))
         os._exit(1)
 
-    import psutil
-
     with pytest.raises(MappingError, match="exit status 1"):
         list(wdsflow.bounded_map([1], fn, MEMORY, 1))
     number = int((tmp_path / "pid").read_text())
@@ -248,12 +246,10 @@ def test_what_the_function_started_counts_as_its_memory():
 def test_no_process_and_no_file_is_left_behind(tmp_path, monkeypatch):
     import tempfile
 
-    import psutil
-
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = set(psutil.Process().children(recursive=True))
+    before = living_children(recursive=True)
     found = wdsflow.bounded_map(range(100), lambda numbers: numbers, MEMORY, 2)
     assert next(found) == 0
     found.close()
-    assert set(psutil.Process().children(recursive=True)) <= before
+    assert not living_children(before, recursive=True)
     assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 
 from tests.filtering.shards import digests
 from tests.pictures import encoded, photo
+from tests.processes import living_children
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
 from wdsflow.filtering.options import RunOptions
@@ -48,7 +49,7 @@ def at_work(process):
 def killer(ended, killed, seed):
     chance = random.Random(seed)
     while len(killed) < KILLS and not ended.is_set():
-        known = [each for each in psutil.Process().children() if at_work(each) and each.pid not in killed]
+        known = [each for each in living_children() if at_work(each) and each.pid not in killed]
         if not known:
             ended.wait(0.01)
             continue

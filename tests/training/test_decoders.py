@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
+from tests.processes import living_children
 from tests.training.shards import arguments, samples, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.engines import cores
@@ -28,10 +29,6 @@ from wdsflow.training.slots import Slots
 pytestmark = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"
 )
-
-
-def decoding():
-    return [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.mark.parametrize("train", [True, False], ids=["train", "eval"])
@@ -52,17 +49,17 @@ def test_processes_and_threads_make_the_same_batches(tmp_path, train):
 
 def test_processes_end_with_the_pass_and_their_memory_is_used_again(tmp_path):
     loading = loader(write_shards(tmp_path, [30, 30]), decode_in="processes", decoders=2)
-    before = len(decoding())
+    before = len(living_children())
     whole = [digest(batch) for batch in loading]
-    assert len(decoding()) == before
+    assert len(living_children()) == before
     slots = loading._feed._engine._slots
     for _ in range(3):  # passes that are given up
         running = iter(loading)
         first = digest(next(running))
         assert first == whole[0]
-        assert len(decoding()) == before + 2
+        assert len(living_children()) == before + 2
         running.close()
-        assert len(decoding()) == before
+        assert len(living_children()) == before
     loading.close()
     gc.collect()
     assert sorted(slots.take(slots.count)) == list(range(slots.count))
@@ -73,7 +70,7 @@ def test_a_decoding_process_that_is_killed_ends_the_run_with_the_samples_it_was_
     loading = loader(write_shards(tmp_path, [40, 40]), decode_in="processes", decoders=1)
     running = iter(loading)
     next(running)
-    for each in decoding():
+    for each in living_children():
         each.send_signal(signal.SIGKILL)
     with pytest.raises(DecoderError, match="signal SIGKILL, as the kernel does where memory runs out"):
         list(running)

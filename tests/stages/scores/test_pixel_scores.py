@@ -118,7 +118,14 @@ def test_a_look_at_some_rows_decides_as_the_whole_does():
 
 
 def test_pixels_have_the_same_scores_whichever_decoder_gave_them():
-    for image in (*pictures(), noise(50, 1), noise(1, 50), smooth(700, 900, 5)):
+    for image in (
+        photo(),
+        flat(9, 99, 199),
+        noise(50, 1),
+        noise(1, 50),
+        smooth(333, 222, 3).convert("L"),
+        smooth(530, 600),
+    ):
         data = encoded(image, "JPEG", quality=90)
         decoded = decode_picture(data, 1 << 30)
         assert decoded.size == image.size
