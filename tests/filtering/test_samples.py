@@ -136,6 +136,36 @@ def test_damage_far_before_it_does_not_mark_the_last_sample_of_a_shard():
     assert {sample.key: sample.trouble for sample in found}["3"] == "beside-damage"
 
 
+def members_of(key, *fields):
+    return [(f"{key}.{field}", b"x" * 2000) for field in fields]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [members_of(key, "jpg", "txt") for key in range(3)],
+        [members_of(0, "jpg", "txt") + members_of(1, "jpg"), members_of(1, "txt"), members_of(2, "png", "json")],
+        [[folder("a")], [], members_of(0, "jpg", "txt"), []],
+    ],
+)
+def test_whole_archives_one_behind_another_have_whole_samples(parts):
+    found, samples = read(b"".join(map(tar_bytes, parts)))
+    whole = [(sample.key, list(sample.fields)) for part in parts for sample in read(tar_bytes(part))[0]]
+    assert [(sample.key, list(sample.fields)) for sample in found] == whole
+    assert not any(sample.trouble for sample in found)
+    assert not samples.damage
+
+
+def test_zeros_in_the_place_of_members_are_damage_and_no_end_of_an_archive():
+    data = bytearray(tar_bytes([member for key in range(4) for member in members_of(key, "jpg", "txt")]))
+    data[2560 * 4 : 2560 * 5] = bytes(2560)  # 2.jpg
+    found, _ = read(bytes(data))
+    assert {sample.key: sample.trouble for sample in found} == {"0": "", "1": "", "2": "beside-damage", "3": ""}
+    behind = tar_bytes(members_of(4, "jpg", "txt"))
+    found, _ = read(bytes(data[: 2560 * 5]) + b"?" * 5120 + bytes(10240) + behind)  # 3 is lost, too
+    assert {sample.key: sample.trouble for sample in found} == {"0": "", "1": "", "4": ""}
+
+
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12))
 def test_merged_ranges_cover_the_same_bytes_once(pieces):
     ranges = [(start, start + size) for start, size in pieces]

@@ -114,13 +114,13 @@ class Samples:
                         if waiting:
                             waiting.clear()
                         continue
-                gap = header != end
-                if gap and batch.beyond:
+                if batch.behind and at == 1:
+                    hurt = batch.behind == "damage"
                     if current is not None:
-                        current.suspect(self._walk.lost)
-                        yield self._finish()
-                    current, hurt = None, True
-                before, end = end, data + padded(size) if kind == "file" else self._end_of(row)
+                        yield self._finish(hurt=hurt)
+                    current = None
+                before, gap = end, header != end
+                end = data + padded(size) if kind == "file" else self._end_of(row)
                 split = self._split(name, kind)
                 if split is None:
                     if gap:
@@ -212,14 +212,14 @@ class Samples:
         if stop is not None and stop.kind in {"unreadable", "error"} and not self.damage:
             self.damage.append(f"at byte {stop.offset:,}: {stop.detail}")
         if self._current is not None:
-            if self.damage and not self._walk.ended:
-                self._current.suspect(self._walk.lost)
-            yield self._finish()
+            yield self._finish(hurt=bool(self.damage) and not self._walk.ended)
         self.left_out += self._waiting
 
-    def _finish(self) -> Sample:
+    def _finish(self, *, hurt: bool = False) -> Sample:
         sample = self._current
         assert sample is not None
+        if hurt:
+            sample.suspect(self._walk.lost)
         if sample.trouble == "beside-damage?":
             whole = self._before is None or sample.fields.keys() == self._before.keys()
             sample.trouble = "" if whole and self._before is not None else "beside-damage"

@@ -9,6 +9,7 @@ from .header import padded
 Piece = tuple[int, bytes]  # offset, bytes of the tar
 _new = tuple.__new__  # Member's own is written in Python and takes twice as long
 StopKind = Literal["end", "eof", "silent", "error", "unreadable"]
+Behind = Literal["", "archive", "damage"]
 
 
 class Member(NamedTuple):
@@ -34,6 +35,7 @@ class Batch(NamedTuple):
     base: int  # offset of the window
     beyond: bool  # behind the place where Python's tarfile stops
     pieces: Sequence[Piece] = ()  # all that was read, in order, where the walk was asked to keep it
+    behind: Behind = ""  # what lies between its first row and the row before: the end of a whole archive, or damage
 
     @property
     def members(self) -> list[Member]:

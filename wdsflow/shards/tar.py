@@ -10,7 +10,7 @@ from .delivery import BACK_TO_START, CUT, deliver, following
 from .entry import Ending, Entry, read_entry
 from .fast import HUGE, SPAN, Row, Skimmer
 from .header import BLOCK, looks_like
-from .members import Batch, Member, Seen, Stop, StopKind
+from .members import Batch, Behind, Member, Seen, Stop, StopKind
 from .pax import OTHER, TIMES
 from .search import search
 from .source import Source
@@ -18,6 +18,7 @@ from .windows import Windows
 
 __all__ = ["Batch", "Member", "Row", "Seen", "Stop", "Walk"]
 
+_RECORD = 20 * BLOCK  # tarfile and GNU tar fill the last one with zeros
 _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 
 
@@ -41,6 +42,8 @@ class Walk:
         self._shared: dict[str, str] = {}  # global PAX records
         self._beyond = self._magic = self._some = self._end_mark = False
         self._first = b""  # block
+        self._behind: Behind = ""
+        self._archive = 0  # where the latest archive begins
         self._holed: set[int] = set()  # headers of members of the latest batch that have holes
 
     def has_holes(self, member: Row) -> bool:
@@ -118,7 +121,8 @@ class Walk:
         if rows:
             self._rows = []
             self._some = True
-            yield Batch(rows, skim.window, skim.base, self._beyond, self._windows.pieces)
+            yield Batch(rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind)
+            self._behind = ""
             self._windows.pieces = self._windows.pieces[-1:]
             self._holed.clear()
 
@@ -220,7 +224,11 @@ class Walk:
             if ended and found.junk is not None:
                 self._see("tar.trailing-data", found.junk, None, looks_like(self._windows.view(found.junk, BLOCK)))
             return False
+        # Zeros that were lost to damage seldom end where a record would.
+        whole = ended and found.junk == found.header and (found.header - self._archive) % _RECORD == 0
+        self._behind = "archive" if whole and self._behind != "damage" else "damage"
         if ended:
+            self._archive = found.header
             self._shared.clear()
             self._see("tar.second-archive", found.header, None, "")
         elif self.stop.kind == "unreadable" and not self._beyond:

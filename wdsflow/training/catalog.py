@@ -5,7 +5,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from wdsflow.shards.header import padded
 from wdsflow.shards.names import is_meta, split_name
 from wdsflow.shards.source import Source, SourceError, open_source
 from wdsflow.shards.tar import Walk
@@ -121,19 +120,12 @@ class Catalog:
         walk = Walk(source, contents=not later)
         key: str | None = None
         fields: dict[str, Blob] = {}
-        beyond, end = False, 0
         for batch in walk:
-            if batch.beyond != beyond:  # what stands before and behind damage does not belong together
-                if key is not None:
-                    yield self._sample(url, key, fields)
-                key, beyond = None, batch.beyond
+            if batch.behind and key is not None:  # what stands before and behind damage does not belong together
+                yield self._sample(url, key, fields)
+                key = None
             for row in batch.rows:
-                name, size, data, header, kind = row
-                if beyond:  # there may be more damage, or another archive, before the next member
-                    if header != end and key is not None:
-                        yield self._sample(url, key, fields)
-                        key = None
-                    end = data + (padded(size) if kind == "file" else 0)
+                name, size, data, _, kind = row
                 if kind != "file" and (kind != "sparse" or walk.has_holes(row)):
                     continue
                 prefix, suffix = split_name(name)
