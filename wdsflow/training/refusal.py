@@ -53,10 +53,10 @@ def shared(main: ModuleType, refused: bool) -> Iterator[None]:
 
 def _decision(refused: bool) -> bool:
     """Return what the first rank decided; ``refused`` counts on that rank only."""
-    board = connect()
-    if board is None:
-        return refused
-    with suppress(RuntimeError):  # a store that is gone stops nobody
+    with suppress(RuntimeError):  # a store that is gone, or does not answer, stops nobody
+        board = connect()
+        if board is None:
+            return refused
         if board.rank:
             refused = board.ask("decision", _PATIENCE) == "refused"
         else:
