@@ -25,9 +25,8 @@ class Picture:
     """
 
     def __init__(self, decoded: "Image | NDArray[np.uint8]") -> None:
-        self._decoded = (
-            decoded  # as it came from its decoder: to make the one of the other takes as long as some scores
-        )
+        # As it came from its decoder: to make the one of the other takes as long as some scores.
+        self._decoded = decoded
 
     @property
     def size(self) -> tuple[int, int]:
