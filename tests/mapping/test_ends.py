@@ -179,6 +179,34 @@ def test_a_worker_whose_children_hold_its_line_is_missed_nevertheless(tmp_path):
         os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 
 
+IGNORES = """
+import os, signal
+import wdsflow
+
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def fn(numbers):
+    if numbers[0] == 3 and not os.path.exists("mark"):
+        open("mark", "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return numbers
+
+
+print(*wdsflow.bounded_map(range(9), fn, "2GiB", 1, batch_size=1))
+"""
+
+
+def test_a_program_that_ignores_the_ends_of_its_children_loses_no_row(tmp_path):
+    pytest.importorskip("dill")
+    (tmp_path / "program.py").write_text(IGNORES)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    line = [sys.executable, "program.py"]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "0 1 2 3 4 5 6 7 8\n", done.stderr
+    assert (tmp_path / "mark").exists()
+
+
 def test_a_worker_takes_no_module_from_the_folder_that_the_script_was_started_in(tmp_path):
     (tmp_path / "started").mkdir()
     (tmp_path / "program.py").write_text("import wdsflow\nprint(*wdsflow.bounded_map([1, 2], list, '2GiB', 1))\n")

@@ -73,7 +73,10 @@ class Worker:
         """Say whether it ended. Its line does not tell as long as somebody whom it started holds that open."""
         with self._lock:
             if self._status is None and hasattr(os, "waitid"):
-                return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+                try:
+                    return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+                except ChildProcessError:  # this program ignores SIGCHLD, or waits for all its children
+                    return True
             return self._status is not None or self._process.poll() is not None
 
     def death(self) -> Failed:
@@ -107,7 +110,8 @@ class Worker:
         with self._lock:
             if self._status is None:
                 if hasattr(os, "waitid"):  # until it is reaped, its number belongs to it and to its children's group
-                    os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+                    with contextlib.suppress(ChildProcessError):
+                        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
                 self._signal()
                 self._status = self._process.wait()
             return self._status
