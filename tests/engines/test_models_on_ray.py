@@ -42,23 +42,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def shards(folder: Path) -> str:
     folder.mkdir()
-    for number in range(3):
+    for number, odd in enumerate(("", "hostile", "deadly")):  # one of each is enough: a process has to be started again
         texts = [f"caption {number} {each}" for each in range(30)]
-        if number == 1:  # one is enough: each time a process has to be started again
-            texts[7] = "hostile caption"
+        texts[7] += f" {odd}"
         write_tar(folder / f"{number}.tar", [(f"{at:05d}.txt", text.encode()) for at, text in enumerate(texts)])
     return str(folder)
 
 
-@pytest.mark.parametrize("how", ["poisons", "kills"])
-def test_an_item_that_costs_a_device_is_put_aside_as_on_one_machine(tmp_path: Path, cluster: Any, how: str) -> None:
+def test_items_that_cost_a_device_or_their_process_are_put_aside_as_on_one_machine(
+    tmp_path: Path, cluster: Any
+) -> None:
     source = shards(tmp_path / "in")
-    recipe = Recipe(where=f'brittle({how}="hostile") >= 1')
+    recipe = Recipe(where='brittle(poisons="hostile", kills="deadly") >= 1')
     alone = filter_shards(source, tmp_path / "alone", recipe, RunOptions(workers=1, device="cpu"))
     many = RunOptions(engine="ray", address=cluster.address, device="cpu")
     together = filter_shards(source, tmp_path / "together", recipe, many)
-    assert alone.merged("quarantined") == together.merged("quarantined") == {POISONED: 1}
-    assert together.total("kept") == 89
+    assert alone.merged("quarantined") == together.merged("quarantined") == {POISONED: 2}
+    assert together.total("kept") == 88
     assert digests(tmp_path / "alone") == digests(tmp_path / "together")
 
 

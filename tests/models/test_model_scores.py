@@ -85,7 +85,7 @@ def test_one_model_serves_all_workers_and_the_bytes_are_those_of_one_process(tmp
     assert {name: one[name] for name in shown} == {name: many[name] for name in shown}
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 60))
 def test_running_out_of_memory_costs_only_what_does_not_fit_alone(lengths, most):
     model = own.Brittle(most=most).models()[0]
