@@ -41,9 +41,9 @@ class Machine:
 
 def this_machine() -> Machine:
     """Look at the machine that runs this. Reads a few small files, imports nothing heavy, starts nothing."""
-    shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- the very folder
     from wdsflow.memory.limits import control_groups
 
+    shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- the very folder
     soft, hard = _open_files()
     temp = tempfile.gettempdir()
     return Machine(

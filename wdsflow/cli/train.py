@@ -194,7 +194,7 @@ def _parse(argv: Sequence[str]) -> None:
 
 def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
     """Look at the shards on the first rank; end if they would starve it, or return True if it has others to tell."""
-    from wdsflow.training.launch import rank_and_world
+    from wdsflow.training.launchers import rank_and_world
     from wdsflow.training.preflight import preflight
     from wdsflow.training.refusal import ends_others
 
@@ -239,7 +239,7 @@ def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | 
 def _end(error: Exception) -> NoReturn:
     """Say what is wrong with the data or the run, without a traceback."""
     from wdsflow.shards.escape import escape
-    from wdsflow.training.launch import rank_and_world
+    from wdsflow.training.launchers import rank_and_world
 
     for number, line in enumerate(str(error).splitlines()):
         print(f"{'' if number else 'wdsflow: '}{escape(line, 2_000)}", file=sys.stderr)

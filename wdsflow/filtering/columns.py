@@ -69,14 +69,14 @@ def names(values: Sequence[str | None]) -> "pa.Array":
 
 
 @overload
-def plain(text: str) -> str: ...
+def in_utf8(text: str) -> str: ...
 
 
 @overload
-def plain(text: None) -> None: ...
+def in_utf8(text: None) -> None: ...
 
 
-def plain(text: str | None) -> str | None:
+def in_utf8(text: str | None) -> str | None:
     """Return text that UTF-8 can hold."""
     return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 

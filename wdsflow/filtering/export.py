@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.columns import plain
+from wdsflow.filtering.columns import in_utf8
 from wdsflow.filtering.embeddings.listing import kind_of, write_embeddings
 from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.layout import Layout
@@ -126,10 +126,10 @@ def _columns(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 def _row(shard: str, sample: Sample, samples: Samples) -> dict[str, Any]:
     found = _json(sample, samples)
-    row: dict[str, Any] = {"key": plain(sample.key), "shard": shard}
+    row: dict[str, Any] = {"key": in_utf8(sample.key), "shard": shard}
     for name in _TEXTS:
         value = found.get(name)
-        row[name] = None if value is None else plain(value if isinstance(value, str) else json.dumps(value))
+        row[name] = None if value is None else in_utf8(value if isinstance(value, str) else json.dumps(value))
     for name in _NUMBERS:
         value = found.get(name)
         whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.filtering.columns import booleans, integers, names, numbers, plain, texts
+from wdsflow.filtering.columns import booleans, in_utf8, integers, names, numbers, texts
 from wdsflow.filtering.embeddings.columns import GROUP, KEYS, Vectors, names_of
 from wdsflow.filtering.row import NOT_COMPARED, Row
 from wdsflow.filtering.where.values import Call, Unknown, Value
@@ -118,17 +118,17 @@ def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequ
 
 def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
     fields = [row.fields for row in rows]
-    listed = {each: plain(";".join(each)) for each in set(fields)}
+    listed = {each: in_utf8(";".join(each)) for each in set(fields)}
     return {
         "sample": integers([row.number for row in rows]),
-        "key": texts([plain(row.key) for row in rows]),
+        "key": texts([in_utf8(row.key) for row in rows]),
         "offset": integers([row.start for row in rows]),
         "size": integers([row.end - row.start for row in rows]),
         "image_xxh3": texts([row.digest for row in rows]),
         "outcome": names([row.outcome for row in rows]),
         "term": names([row.term for row in rows]),
         "error": names([row.error for row in rows]),
-        "detail": texts([plain(row.detail) for row in rows]),
+        "detail": texts([in_utf8(row.detail) for row in rows]),
         "trouble": names([row.trouble or None for row in rows]),
         "fields": names(list(map(listed.__getitem__, fields))),
     }
@@ -144,7 +144,7 @@ def _cell(value: "Value | Unknown", kind: str) -> Any:
         return None
     if kind == "number":
         return float(value)
-    return plain(str(value)) if kind == "text" else bool(value)
+    return in_utf8(str(value)) if kind == "text" else bool(value)
 
 
 def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
@@ -154,7 +154,7 @@ def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
 
 def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] | None:
     return [
-        {"score": str(call), "error": value.slug, "detail": plain(value.detail)}
+        {"score": str(call), "error": value.slug, "detail": in_utf8(value.detail)}
         for call, value in row.values.items()
         if isinstance(value, Unknown) and value != NOT_COMPARED and call in kinds
     ] or None

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from numbers import Real
 from typing import Any
 
-from wdsflow.filtering.columns import plain
+from wdsflow.filtering.columns import in_utf8
 from wdsflow.stages.scores.base import DatasetScore, Scalar, Score, Value
 from wdsflow.stages.scores.catalog import SCORES
 from wdsflow.stages.scores.view import View
@@ -35,7 +35,7 @@ def in_plain(score: Score, way: Callable[[Any], Any]) -> Callable[[Any], Value]:
 
 def _plain_text(value: Any) -> Value:
     """Return a text as a ledger holds it: a cut by the ledger has to see what the first run saw."""
-    return list(map(plain, value)) if isinstance(value, list) else plain(value)
+    return list(map(in_utf8, value)) if isinstance(value, list) else in_utf8(value)
 
 
 def gathered(score: DatasetScore, view: View) -> bytes:
@@ -63,7 +63,7 @@ def _scalar(score: Score, value: Any) -> Scalar:
     if value is None:
         return None
     if score.kind == "text" and isinstance(value, str):
-        made = plain(str(value))
+        made = in_utf8(str(value))
     elif score.kind == "boolean" and isinstance(value, bool):
         made = value
     elif score.kind == "number" and isinstance(value, int):

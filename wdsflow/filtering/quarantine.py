@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.columns import plain
+from wdsflow.filtering.columns import in_utf8
 from wdsflow.filtering.identity import fingerprint
 from wdsflow.filtering.output import with_headers, write_ranges
 from wdsflow.filtering.row import Row
@@ -38,14 +38,14 @@ def reasons_of(aside: Sequence[Row], url: str) -> list[dict[str, Any]]:
     """Return a line for each row that was put aside."""
     return [
         {
-            "key": plain(row.key),
+            "key": in_utf8(row.key),
             "shard": url,
             "sample": row.number,
             "offset": row.start,
             "size": row.end - row.start,
             "error": row.error,
             "stage": stage_of(row),
-            "detail": plain(row.detail),
+            "detail": in_utf8(row.detail),
         }
         for row in aside
     ]

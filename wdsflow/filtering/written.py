@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from wdsflow.filtering.columns import plain
+from wdsflow.filtering.columns import in_utf8
 from wdsflow.filtering.embeddings.columns import Vectors
 from wdsflow.filtering.identity import fingerprint
 from wdsflow.filtering.jsonl.names import is_lines
@@ -79,7 +79,7 @@ def _staged(task: ShardTask, source: Source, kept: list[Row], record: ShardRecor
         row = wanted.pop(sample.number, None)
         if row is None:
             continue
-        if (plain(row.key), row.start) != (plain(sample.key), sample.start):  # of a ledger it is plain
+        if (in_utf8(row.key), row.start) != (in_utf8(sample.key), sample.start):  # of a ledger it is plain
             raise SourceError("io", "it changed while it was read")
         while headers and headers[-1][0] < sample.start:
             yield headers.pop()

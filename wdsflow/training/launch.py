@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import multiprocessing
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +32,6 @@ def parse(argv: Sequence[str]) -> Any:
     from open_clip_train.params import parse_args  # imports argparse and ast only
 
     return parse_args(list(argv))
-
-
-def rank_and_world() -> tuple[int, int]:
-    """Return this process's rank and the number of ranks, from the variables that OpenCLIP reads."""
-    rank = _number(("RANK", "PMI_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"), 0)
-    world = _number(("WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"), 1)
-    return rank, world
 
 
 def launch(
@@ -98,7 +90,3 @@ def _feed(options: FeedOptions) -> "GetData":
         return data
 
     return ours
-
-
-def _number(names: Sequence[str], default: int) -> int:
-    return next((int(os.environ[name]) for name in names if name in os.environ), default)

@@ -1,7 +1,8 @@
-"""What the program that started this process says of the ranks on this machine."""
+"""What the program that started this process says of the ranks, and of those on this machine."""
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 
 from wdsflow.engines.cores import usable_cores
@@ -9,6 +10,13 @@ from wdsflow.engines.cores import usable_cores
 # torchrun, Open MPI, MPICH and Intel MPI, MVAPICH
 _RANKS_HERE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE")
 _RUN = re.compile(r"(\d+)(?:\(x(\d+)\))?")  # "8(x2),4": two nodes of 8 tasks, one of 4
+
+
+def rank_and_world() -> tuple[int, int]:
+    """Return this process's rank and the number of ranks, from the variables that OpenCLIP reads."""
+    rank = _number(("RANK", "PMI_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"), 0)
+    world = _number(("WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"), 1)
+    return rank, world
 
 
 def ranks_here() -> int:
@@ -37,7 +45,7 @@ def cores_for_rank() -> int:
 
 def _tasks_of_slurm() -> int:
     runs = _RUN.findall(os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
-    node = _number("SLURM_NODEID")
+    node = _number(("SLURM_NODEID",), 0)
     for tasks, nodes in runs:
         node -= int(nodes or 1)
         if node < 0:
@@ -45,7 +53,5 @@ def _tasks_of_slurm() -> int:
     return 0
 
 
-def _number(name: str) -> int:
-    with suppress(KeyError, ValueError):
-        return int(os.environ[name])
-    return 0
+def _number(names: Sequence[str], default: int) -> int:
+    return next((int(os.environ[name]) for name in names if name in os.environ), default)
