@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
+from wdsflow.text.install import install_extras
+
 from .base import Sample, SampleStage, StageError
 from .fields import alternatives, listed, present
 
@@ -81,7 +83,7 @@ def named_tokenizer(model: str) -> Tokenizer:
     try:
         from open_clip import get_tokenizer
     except ImportError as error:
-        raise ImportError(f"the tokenizer of {model!r} needs OpenCLIP: pip install 'wdsflow[openclip]'") from error
+        raise ImportError(f"the tokenizer of {model!r} needs OpenCLIP: {install_extras('openclip')}") from error
     tokenizer: Tokenizer = get_tokenizer(model)
     return tokenizer
 

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
+    "wdsflow.text": 0,
     "wdsflow.shards": 1,
     "wdsflow.engines": 1,
     "wdsflow.memory": 1,

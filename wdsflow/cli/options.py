@@ -38,7 +38,7 @@ Engines = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="local: processes on this machine; ray: a Ray cluster (pip install 'wdsflow[ray]'), all of whose nodes have to "
+        help="local: processes on this machine; ray: a Ray cluster (needs the extra ray), all of whose nodes have to "
         "see shards that are files, and the output folder, under the same paths.",
     ),
 ]

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wdsflow.text.install import install_extras
+
 from .terminal import console, fail
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def _page(score: "type[Score]") -> None:
     print(f"{score.name}: {score.tier} tier, {score.kind}{f' in {score.unit}' if score.unit else ''}", end="")
     print(f", {_range(score)}" if _range(score) else "")
     if score.needs:
-        print(f"needs: pip install 'wdsflow[{','.join(score.needs)}]'")
+        print(f"needs: {install_extras(*score.needs)}")
     print(f"\n{inspect.cleandoc(score.__doc__ or '')}")
     for item in fields(score):
         default: Any = "" if item.default is MISSING else f" = {item.default!r}"

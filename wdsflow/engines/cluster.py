@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wdsflow.engines.base import EngineError
+from wdsflow.text.install import install_extras
 
 _PATIENCE = 10.0  # seconds
 
@@ -18,7 +19,7 @@ def load_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise EngineError("the engine ray needs Ray: pip install 'wdsflow[ray]'") from None
+        raise EngineError(f"the engine ray needs Ray: {install_extras('ray')}") from None
     return ray
 
 

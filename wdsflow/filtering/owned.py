@@ -9,6 +9,7 @@ from wdsflow.filtering.columns import in_utf8
 from wdsflow.stages.scores.base import DatasetScore, Scalar, Score, Value
 from wdsflow.stages.scores.catalog import SCORES
 from wdsflow.stages.scores.view import View
+from wdsflow.text.install import install_extras
 
 _SAID = {"number": "a number", "boolean": "True or False", "text": "a text"}
 
@@ -52,8 +53,7 @@ def must_be_installed(score: Score) -> None:
         try:
             version(name)
         except PackageNotFoundError:
-            extras = ",".join(score.needs)
-            raise ValueError(f"{score.name} needs {name}: pip install 'wdsflow[{extras}]'") from None
+            raise ValueError(f"{score.name} needs {name}: {install_extras(*score.needs)}") from None
 
 
 def _scalar(score: Score, value: Any) -> Scalar:

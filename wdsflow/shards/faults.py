@@ -4,12 +4,15 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from wdsflow.text.install import install_extras
+
 from .source import SourceError
 
 T = TypeVar("T")
 
 WAITS: tuple[float, ...] = (0.2, 1.0, 4.0)  # seconds before each further try where a connection fails
 
+_REMOTE = frozenset(("http", "https", "s3", "s3a", "gs", "gcs"))  # whose libraries the extra `remote` brings
 _UNSIGNED = frozenset(("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"))
 
 
@@ -71,7 +74,8 @@ def told(error: Exception, url: str) -> SourceError:
         return SourceError("missing", f"no such file: {text}")
     if isinstance(error, ImportError):
         scheme = url.partition(":")[0]
-        return SourceError("needs-library", f"{text} (pip install 'wdsflow[remote]' has what most {scheme}: urls need)")
+        known = f": {install_extras('remote')}" if scheme in _REMOTE else ""
+        return SourceError("needs-library", f"{scheme}: urls need a library that is not installed ({text}){known}")
     if isinstance(error, ValueError) and "rotocol" in text:
         return SourceError("refused", text)
     if type(error).__name__ == "FileExpired":

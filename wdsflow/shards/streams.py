@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import chain
 
+from wdsflow.text.install import install_packages
+
 from .decompress import CODECS, Damaged, Raw, compression_of
 from .source import HISTORY, Source, SourceError
 
@@ -31,7 +33,7 @@ class ForwardSource(Source):
         self._raw, self._close = raw, close
         if self.compression == "zst" and find_spec("zstandard") is None:
             self.close()
-            raise SourceError("needs-library", "zstd shards need zstandard: pip install zstandard")
+            raise SourceError("needs-library", f"zstd shards need zstandard: {install_packages('zstandard')}")
         self._held, self._from = bytearray(), 0  # bytes, and the offset of the first
         self._more = self._stream(start)
         self._next = b""  # start of another stream

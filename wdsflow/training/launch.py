@@ -6,19 +6,19 @@ import multiprocessing
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.text.install import install_extras
+
 from .options import FeedOptions
 
 if TYPE_CHECKING:
     from .resume import GetData
-
-INSTALL = 'pip install "open_clip_torch[training]"'
 
 
 class NoOpenClip(ImportError):
     """OpenCLIP's training part is not installed, or something that it needs."""
 
     def __init__(self, missing: str = "open_clip_train") -> None:
-        super().__init__(f"{missing} is not installed; it comes with: {INSTALL}")
+        super().__init__(f"{missing} is not installed; it comes with: {install_extras('openclip')}")
 
 
 def parse(argv: Sequence[str]) -> Any:

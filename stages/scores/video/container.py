@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from wdsflow.text.install import install_extras
+
 from ..errors import ScoreError
 from ..fields import Reader
 from ..reading import as_file
@@ -24,7 +26,7 @@ def opened(reader: Reader, name: str) -> Iterator[Any]:
     try:
         import av
     except ImportError:
-        raise ScoreError("not-installed", "videos need PyAV: pip install 'wdsflow[video]'") from None
+        raise ScoreError("not-installed", f"videos need PyAV: {install_extras('video')}") from None
     size = reader.fields.size(name)
     if not size:
         raise ScoreError("not-a-video", "it is empty")

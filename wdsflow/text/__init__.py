@@ -1,0 +1,1 @@
+"""Text for people: commands that can be pasted."""

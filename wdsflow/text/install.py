@@ -1,0 +1,99 @@
+"""The command that installs what is missing into the environment in which wdsflow runs, from where wdsflow came."""
+
+import json
+import os
+import re
+import shutil
+import sys
+import sysconfig
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from .shell import command, quote
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+_EXTRA = re.compile(r";\s*extra\s*==\s*[\"']([\w.-]+)[\"']\s*$")
+
+
+def install_extras(*extras: str) -> str:
+    """Return the command that adds extras of wdsflow, such as ``clip`` and ``ocr``."""
+    from importlib.metadata import PackageNotFoundError, distribution  # takes long to import, and is hardly ever needed
+
+    try:
+        found = distribution("wdsflow")
+    except PackageNotFoundError:  # a checkout that is on the path and not installed
+        found = None
+    return f"{_installer()} {command(requirements(extras, found))}"
+
+
+def install_packages(*requirements: str) -> str:
+    """Return the command that installs packages, such as ``zstandard`` or ``webdataset<=0.2.86``."""
+    return f"{_installer()} {command(requirements)}"
+
+
+def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[str]:
+    """Return what names wdsflow with extras in the words of an installer: its origin as PEP 610 records it.
+
+    Args:
+        extras: names of extras.
+        found: wdsflow's distribution; None where it is not installed.
+    """
+    listed = f"[{','.join(extras)}]"
+    origin = json.loads((found and found.read_text("direct_url.json")) or "{}")
+    url, folder = str(origin.get("url", "")), origin.get("dir_info")
+    if not url:
+        checkout = Path(__file__).resolve().parents[2]
+        inside = found is None or Path(str(found.locate_file(""))).resolve() == checkout  # its egg-info is on the path
+        if inside and (checkout / "pyproject.toml").is_file():
+            return ["--editable", f"{checkout}{listed}"]
+        return [f"wdsflow{listed}"]
+    if "vcs_info" in origin:
+        info = origin["vcs_info"]
+        below = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
+        return [f"wdsflow{listed} @ {info.get('vcs', 'git')}+{url}@{info.get('commit_id', '')}{below}"]
+    path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
+    if path and not os.path.exists(path):  # the checkout or the wheel is gone: what its extras ask for is known
+        return _required(extras, found)
+    if folder is None:
+        return [f"wdsflow{listed} @ {url}"]
+    return [*(["--editable"] if folder.get("editable") else []), f"{path}{listed}"]
+
+
+def _required(extras: tuple[str, ...], found: "Distribution | None") -> list[str]:
+    asked = (found and found.requires) or []
+    return [_EXTRA.sub("", each).strip() for each in asked if (match := _EXTRA.search(each)) and match[1] in extras]
+
+
+@cache
+def _installer() -> str:
+    """Return the beginning of an install command that reaches the running interpreter when it is pasted."""
+    allow = " --break-system-packages" if _is_managed() else ""  # it holds wdsflow already
+    if find_spec("pip") is not None:
+        if _beside("pip"):
+            return f"pip install{allow}"
+        return f"{_python()} -m pip install{allow}"
+    if shutil.which("uv"):
+        return f"uv pip install --python {quote(sys.executable)}{allow}"
+    if find_spec("ensurepip") is not None:
+        return f"{_python()} -m ensurepip && {_python()} -m pip install{allow}"
+    return f"pip --python {quote(sys.executable)} install{allow}"
+
+
+def _python() -> str:
+    return "python" if _beside("python") else quote(sys.executable)
+
+
+def _beside(name: str) -> bool:
+    """Tell whether the program that a shell finds under a name is the running interpreter's own."""
+    found = shutil.which(name)
+    return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
+
+
+def _is_managed() -> bool:
+    """Tell whether the interpreter is the system's, into which installers refuse to install unasked (PEP 668)."""
+    return sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
