@@ -59,7 +59,7 @@ def test_the_package_runs_as_a_module():
     assert done.stdout == f"wdsflow {wdsflow.__version__}\n"
 
 
-def test_an_interrupt_ends_quietly_with_status_130(monkeypatch, capsys):
+def test_an_interrupt_is_reported_in_one_line_with_status_130(monkeypatch, capsys):
     import wdsflow.cli.doctor
 
     def interrupted() -> None:
@@ -67,4 +67,4 @@ def test_an_interrupt_ends_quietly_with_status_130(monkeypatch, capsys):
 
     monkeypatch.setattr(wdsflow.cli.doctor, "doctor", interrupted)
     assert run("doctor") == 130
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "wdsflow: interrupted\n"

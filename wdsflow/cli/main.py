@@ -11,10 +11,12 @@ import typer
 
 import wdsflow
 
+from .ending import INTERRUPTED, TERMINATED, Terminated, ending
+
 COMMANDS = ("validate", "inspect", "explain", "repair", "filter", "score", "cut", "scores", "doctor", "train")
 _TAKE_TRAINING = ("validate", "train")  # take a command line of open_clip_train behind --
 _HELP = frozenset({"-h", "--help"})
-_INTERRUPTED = 130
+_REPORT_THEMSELVES = frozenset({"filter", "score", "cut"})  # that they were interrupted, and what is left to do
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -25,11 +27,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a character must not end the run
             stream.reconfigure(errors="backslashreplace")
     own, training = _split(words)
-    app = _app(own)
-    if own[:1] and own[0] in COMMANDS and not _HELP.isdisjoint(own):
-        print(_help(app, own[0]))
-        sys.exit(0)
-    app(own, prog_name="wdsflow", obj=training)
+    with ending():
+        app = _app(own)
+        if own[:1] and own[0] in COMMANDS and not _HELP.isdisjoint(own):
+            print(_help(app, own[0]))
+            sys.exit(0)
+        app(own, prog_name="wdsflow", obj=training)
 
 
 def _help(app: typer.Typer, name: str) -> str:
@@ -62,17 +65,19 @@ def _app(words: Sequence[str]) -> typer.Typer:
     app.callback()(_wdsflow)
     for name in [asked] if asked else COMMANDS:
         module = importlib.import_module(f"wdsflow.cli.{name}")
-        app.command(name)(_guarded(getattr(module, name)))
+        app.command(name)(_guarded(name, getattr(module, name)))
     return app
 
 
-def _guarded(command: Callable[..., None]) -> Callable[..., None]:
+def _guarded(name: str, command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
         try:
             command(*args, **options)
-        except KeyboardInterrupt:
-            raise typer.Exit(_INTERRUPTED) from None
+        except KeyboardInterrupt as error:
+            if name not in _REPORT_THEMSELVES:
+                print("wdsflow: interrupted", file=sys.stderr)
+            raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from None
 
     return run
 

@@ -32,13 +32,17 @@ def console(stream: TextIO | None = None) -> "Console":
     """Return a console that never interprets data, has no colour where NO_COLOR is set, and does not wrap at 80 in a pipe."""
     from rich.console import Console
 
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # how a command ends is decided in one place: ending.py
+
     stream = stream or sys.stdout
     options: dict[str, Any] = {"color_system": None} if os.environ.get("NO_COLOR") else {}
     if not stream.isatty():
         options["width"] = int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdigit() else _PIPE_WIDTH
     elif shutil.get_terminal_size().columns > 120:
         options["width"] = 120  # longer lines are hard to read
-    return Console(file=stream, markup=False, highlight=False, emoji=False, **options)
+    return Quiet(file=stream, markup=False, highlight=False, emoji=False, **options)
 
 
 def check_output(path: Path | None) -> None:
