@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.validate.evidence import Evidence, FieldCount, Gap, ShardEvidence, Stop
-from wdsflow.validate.finding import Finding, Repair
+from wdsflow.validate.finding import Advice, Finding, Repair
 from wdsflow.validate.report.model import Report
 from wdsflow.validate.verdict import Funnel, Reason, Verdict
 
@@ -24,15 +24,9 @@ class Forecast:
         return {"workers": 4}
 
 
-@dataclass(frozen=True)
-class Advice:
-    """Stands in for a piece of advice."""
-
-    regains: int = 10_000
-    text: str = 'Take captions from the json field "caption" (OpenCLIP 4)'
-    command: str = "--json-text-key caption"
-    consumer: str = "open-clip-3.3"
-    safe: bool = True
+def advice(does: str = 'Take captions from the json field "caption" (OpenCLIP 4)', **facts: Any) -> Advice:
+    given: dict[str, Any] = {"regains": 10_000, "command": "--json-text-key caption", "consumer": "open-clip-3.3"}
+    return Advice(does=does, **(given | facts))
 
 
 @dataclass
@@ -120,7 +114,7 @@ def stalled(samples: int = 10_000) -> Report:
             )
             for number in range(2)
         ],
-        advice=[Advice(regains=samples)],
+        advice=[advice(regains=samples)],
         level="headers",
         seconds=3.4,
     )
@@ -149,7 +143,7 @@ def nasty() -> Report:
         ignored=[(finding("W009", message=NASTY), NASTY)],
         known=2,
         forecasts=[Forecast((NASTY, "  indented " + NASTY))],
-        advice=[Advice(text=NASTY, command=NASTY, consumer=NASTY, safe=False)],
+        advice=[advice(NASTY, command=NASTY, consumer=NASTY, safe=False)],
         level="full",
         notes=[NASTY],
         seconds=0.5,

@@ -1,151 +1,144 @@
 """What would bring samples back: changes that were tried on the evidence, the most fruitful first."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from wdsflow.shards.escape import escape
+from wdsflow.text.shell import command
 
+from .changes import Edits, as_caption, with_caption
 from .consumers.open_clip_4 import OpenClip4
-from .counterfactuals import (
-    Change,
-    Outcome,
-    Trial,
-    any_caption,
-    drop_field,
-    drop_hidden,
-    regrouped,
-    rename,
-    undot,
-    write_captions,
-)
 from .environment import release
 from .evidence import JsonKey, ShardEvidence
+from .finding import Advice
 from .json_captions import caption_name
+from .promises import Trial
+from .repaired import Scan
 from .rules.base import Context, listed
-from .rules.commands import quote, repair
+from .rules.commands import is_option, renamed
 from .rules.missing import CAPTIONS, IMAGES, is_wild
-from .training_advice import Advice, advise_training
+from .scan_options import ScanOptions
+from .snippet import caption_stages
+from .training_advice import advise_training
 from .verdict import Verdict
 
 _LABELS = frozenset({"cls", "label", "class", "json", "jsn"})  # no captions as they stand
 _OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})
+_USUAL = ("txt", "jpg", "png", "jpeg", "webp")
 _MOST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Idea:
-    """One thing that ``wdsflow repair`` can do when it is told to."""
+def advise(context: Context, options: ScanOptions, scan: Scan) -> list[Advice]:
+    """Return changes that would let more samples through, or let training run, for each reader.
 
-    does: str  # "writes a txt beside each image"
-    flags: tuple[str, ...]
-    change: Change
-    limit: str = ""  # the json name of which only so many samples have a string
-    safe: bool = True
+    Every number was found by judging the samples again as they would be after the change. Where the level did not look
+    at all contents the text says "up to"; where nothing is known without repairing there is no number.
 
-
-def advise(context: Context) -> list[Advice]:
-    """Return changes that would let more samples through, or let training run, for each consumer.
-
-    Every number was found by judging the changed shapes of samples again. Where that cannot be exact the text says
-    "up to".
+    Args:
+        context: the evidence, judged.
+        options: those of the scan that found it.
+        scan: looks again at the shards that a repair would change.
     """
+    short = [verdict for verdict in context.verdicts if verdict.usable < verdict.samples]
     advice: list[Advice] = []
-    for verdict in context.verdicts:
-        if verdict.usable < verdict.samples and context.evidence.samples:
-            advice += sorted(_for_consumer(context, verdict), key=lambda each: -each.regains)[:_MOST]
+    if short and context.evidence.samples:
+        trial = Trial(context, options, scan)
+        for verdict in short:
+            found = [
+                *_repairs(verdict, trial),
+                *_flags(context, verdict, trial),
+                *_own_pipeline(context, verdict, trial),
+            ]
+            advice += sorted(found, key=lambda each: -each.regains)[:_MOST]
     return advice + advise_training(context)
 
 
-def _for_consumer(context: Context, verdict: Verdict) -> Iterator[Advice]:
-    consumer = next(each for each in context.consumers if each.name == verdict.consumer)
-    trial = Trial(context, context.bound(consumer), verdict.usable)
-    plain, does = _plain(trial)
-    if plain.gained > 0:
-        yield _repair(context, verdict, plain, does)
-    # Every repair does the plain things too: what a flag adds is worth a line only if it is more than those.
-    best = plain.gained
-    ideas = _ideas(context, trial)
+def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
+    """Yield what each thing that a repair can do brings by itself, and what those that are needed bring together."""
+    if trial.repaired is None:
+        yield Advice(0, _plainly(trial.shards), verdict.consumer, options=())
+        return
+    ideas = _ideas(trial, verdict)
+    plain, usable = trial.safely(verdict, Edits())
+    best = least = verdict.usable if usable is None else max(usable, verdict.usable)
+    tried = {plain: usable}
     for idea in ideas:
-        outcome = _tried(trial, [idea])
-        if outcome.gained > plain.gained:
-            best = max(best, outcome.gained)
-            yield _repair(context, verdict, outcome, idea.does, idea.flags, safe=idea.safe)
-    needed, together = _together(trial, ideas)
-    if together.gained > best:
-        flags = tuple(word for idea in needed for word in idea.flags)
-        does = listed([idea.does for idea in needed])
-        yield _repair(context, verdict, together, does, flags, safe=all(idea.safe for idea in needed))
-    yield from _flags(context, verdict, trial)
-    yield from _own_pipeline(context, verdict, trial)
-    yield from _salvage(context, verdict)
+        edits, usable = trial.safely(verdict, idea)
+        # Every repair does the plain things too: what an option adds is worth a line only if it is more than those.
+        tried[edits] = usable if usable is not None and usable > least else None
+        best = max(best, usable or 0)
+    if len(ideas) > 1:
+        edits, usable = trial.safely(verdict, _all_of(ideas))
+        if usable is not None and usable > best:
+            tried[trial.needed(verdict, edits)] = usable
+    for edits, usable in tried.items():
+        if usable is not None and usable > verdict.usable:
+            safe = not edits.drop and not edits.drop_bad
+            yield trial.advice(verdict, _does(edits, trial.shards), usable, options=edits.options(), safe=safe)
 
 
-def _plain(trial: Trial) -> tuple[Outcome, str]:
-    """Return what ``wdsflow repair`` brings without flags, and by what."""
-    hidden, dots, apart = trial.try_out(drop_hidden), trial.try_out(undot), regrouped(trial)
-    both = trial.try_out(drop_hidden, undot)
-    if apart.gained > both.gained:
-        return apart, "brings the parts of each sample together"
-    parts = ["leaves macOS twins and dot-files out"] if hidden.gained > 0 else []
-    parts += ["replaces the dots in keys"] if dots.gained > 0 else []
-    return both, " and ".join(parts) or "cleans member names"
+# What a repair does without options, by what was counted.
+_PLAIN = {
+    ("key.again",): "bring the parts of each sample together",
+    ("name.appledouble", "name.macosx", "name.hidden"): "leave out macOS twins and dot-files",
+    ("name.dotted",): "replace the dots in keys",
+    (
+        "tar.truncated-data",
+        "tar.truncated-header",
+        "tar.bad-header",
+        "tar.second-archive",
+    ): "keep what is behind damage",
+}
 
 
-def _tried(trial: Trial, ideas: list[Idea]) -> Outcome:
-    changes = [drop_hidden, undot, *(idea.change for idea in ideas)]
-    names = [idea.limit for idea in ideas if idea.limit]
-    if names and len(ideas) == 1:
-        return trial.try_out(*changes, limit=lambda shard: _strings(shard, names[0]))
-    return replace(trial.try_out(*changes), bound=bool(names))
+def _plainly(shards: Sequence[ShardEvidence]) -> str:
+    does = [
+        words for names, words in _PLAIN.items() if any(shard.tally(name).count for shard in shards for name in names)
+    ]
+    return listed(does) or "give members names that all readers take"
 
 
-def _together(trial: Trial, ideas: list[Idea]) -> tuple[list[Idea], Outcome]:
-    """Return the ideas that are needed for what all of them together bring, and what that is."""
-    needed, outcome = list(ideas), _tried(trial, ideas)
-    for idea in ideas:
-        others = [each for each in needed if each is not idea]
-        without = _tried(trial, others)
-        if without.gained >= outcome.gained:
-            needed, outcome = others, without
-    return needed, outcome
+def _does(edits: Edits, shards: Sequence[ShardEvidence]) -> str:
+    does = ["write a txt beside each image"] if edits.caption else []
+    does += [f"rename {escape(old, 40)} to {new}" for old, new in edits.rename]
+    does += [f"leave out the field {escape(name, 40)}, which drops whole samples" for name in edits.drop]
+    does += ["leave out samples that would not train"] if edits.drop_bad else []
+    return listed(does) if does else _plainly(shards)
 
 
-def _strings(shard: ShardEvidence, name: str) -> int:
-    """Return how many captions a json name can give at the most: those beside an image, once parts are together."""
-    entry = shard.json_keys.get(name)
-    if entry is None:
-        return 0
-    parted = shard.visible_runs is not None or any(shard.tally(each).count for each in ("name.dotted", "key.again"))
-    return entry.strings if parted else entry.with_image
+def _all_of(ideas: list[Edits]) -> Edits:
+    """Return all ideas in one; where two rename a field, the first wins."""
+    renames = {old: new for idea in reversed(ideas) for old, new in reversed(idea.rename)}
+    order = [old for idea in ideas for old, _ in idea.rename]
+    return Edits(
+        next((idea.caption for idea in ideas if idea.caption), ""),
+        tuple((old, renames[old]) for old in dict.fromkeys(order)),
+        tuple(name for idea in ideas for name in idea.drop),
+    )
 
 
-def _ideas(context: Context, trial: Trial) -> list[Idea]:
+def _ideas(trial: Trial, verdict: Verdict) -> list[Edits]:
+    shards = trial.repaired or []
     ideas = []
-    named = caption_name(context.evidence.shards)
-    if named is not None:
-        flags = ("--caption", f"json:{named[0]}")
-        ideas.append(Idea("writes a txt beside each image", flags, write_captions, named[0]))
-    for old, new in _renames(context):
-        ideas.append(Idea(f"renames {escape(old, 40)} to {new}", ("--rename", f"{old}={new}"), rename(old, new)))
-    for name in _poison(context, trial, [idea.change for idea in ideas]):
-        does = f"leaves the field {escape(name, 40)} out, which drops whole samples"
-        ideas.append(Idea(does, ("--drop-field", name), drop_field(name), safe=False))
+    named = caption_name(shards)
+    if named is not None and ";" not in named[0]:
+        json = any("json" in shard.fields for shard in shards)
+        ideas.append(Edits(named[0], () if json else (("jsn", "json"),)))
+    ideas += [Edits(rename=((old, new),)) for old, new in _renames(shards)]
+    for name in [name for name in trial.refused(trial.reader(verdict)) if is_option(name)][:_MOST]:
+        # Readers leave a field as bytes whose name they do not know. Captions may come from json; gzip is unpacked.
+        kept = name != "json" and not name.endswith(".gz") and renamed(name)
+        ideas.append(Edits(rename=((name, renamed(name)),)) if kept else Edits(drop=(name,)))
     return ideas
 
 
-def with_image(shard: ShardEvidence, name: str) -> int:
-    """Return how many samples of a shard have a decodable image and a string under a json name."""
-    entry = shard.json_keys.get(name)
-    return entry.with_image if entry is not None else 0
-
-
-def _renames(context: Context) -> Iterator[tuple[str, str]]:
+def _renames(shards: list[ShardEvidence]) -> Iterator[tuple[str, str]]:
     """Yield fields that may be a caption or an image under another name, with the usual name."""
     seen: dict[str, str] = {}
-    for shard in context.evidence.shards:
+    for shard in shards:
         for name in shard.fields:
             last = name.removesuffix(".gz").rpartition(".")[2]
-            if name in seen or name in ("txt", "jpg", "png", "jpeg", "webp") or is_wild(shard, name):
+            if name in seen or name in _USUAL or is_wild(shard, name) or not is_option(name):
                 continue
             if last in CAPTIONS and last not in _LABELS:
                 seen[name] = "txt"
@@ -154,94 +147,51 @@ def _renames(context: Context) -> Iterator[tuple[str, str]]:
     yield from seen.items()
 
 
-def _poison(context: Context, trial: Trial, changes: list[Change]) -> list[str]:
-    """Return the fields that no reader needs and that cost samples because they do not decode.
-
-    Looked for after the other changes too: before them a filter may have dropped those samples already.
-    """
-    names: dict[str, None] = {}
-    for shard, shapes in zip(context.evidence.shards, trial.shapes, strict=True):
-        changed = shapes
-        for change in (drop_hidden, undot, *changes):
-            changed = change(shard, changed)
-        for shape in (*shapes, *changed):
-            for fate in context.fates(trial.consumer, shape):
-                if fate.reason == "bad-field" and fate.detail:
-                    names[fate.detail.lower()] = None
-    return list(names)[:_MOST]
-
-
-def _repair(
-    context: Context, verdict: Verdict, outcome: Outcome, does: str, flags: tuple[str, ...] = (), *, safe: bool = True
-) -> Advice:
-    command = repair(context.targets(), *flags).command
-    return _advice(verdict, outcome, f"wdsflow repair {does}", command, safe=safe)
-
-
-def _advice(verdict: Verdict, outcome: Outcome, what: str, command: str, *, safe: bool = True) -> Advice:
-    title = verdict.title.split(" (")[0]
-    some = "up to " if outcome.bound else ""
-    text = (
-        f"{what}: {some}{outcome.usable:,} of {verdict.samples:,} samples would pass in {title}, now {verdict.usable:,}"
-    )
-    return Advice(outcome.gained, text, command, verdict.consumer, safe)
-
-
 def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
-    """Yield flags of OpenCLIP 4: as commands where it is installed or asked for, else as a remark."""
+    """Yield flags of OpenCLIP 4: with a command where a training command was given."""
     if not verdict.consumer.startswith("open-clip"):
         return
     at_hand = "open-clip-4" in context.names() or release(context.environment.get("open_clip_torch", "")) >= (4,)
     if "open-clip-4" in context.names() and verdict.consumer != "open-clip-4":
         return  # said once, for OpenCLIP 4
-    options = trial.consumer.options
-    unflagged = trial.read_by(OpenClip4(options))
+    options = trial.reader(verdict).options
+    unflagged = trial.as_they_are(OpenClip4(options), lambda shape, _: shape, "")
+    if unflagged is None:
+        return
     named = caption_name(context.evidence.shards)
     if named is not None and _is_plain(named[1]) and named[0] not in (options.json_text_key or "").split(";"):
-        name = named[0]
-        reader = OpenClip4(replace(options, json_text_key=name))
-        outcome = trial.read_by(reader, any_caption, ceiling=lambda shard: with_image(shard, name))
-        if outcome.gained > unflagged.gained:
-            yield _flag(verdict, outcome, f"--json-text-key {quote(name)}", at_hand=at_hand)
-    for old, new in _renames(context):
+        reader = OpenClip4(replace(options, json_text_key=named[0]))
+        usable = trial.as_they_are(reader, as_caption, named[0])
+        if usable is not None and usable > unflagged:
+            yield _flag(verdict, trial, usable, ("--json-text-key", named[0]), at_hand=at_hand)
+    for old, new in _renames(context.evidence.shards):
         value = f"{options.text_key if new == 'txt' else options.image_key};{old}"
         changed = replace(options, text_key=value) if new == "txt" else replace(options, image_key=value)
-        outcome = trial.read_by(OpenClip4(changed))
-        if outcome.gained > unflagged.gained:
-            words = f"--{'text' if new == 'txt' else 'image'}-key {quote(value)}"
-            yield _flag(verdict, outcome, words, at_hand=at_hand)
+        usable = trial.as_they_are(OpenClip4(changed), lambda shape, _: shape, "")
+        if usable is not None and usable > unflagged:
+            flag = f"--{'text' if new == 'txt' else 'image'}-key"
+            yield _flag(verdict, trial, usable, (flag, value), at_hand=at_hand)
 
 
 def _is_plain(found: JsonKey) -> bool:
     return found.plain == found.strings
 
 
-def _flag(verdict: Verdict, outcome: Outcome, words: str, *, at_hand: bool) -> Advice:
-    if at_hand:
-        return _advice(verdict, outcome, f"training with {words} (OpenCLIP 4)", words)
-    would = f"{outcome.usable:,} of {verdict.samples:,} samples would pass"
-    return Advice(outcome.gained, f"training with {words}: {would} (from OpenCLIP 4 on)", "", verdict.consumer)
+def _flag(verdict: Verdict, trial: Trial, usable: int, flags: tuple[str, str], *, at_hand: bool) -> Advice:
+    does = f"train with {command(flags)} ({'OpenCLIP 4' if at_hand else 'from OpenCLIP 4 on'})"
+    judged = verdict.consumer == "open-clip-4"  # else the scan did not look at contents as OpenCLIP 4 does
+    advice = trial.advice(verdict, does, usable, flags=flags)
+    return advice if judged else replace(advice, title="OpenCLIP 4", exact=False)
 
 
 def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
-    """Yield the stage in plain webdataset code that takes captions from json, for people with a loader of their own."""
+    """Yield stages in plain webdataset code that take captions from json, for people with a loader of their own."""
     named = caption_name(context.evidence.shards)
     if named is None or verdict.consumer not in ("open-clip-3.3", "open-clip-4", "webdataset-1"):
         return
     if not _is_plain(named[1]):
         return  # no line of code that one would want to paste
-    name = named[0]
-    outcome = trial.try_out(write_captions, limit=lambda shard: with_image(shard, name))
-    if outcome.gained <= 0:
-        return
-    code = f'wds.map(lambda s: {{**s, "txt": str(json.loads(s["json"]).get({name!r}) or "").encode()}})'
-    yield _advice(verdict, outcome, "in your own pipeline, this stage in front of the filter and of wds.decode", code)
-
-
-def _salvage(context: Context, verdict: Verdict) -> Iterator[Advice]:
-    """Yield what lies behind damage at which readers stop."""
-    lost = sum(shard.unreached for shard in context.evidence.shards)
-    if lost:
-        outcome = Outcome(verdict.usable + lost, lost, bound=True)
-        command = repair(context.targets()).command
-        yield _advice(verdict, outcome, "wdsflow repair keeps the samples behind damage and second archives", command)
+    usable = trial.as_they_are(trial.reader(verdict), with_caption, named[0])
+    if usable is not None and usable > verdict.usable:
+        does = "in a pipeline of your own, put these stages in front of wds.decode"
+        yield trial.advice(verdict, does, usable, command=caption_stages(named[0]), language="python")

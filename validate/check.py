@@ -16,6 +16,7 @@ from .consumers.base import Consumer, Options
 from .environment import versions
 from .evidence import Evidence, Gap, Level, ShardEvidence
 from .forecast import Forecast, forecast
+from .invocation import Invocation, settle
 from .pool import Progress, scan_shards
 from .report.baseline import apply_baseline
 from .report.model import Report
@@ -66,6 +67,8 @@ def check(
         progress: called with the number of shards; what it returns is called after each shard.
         allow_pipe: run ``pipe:`` urls in a shell.
 
+    Where no shard can be read there is no verdict: ``Report.nothing_read``.
+
     Raises:
         NoShards, UnknownConsumer, UnknownCode, ArgumentsError: nothing by that name; the message has the nearest.
         EngineError: there is no cluster, or nobody there can read. ValueError: no engine of that name.
@@ -79,14 +82,35 @@ def check(
     parsed, readers = _readers(consumers, arguments, world_size, environment)
     options = scan_options(level, readers, allow_pipe=allow_pipe)
     evidence = _gather(written, options, scan, progress)
+    if all(shard.error is not None for shard in evidence.shards):
+        return _unread(written, evidence, readers, select, ignore or {}, start)
     context = _context(evidence, readers, max_loss, written, parsed, environment)
     forecasts = _forecasts(context, parsed, options, scan)
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, baseline) if baseline is not None else (findings, 0)
+    asked = Invocation(
+        written, tuple(consumers), level, None if arguments is None else tuple(arguments), world_size, allow_pipe
+    )
+    findings, advice = settle(findings, advise(context, options, scan), asked)
     report = Report(
         written, evidence, context.verdicts, findings, ignored, known, against_baseline=baseline is not None
     )
-    report.forecasts, report.advice, report.level = forecasts, advise(context), level
+    report.forecasts, report.advice, report.level = forecasts, advice, level
+    report.seconds = evidence.seconds = time.perf_counter() - start
+    return report
+
+
+def _unread(
+    written: tuple[str, ...],
+    evidence: Evidence,
+    readers: list[Consumer],
+    select: Sequence[str],
+    ignore: Mapping[str, str],
+    start: float,
+) -> Report:
+    """Return the report on shards of which none could be read: what is wrong with them, and no verdict."""
+    findings, ignored = run_rules(Context(evidence, readers, [], urls=written), select, ignore)
+    report = Report(written, evidence, [], findings, ignored, level=evidence.level)
     report.seconds = evidence.seconds = time.perf_counter() - start
     return report
 

@@ -1,8 +1,11 @@
-"""What on a machine breaks or slows training from shards, each with its cure. The checks are data: name and look."""
+"""What on a machine breaks or slows training from shards, each with its fix. The checks are data: name and look."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from wdsflow.text.install import install_extras
+from wdsflow.text.shell import Command, command
 
 from .environment import conflicts, release
 from .machine import UNLIMITED, Machine, this_machine
@@ -20,7 +23,7 @@ _REWRITES = ("GOPEN_REWRITE", "GOPEN_VERBOSE", "WDS_EPOCH", "WDS_SEED", "OPENCLI
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What one check says. ``cure`` is a command, or a word of advice where there is none."""
+    """What one check says. ``cure`` is a Command, or words where there is none."""
 
     name: str
     status: Status
@@ -29,7 +32,8 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-        return {"name": self.name, "status": self.status, "message": self.message, "cure": self.cure}
+        fix = {"cure": self.cure, "pasteable": isinstance(self.cure, Command)}
+        return {"name": self.name, "status": self.status, "message": self.message, **fix}
 
 
 Said = tuple[Status, str, str]  # status, message, cure
@@ -53,7 +57,7 @@ def _installed(machine: Machine) -> Iterator[Said]:
     shown = ("python", "open_clip_torch", "webdataset", "torch", "torchvision", "pillow", "numpy")
     yield "ok", ", ".join(f"{name} {machine.versions[name]}" for name in shown if name in machine.versions), ""
     if "open_clip_torch" in machine.versions and "webdataset" not in machine.versions:
-        cure = 'pip install "open_clip_torch[training]"'
+        cure = install_extras("openclip")
         yield "error", "open_clip_torch without webdataset: open_clip_train cannot be imported", cure
     elif "open_clip_torch" not in machine.versions:
         yield "info", "OpenCLIP is not installed here: shards are judged for 3.3.0 unless --for says otherwise", ""
@@ -74,7 +78,7 @@ def _start_method(machine: Machine) -> Iterator[Said]:
     elif version and version < (4,):
         if release(machine.versions.get("python", "")) < (3, 14):  # later Pythons: among the conflicts already
             why = f"{machine.start_method}: OpenCLIP 3's pipeline holds a lambda that worker processes cannot unpickle"
-            yield "error", why, "--workers 0, or train on Linux"
+            yield "error", why, "train with --workers 0, or on Linux"
     else:
         yield "info", f"{machine.start_method}: everything in a pipeline must be picklable, so no lambdas", ""
 
@@ -83,7 +87,7 @@ def _shared_memory(machine: Machine) -> Iterator[Said]:
     if machine.shm_total is None or machine.shm_free is None:
         return
     said = f"{size(machine.shm_free)} free of {size(machine.shm_total)} in /dev/shm"
-    cure = "mount -o remount,size=16G /dev/shm    # in Docker: docker run --shm-size=16g, or --ipc=host"
+    cure = "give it more: in Docker by --shm-size=16g or --ipc=host, else as root by mount -o remount,size=16G /dev/shm"
     if machine.shm_free < _DEFAULT_NEED:
         why = f"OpenCLIP's default of 4 workers x 64 images needs {size(_DEFAULT_NEED)} a rank: workers die of 'Bus error'"
         yield "error", f"{said}; {why}", cure
@@ -101,7 +105,11 @@ def _open_files(machine: Machine) -> Iterator[Said]:
         yield "ok", "unlimited" if soft >= UNLIMITED else f"{soft:,}", ""
         return
     most = min(hard, 65_536)
-    more = f"ulimit -n {most}" if hard >= 4096 else "raise 'nofile' in /etc/security/limits.conf, then log in again"
+    more = (
+        Command(f"ulimit -n {most}")
+        if hard >= 4096
+        else "raise 'nofile' in /etc/security/limits.conf, then log in again"
+    )
     why = "loaders with many workers end with 'Too many open files'"
     yield ("warning" if soft <= 1024 else "info"), f"{soft:,}: {why}", more
 
@@ -116,13 +124,13 @@ def _memory(machine: Machine) -> Iterator[Said]:
         yield "ok", size(machine.memory), ""
     if machine.overcommit == 2:
         why = "vm.overcommit_memory is 2: starting loader workers by fork fails with 'Cannot allocate memory'"
-        yield "warning", why, "sysctl vm.overcommit_memory=0"
+        yield "warning", why, "as root: sysctl vm.overcommit_memory=0"
 
 
 def _cores(machine: Machine) -> Iterator[Said]:
     if machine.quota is not None and machine.quota < machine.cores:
         why = f"{machine.cores} visible, but this container may use {machine.quota:g}: more loader workers do not help"
-        yield "info", why, f"--workers {max(int(machine.quota), 1)}"
+        yield "info", why, f"train with --workers {max(int(machine.quota), 1)}"
     else:
         yield "ok", str(machine.cores), ""
 
@@ -132,10 +140,10 @@ def _threads(machine: Machine) -> Iterator[Said]:
     if value is None:
         return
     if not value.isdigit() or int(value) < 1:
-        yield "warning", f"OMP_NUM_THREADS={value} is not a number of threads", "unset OMP_NUM_THREADS"
+        yield "warning", f"OMP_NUM_THREADS={value} is not a number of threads", Command("unset OMP_NUM_THREADS")
     elif int(value) > machine.cores:
         why = f"OMP_NUM_THREADS={value} with {machine.cores} cores: threads wait for each other"
-        yield "warning", why, "export OMP_NUM_THREADS=1"
+        yield "warning", why, Command("export OMP_NUM_THREADS=1")
     else:
         yield "ok", f"OMP_NUM_THREADS={value}", ""
 
@@ -144,13 +152,17 @@ def _allocator(machine: Machine) -> Iterator[Said]:
     variables = machine.variables
     for name in _MALLOC_DEBUG:
         if variables.get(name) not in (None, "", "pymalloc", "default"):
-            yield "warning", f"{name}={variables[name]} is for debugging and slows everything down", f"unset {name}"
+            yield (
+                "warning",
+                f"{name}={variables[name]} is for debugging and slows everything down",
+                Command(f"unset {name}"),
+            )
     preload, tunables = variables.get("LD_PRELOAD", ""), variables.get("GLIBC_TUNABLES", "")
     other = next((name for name in ("jemalloc", "tcmalloc", "mimalloc") if name in preload), "")
     if other:
         yield "ok", f"{other} by LD_PRELOAD", ""
         if "glibc.malloc" in tunables:
-            yield "info", f"GLIBC_TUNABLES has no effect on {other}", "unset GLIBC_TUNABLES"
+            yield "info", f"GLIBC_TUNABLES has no effect on {other}", Command("unset GLIBC_TUNABLES")
         return
     names = sorted(name for name in variables if name.startswith("MALLOC_") and name not in _MALLOC_DEBUG)
     if "glibc.malloc" in tunables:
@@ -160,7 +172,7 @@ def _allocator(machine: Machine) -> Iterator[Said]:
         yield "ok", ", ".join(f"{name}={variables[name]}" for name in names), ""
     elif modern and machine.huge_pages in ("always", "madvise"):
         why = "glibc's defaults; huge pages make Pillow up to 1.4 times as fast on images over 2 megapixels"
-        yield "info", why, "export GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
+        yield "info", why, Command("export GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
 
 
 def _gpu_allocator(machine: Machine) -> Iterator[Said]:
@@ -168,10 +180,10 @@ def _gpu_allocator(machine: Machine) -> Iterator[Said]:
     torch = release(machine.versions.get("torch", ""))
     if old and new and old != new:
         why = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and which one wins depends on torch's version"
-        yield "warning", why, 'export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"'
+        yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
     elif new and not old and torch and torch < (2, 10):
         why = f"torch {machine.versions['torch']} reads PYTORCH_CUDA_ALLOC_CONF only; PYTORCH_ALLOC_CONF has no effect"
-        yield "warning", why, 'export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"'
+        yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
     elif old or new:
         yield "ok", old or new or "", ""
 
@@ -183,7 +195,7 @@ def _tensorflow(machine: Machine) -> Iterator[Said]:
         if machine.variables.get("TF_FORCE_GPU_ALLOW_GROWTH", "").lower() == "true":
             yield "ok", f"tensorflow {version} beside torch, told to take GPU memory only as it needs it", ""
         else:
-            yield "warning", why, "export TF_FORCE_GPU_ALLOW_GROWTH=true USE_TF=0    # or: pip uninstall tensorflow"
+            yield "warning", why, Command("export TF_FORCE_GPU_ALLOW_GROWTH=true USE_TF=0")
 
 
 def _temporary(machine: Machine) -> Iterator[Said]:
@@ -191,7 +203,7 @@ def _temporary(machine: Machine) -> Iterator[Said]:
         return
     said = f"{size(machine.temp_free)} free in {machine.temp}"
     if machine.temp_free < _GIB:
-        yield "warning", f"{said}: caches and checkpoints end half-written", "export TMPDIR=/a/larger/disk"
+        yield "warning", f"{said}: caches and checkpoints end half-written", "set TMPDIR to a folder on a larger disk"
     else:
         yield "ok", said, ""
 
@@ -200,7 +212,7 @@ def _rewrites(machine: Machine) -> Iterator[Said]:
     found = sorted(name for name in machine.variables if name.startswith(_REWRITES))
     if found:
         said = ", ".join(f"{name}={machine.variables[name]}" for name in found)
-        yield "info", f"these change what webdataset or OpenCLIP reads: {said}", f"unset {' '.join(found)}"
+        yield "info", f"these change what webdataset or OpenCLIP reads: {said}", Command(command(["unset", *found]))
 
 
 CHECKS: tuple[Check, ...] = (

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Literal
 
+from wdsflow.text.install import install_packages
+
 _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
 # Distributions whose versions change what happens to shards, or that doctor speaks of.
@@ -40,7 +42,7 @@ class Conflict:
     versions: str  # "open_clip_torch 3.3.0 with webdataset 1.0.2"
     severity: Literal["error", "warning"]
     why: str
-    cure: str  # a command
+    cure: str  # a Command, or words where there is none
 
 
 def versions() -> dict[str, str]:
@@ -84,7 +86,7 @@ def _webdataset(versions: Mapping[str, str]) -> Conflict | None:
         _pair(versions, "open_clip_torch", "webdataset"),
         "error",
         "OpenCLIP's grouping raises KeyError 'fname' at the end of the first shard, since webdataset 0.2.95 marks it",
-        'pip install "webdataset<=0.2.86"',
+        install_packages("webdataset<=0.2.86"),
     )
 
 
@@ -99,9 +101,7 @@ def _torchvision(versions: Mapping[str, str]) -> Conflict | None:
         _pair(versions, "torch", "torchvision"),
         "error",
         "torchvision is built for another torch: importing it fails with 'operator torchvision::nms does not exist'",
-        f'pip install "torchvision==0.{torch[1] + 15}.*"'
-        if torch[1] < 14
-        else 'pip install --upgrade "torchvision>=0.29"',
+        install_packages(f"torchvision==0.{torch[1] + 15}.*" if torch[1] < 14 else "torchvision>=0.29"),
     )
 
 
@@ -127,7 +127,7 @@ def _numpy(versions: Mapping[str, str]) -> Conflict | None:
         _pair(versions, "torch", "numpy"),
         "error",
         "torch before 2.3 is built for NumPy 1: images cannot become tensors ('Numpy is not available')",
-        'pip install "numpy<2"',
+        install_packages("numpy<2"),
     )
 
 

@@ -105,6 +105,7 @@ class JsonKey:
     with_image: int = 0  # of those, in a run that has a decodable jpg, png, jpeg or webp
     example: str = ""  # the first such string, cut to 60 characters
     plain: int = 0  # of the strings, those in no list and no other object
+    shapes: dict[Shape, int] = field(default_factory=dict)  # of the strings, by the shape of the run that they are in
 
 
 @dataclass(slots=True)
@@ -139,6 +140,7 @@ class ShardEvidence:
     compression: str | None = None  # "gz", "bz2", "xz", "zst"
     error: str | None = None  # "missing", "denied", "io", "not-a-tar", "empty": nothing could be read
     error_detail: str = ""
+    error_fix: str = ""  # a command that would make it readable, where one is known
     members: int = 0  # regular files that tarfile would deliver
     member_bytes: int = 0  # their contents
     # Distinct keys, and samples that dots in base names have merged into one; no junk such as AppleDouble twins, but

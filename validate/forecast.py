@@ -124,7 +124,7 @@ def forecast(
     if why_not or not isinstance(consumer, OpenClip33) or not evidence.shards:
         return Forecast(**basis, applies=False, exact=False, notes=(why_not or "only OpenCLIP's loader is forecast",))
     found = start(arguments, [shard.url for shard in evidence.shards], sidecars)
-    listed, note = named_shards(found.urls, evidence)
+    listed, note, unknown = named_shards(found.urls, evidence)
     notes = [note] if note else []
     basis["shards"] = len(listed)
     if found.crash is not None:
@@ -133,7 +133,7 @@ def forecast(
     length = epoch_length(found.samples, arguments.batch_size, arguments.world_size, arguments.workers)
     basis |= {"length": length, "length_source": found.source, "steps": length.batches // arguments.accum_freq}
     basis["validation"], basis["validation_crash"] = judge_validation(arguments, consumer, validation)
-    shards = Shards(consumer, listed)
+    shards = Shards(consumer, listed, unknown)
     if arguments.dataset_resampled:
         basis |= _drawn(shards, arguments, found, length)
     else:
@@ -216,11 +216,11 @@ def _drawn(shards: Shards, arguments: Arguments, found: Start, length: EpochLeng
     crash = next((shards.alone[index].crash for index in drawable if shards.alone[index].crash), None)
     if crash is not None:
         result["crash"] = crash_text(crash.reason, crash.detail)
-    elif not mean:
+    elif not mean and not shards.unknown:
         result["stalled"] = (Starved(0, -1, -1, 0, len(drawable), arguments.batch_size),)
     draws = length.samples / mean if mean else 0.0
     never = sum((1 - chances[index]) ** draws for index in drawable) / len(drawable)
-    dead = sum(not usable[index] for index in drawable)
+    dead = sum(not usable[index] for index in drawable if index not in shards.unknown)
     result["resampled"] = Resampled(draws, never, dead)
     result["epochs_checked"] = arguments.epochs
     chosen: list[ShardEvidence] = [shards.shards[index] for index in drawable]

@@ -1,6 +1,6 @@
 """Looks into the contents of one shard's members, as far as the level asks, and counts what it sees."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from wdsflow.images.image_header import ImageHeader, read_header
 
@@ -9,7 +9,7 @@ from .content.json_fields import look_at_json, texts_in
 from .content.kinds import kind_of
 from .content.other import decode_other
 from .content.text import look_at_text
-from .evidence import EMPTY, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Level, ShardEvidence, Tally
+from .evidence import EMPTY, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Level, Part, ShardEvidence, Tally
 from .sketch import Frequent, Smallest
 
 HEAD = 4096  # first bytes of an image that are looked at
@@ -18,6 +18,7 @@ MOST_TEXT = 1 << 20
 MOST_JSON = 16 << 20
 MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into memory several times
 _JSON_KEYS = 64
+_SHAPES = 256  # of runs, for which captions in json are counted one by one
 BAD_MARK = "__bad__"  # a field that readers take for a flag: with any byte in it they throw the sample away
 _TRAINING_IMAGES = frozenset({"jpg", "png", "jpeg", "webp"})
 
@@ -52,13 +53,16 @@ class Looker:
         for name in names:
             self.shard.tallies.setdefault(name, Tally()).add(key, offset, detail)
 
-    def end_run(self) -> None:
-        """Forget the open run, counting json captions that stand beside an image."""
-        if self.run_images:
+    def end_run(self, parts: Sequence[Part]) -> None:
+        """Forget the open run, which has these parts, counting its json captions."""
+        if self.run_keys:
+            shape = tuple(parts)
             for entry in self.run_keys:
-                entry.with_image += 1
+                entry.with_image += self.run_images
+                if shape in entry.shapes or len(entry.shapes) < _SHAPES:
+                    entry.shapes[shape] = entry.shapes.get(shape, 0) + 1
+            self.run_keys = []
         self.run_images = False
-        self.run_keys = []
 
     def look(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
         """Return the status of one member's contents."""

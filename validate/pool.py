@@ -10,10 +10,11 @@ from wdsflow.engines.cores import usable_cores
 from wdsflow.engines.local import LocalEngine
 from wdsflow.engines.mark import Mark
 from wdsflow.engines.site import Site, first_local
+from wdsflow.repair.preview import Borders
 from wdsflow.shards.source import local_file
 
 from .evidence import ShardEvidence, Stop
-from .scan import ScanOptions, scan_shard
+from .scan import ScanOptions, scan_repaired, scan_shard
 
 Progress = Callable[[ShardEvidence], None]
 _SMALL = 32 << 20  # bytes in all; below it a second process costs more than it brings
@@ -25,6 +26,7 @@ class ScanTask(NamedTuple):
     number: int
     url: str
     options: ScanOptions
+    moved: Borders | None = None  # not None: scan what a repair would make of the shard
 
     def without(self, sample: int) -> "ScanTask":
         """Return the same task: a scan does not tell at which sample it is."""
@@ -37,6 +39,7 @@ def scan_shards(
     jobs: int | None = None,
     progress: Progress | None = None,
     *,
+    repaired: Sequence[Borders] | None = None,
     engine: EngineName = "local",
     address: str | None = None,
 ) -> list[ShardEvidence]:
@@ -47,20 +50,24 @@ def scan_shards(
         options: level and what consumers ask of contents.
         jobs: processes; None takes one for each core this process may use, 1 scans in this process.
         progress: called in this process after each shard.
+        repaired: scan the shards as a repair would write them, moving this at the borders of each.
         engine: who scans; see ``check``.
         address: of the cluster.
 
     Raises:
         EngineError: there is no cluster, or nobody there can scan.
     """
+    tasks = [
+        ScanTask(number, url, options, None if repaired is None else repaired[number])
+        for number, url in enumerate(urls)
+    ]
     if engine == "ray":
         workers: Engine[ScanTask] = _on_ray(urls, jobs, address)
     else:
         jobs = min(len(urls), jobs or _jobs(urls))
         if jobs <= 1:
-            return [_tell(scan_shard(url, options), progress) for url in urls]
+            return [_tell(_scan(task), progress) for task in tasks]
         workers = LocalEngine(scan_task, jobs)
-    tasks = (ScanTask(number, url, options) for number, url in enumerate(urls))
     results: dict[int, ShardEvidence] = {}
     with closing(work_on(workers, tasks)) as done:
         for task, answer in done:
@@ -70,6 +77,12 @@ def scan_shards(
 
 def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
     """Scan a shard in a process that does nothing else."""
+    return _scan(task)
+
+
+def _scan(task: ScanTask) -> ShardEvidence:
+    if task.moved is not None:
+        return scan_repaired(task.url, task.options, task.moved)
     return scan_shard(task.url, task.options)
 
 

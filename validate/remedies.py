@@ -37,8 +37,8 @@ def working_batch_size(evidence: Evidence, consumer: Consumer, arguments: Argume
 def _shards(evidence: Evidence, consumer: Consumer, arguments: Arguments) -> Shards | None:
     if not isinstance(consumer, OpenClip33) or arguments.dataset_resampled or arguments.seed < 0:
         return None
-    listed, _ = named_shards(shard_urls(arguments), evidence)
-    return Shards(consumer, listed) if listed else None
+    named = named_shards(shard_urls(arguments), evidence)
+    return Shards(consumer, named.shards) if named.shards and not named.unknown else None
 
 
 def _epochs(shards: Shards, arguments: Arguments) -> int:

@@ -1,10 +1,13 @@
 """One pass over one shard: from its bytes to its evidence."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from wdsflow.repair.mend import Field
+from wdsflow.repair.preview import Borders, Preview
 from wdsflow.shards.source import Source, SourceError, open_source
-from wdsflow.shards.tar import Walk
+from wdsflow.shards.tar import Batch, Row, Seen, Walk
+from wdsflow.shards.tar import Stop as WalkStop
 
 from .evidence import ShardEvidence, Stop
 from .runs import RunCollector
@@ -12,7 +15,11 @@ from .scan_options import ScanOptions
 from .scanner import Scanner
 from .shapes import runs_of
 
-__all__ = ["ScanOptions", "runs_of", "scan_shard"]
+__all__ = ["ScanOptions", "runs_of", "scan_repaired", "scan_shard"]
+
+NOT_TRIED = "not-tried"  # error of a shard of which it is not known what a repair would make of it
+_BATCH = 1_000  # members
+_NOWHERE = 1 << 62  # where no window is: contents are read one by one
 
 
 def scan_shard(
@@ -33,8 +40,8 @@ def scan_shard(
             _scan(source, shard, options, collector())
     except SourceError as error:
         shard.error = error.kind
-        shard.error_detail = str(error)
-        shard.stop = Stop("unreadable", 0, str(error))
+        shard.error_detail, shard.error_fix = error.detail, error.fix
+        shard.stop = Stop("unreadable", 0, error.detail)
     shard.seconds = time.perf_counter() - start
     return shard
 
@@ -50,3 +57,50 @@ def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector:
     if shard.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
         shard.error_detail = shard.stop.detail
+
+
+def scan_repaired(url: str, options: ScanOptions, moved: Borders) -> ShardEvidence:
+    """Scan a shard as ``wdsflow repair`` without options would write it; nothing is written.
+
+    The error of the evidence is NOT_TRIED where that cannot be known: of shards that can be read from front to back only.
+    """
+    shard = ShardEvidence(url)
+    try:
+        with Preview(url, moved, allow_pipe=options.allow_pipe) as preview:
+            walk = _Previewed(preview)
+            scan = Scanner(shard, options, RunCollector())
+            for batch in walk:
+                scan.batch(batch, walk)
+            scan.finish(walk)
+    except (OSError, ValueError) as error:
+        return ShardEvidence(url, error=NOT_TRIED, error_detail=str(error), stop=Stop("unreadable", 0, str(error)))
+    return shard
+
+
+class _Previewed:
+    """The members of a preview, as a walk over the tar that a repair would write gives them."""
+
+    def __init__(self, preview: Preview) -> None:
+        self.preview = preview
+        self.stop = WalkStop("end", 0, "")
+        self.seen: dict[str, Seen] = {}
+        self.fields: list[Field] = []
+
+    def has_holes(self, member: Row) -> bool:
+        """Return False: repairs fill the holes of sparse members."""
+        return False
+
+    def read(self, member: Row, start: int, size: int) -> bytes:
+        """Return a part of the contents of a member of the latest batch."""
+        return self.preview.read(self.fields[member[2]], start, size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        rows: list[Row] = []
+        for position, (name, field, size) in enumerate(self.preview.members()):
+            rows.append((name, size, len(self.fields), position, "file"))
+            self.fields.append(field)
+            if len(rows) == _BATCH:
+                yield Batch(rows, b"", _NOWHERE, beyond=False)
+                rows, self.fields = [], []
+        if rows:
+            yield Batch(rows, b"", _NOWHERE, beyond=False)

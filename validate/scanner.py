@@ -1,7 +1,11 @@
 """Takes the members of one shard, in the order of the tar, and counts what they are."""
 
+from collections.abc import Mapping
+from typing import Protocol
+
 from wdsflow.shards.names import is_meta, split_name
-from wdsflow.shards.tar import Batch, Member, Walk
+from wdsflow.shards.tar import Batch, Member, Row, Seen
+from wdsflow.shards.tar import Stop as WalkStop
 
 from .evidence import UNKNOWN, Part, ShardEvidence, Stop, Tally
 from .looks import Looker
@@ -13,6 +17,24 @@ from .sketch import smallest_hashes
 from .tallies import TALLIES
 
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
+
+
+class Walk(Protocol):
+    """What members come from: a walk over a tar, or something that knows as much of them."""
+
+    @property
+    def stop(self) -> WalkStop | None:
+        """How the archive ends; None before it did."""
+
+    @property
+    def seen(self) -> Mapping[str, Seen]:
+        """What is wrong with the archive."""
+
+    def has_holes(self, member: Row) -> bool:
+        """Tell whether a member is stored without some of its bytes."""
+
+    def read(self, member: Row, start: int, size: int) -> bytes:
+        """Return a part of the contents of a member of the latest batch."""
 
 
 def _is_unusual(key: str) -> bool:
@@ -184,7 +206,7 @@ class Scanner:
 
     def _new_run(self, key: str, offset: int) -> None:
         if self.looker is not None:
-            self.looker.end_run()
+            self.looker.end_run(self.main.parts)
         if is_junk(key):
             self._junk_again(key, offset)
         elif key in self.keys:
@@ -217,7 +239,7 @@ class Scanner:
         """Write down what only the end of the shard tells."""
         shard = self.shard
         if self.looker is not None:
-            self.looker.end_run()
+            self.looker.end_run(self.main.parts)
             self.looker.finish()
         shard.runs = self.main.runs()
         shard.visible_runs = None if self.visible is None else self.visible.runs()

@@ -1,6 +1,6 @@
 """The verdict for one consumer: trains, loses, stalls or crashes, with the funnel that leads there."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -49,6 +49,7 @@ class Verdict:
     exact: bool  # False where the level could not know (names, headers)
     note: str = ""  # what the level could not see, or what was assumed
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples
+    barren: tuple[str, ...] = ()  # shards that can be read, of which no sample reaches a batch
 
 
 def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Verdict:
@@ -87,7 +88,17 @@ def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Ver
         exact=exact,
         note=_note(evidence, pickled),
         lost=_by_reason(result),
+        barren=tuple(_barren(evidence, consumer)),
     )
+
+
+def _barren(evidence: Evidence, consumer: Consumer) -> Iterator[str]:
+    bound = consumer.bound_to(evidence.shards)
+    for shard in evidence.shards:
+        shapes = {item.shape for item in bound.runs(shard).inner} if bound.opens(shard) else set()
+        shapes |= {run.shape for run in (bound.runs(shard).head, bound.runs(shard).tail) if run and bound.opens(shard)}
+        if shard.error is None and not any(fate.kind == "usable" for shape in shapes for fate in bound.fates(shape)):
+            yield shard.url
 
 
 def _outcome(result: PassResult, stalls: bool, samples: int, max_loss: float) -> Outcome:

@@ -1,11 +1,13 @@
 """The words for what becomes of samples: one place, so that report, rules and reasons say the same."""
 
+import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from wdsflow.shards.escape import escape
+from wdsflow.shards.source import local_file
 
-from .evidence import Shape
+from .evidence import Shape, ShardEvidence
 
 LOSSES: dict[str, str] = {
     "no-image": "no image field",
@@ -30,6 +32,48 @@ CRASHES: dict[str, str] = {
     "unsafe-field": "a field that could run code, which the reader refuses with an exception",
     "spaced-key": "a space in --image-key or --text-key, which webdataset asserts is not there",
 }
+
+LACKS: dict[str, tuple[str, str]] = {  # of one sample, of several
+    "no-image": ("lacks an image", "lack an image"),
+    "no-caption": ("lacks a caption", "lack a caption"),
+    "no-image-or-caption": ("lacks both image and caption", "lack both image and caption"),
+    "empty-caption": ("has an empty caption", "have an empty caption"),
+    "bad-caption": ("has a caption that cannot be decoded", "have a caption that cannot be decoded"),
+    "bad-image": ("has an image that cannot be decoded", "have an image that cannot be decoded"),
+    "bad-field": ("has another field that cannot be decoded", "have another field that cannot be decoded"),
+    "too-large": ("has an image with too many pixels", "have an image with too many pixels"),
+    "duplicate-field": ("has a field twice", "have a field twice"),
+    "marked-bad": ("is marked __bad__", "are marked __bad__"),
+    "unreached": ("is behind damage at which readers stop", "are behind damage at which readers stop"),
+}
+
+UNREADABLE: dict[str, str] = {
+    "missing": "there is no such file",
+    "denied": "no permission to read it",
+    "empty": "the file has no bytes",
+    "worker-died": "reading it killed the process twice",
+}
+
+
+def lack_text(reason: str, count: int) -> str:
+    """Say in a few words what some samples lack, "" where there are no such words.
+
+    >>> lack_text("no-caption", 11)
+    '11 lack a caption'
+    """
+    words = LACKS.get(reason)
+    return f"{count:,} {words[count != 1]}" if words else ""
+
+
+def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
+    """Say in one line that none of these shards could be read: which one, why, and the command that helps."""
+    first = shards[0]
+    path = local_file(first.url)
+    where = escape(first.url if path is None else os.path.abspath(path), 1_000)
+    more = len(shards) - 1
+    others = f" and {more:,} more shard{'s' if more > 1 else ''}" if more else ""
+    why = UNREADABLE.get(first.error or "") or escape(first.error_detail or first.error or "", 300)
+    return f"nothing could be read: {where}{others}: {why}{': ' if first.error_fix else ''}{first.error_fix}"
 
 
 def loss_text(reason: str, detail: str, fields: str = "") -> str:

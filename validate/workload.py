@@ -4,6 +4,9 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from wdsflow.shards.source import local_file
 
 from .arguments import Arguments
 from .consumers.assignment import assign, shuffled
@@ -28,6 +31,7 @@ class WorkerPass:
     usable: int
     batches: int  # whole ones; training drops the rest of every pass
     crash: str | None = None
+    unknown: int = 0  # of the shards, those that were not scanned
 
 
 class Shards:
@@ -36,9 +40,12 @@ class Shards:
     A pass over several is their sum, unless a sample goes over a shard's border: then it is walked in full.
     """
 
-    def __init__(self, consumer: OpenClip33, shards: Sequence[ShardEvidence]) -> None:
+    def __init__(
+        self, consumer: OpenClip33, shards: Sequence[ShardEvidence], unknown: frozenset[int] = frozenset()
+    ) -> None:
         self.consumer = consumer
         self.shards = shards
+        self.unknown = unknown  # places of those that may hold samples, and were not scanned
         self.alone = [run_pass(consumer, [shard]) for shard in shards]
         runs = [consumer.runs(shard) if consumer.opens(shard) else Runs() for shard in shards]
         self.heads = [each.head.key if each.head else None for each in runs]
@@ -60,24 +67,29 @@ class Shards:
         return total
 
 
-def named_shards(urls: Sequence[str] | None, evidence: Evidence) -> tuple[list[ShardEvidence], str]:
-    """Return the shards as OpenCLIP lists them, and a note where they are not those that were scanned.
+class Named(NamedTuple):
+    """The shards of a training command, as OpenCLIP lists them."""
 
-    A shard of the command that is not among the scanned ones counts as empty.
-    """
+    shards: list[ShardEvidence]
+    note: str = ""  # where they are not those that were scanned
+    unknown: frozenset[int] = frozenset()  # places of shards that may be there and were not scanned
+
+
+def named_shards(urls: Sequence[str] | None, evidence: Evidence) -> Named:
+    """Return the shards that a training command names; one that is not among the scanned ones holds nothing."""
     if urls is None:
-        return list(evidence.shards), ""
+        return Named(list(evidence.shards))
     known = {_plain(shard.url): shard for shard in evidence.shards}
     found = [known.get(_plain(url)) for url in urls]
-    absent = found.count(None)
-    if absent == len(found):
-        return list(evidence.shards), "none of the shards of --train-data was scanned: those given were taken for them"
-    unread = [url for url, shard in zip(urls, found, strict=True) if shard is None and os.path.exists(url)]
-    shards = [
-        shard or ShardEvidence(url, error="missing", stop=Stop("unreadable"))
-        for url, shard in zip(urls, found, strict=True)
-    ]
-    return shards, f"{len(unread):,} shards of --train-data were not scanned and count as empty" if unread else ""
+    if found.count(None) == len(found):
+        note = "none of the shards of --train-data was scanned: those given were taken for them"
+        return Named(list(evidence.shards), note)
+    pairs = list(zip(urls, found, strict=True))
+    shards = [shard or ShardEvidence(url, error="missing", stop=Stop("unreadable")) for url, shard in pairs]
+    unknown = frozenset(place for place, (url, shard) in enumerate(pairs) if shard is None and _may_exist(url))
+    what = f"{len(unknown):,} shard{'s' if len(unknown) > 1 else ''} of --train-data"
+    note = f"{what} not scanned: what workers get from them is not counted"
+    return Named(shards, note if unknown else "", unknown)
 
 
 def epochs_to_check(epochs: int, n_shards: int) -> int:
@@ -112,11 +124,17 @@ def worker_passes(shards: Shards, arguments: Arguments, epoch: int) -> Iterator[
             usable=result.usable,
             batches=result.usable // arguments.batch_size,
             crash=crash,
+            unknown=sum(index in shards.unknown for index in indices),
         )
 
 
 def certain(shards: Shards, arguments: Arguments, starved: WorkerPass) -> bool:
-    """Tell whether a worker starves for certain: with a negative seed, only if the best shards would not do."""
+    """Tell whether a worker starves for certain.
+
+    It does not where it has shards that were not scanned; with a negative seed, only if the best shards would not do.
+    """
+    if starved.unknown:
+        return False
     if arguments.seed >= 0:
         return True
     best = sorted((alone.usable for alone in shards.alone), reverse=True)
@@ -129,4 +147,11 @@ def least_usable(shards: Shards, arguments: Arguments, epochs: int) -> int:
 
 
 def _plain(url: str) -> str:
-    return url if "://" in url or url.startswith("pipe:") else os.path.normpath(url)
+    path = local_file(url)
+    return url if path is None else os.path.normpath(path)
+
+
+def _may_exist(url: str) -> bool:
+    """Tell whether OpenCLIP may find a shard there: of a server or a command it is not known without asking."""
+    path = local_file(url)
+    return path is None or os.path.exists(path)

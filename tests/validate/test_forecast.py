@@ -159,11 +159,23 @@ def test_a_negative_seed_is_not_foreseen():
 
 def test_shards_of_the_command_that_do_not_exist_count_as_empty():
     evidence = shards(10, 10)
-    listed, note = named_shards(["s/0.tar", "./s/1.tar", "s/2.tar"], evidence)
+    listed, note, unknown = named_shards(["s/0.tar", "./s/1.tar", "s/2.tar"], evidence)
     assert [shard.samples for shard in listed] == [10, 10, 0]
-    assert note == ""
+    assert (note, unknown) == ("", frozenset())
     found = forecast(evidence, OpenClip33(), command(train_data="s/{0..2}.tar", workers=3))
     assert [each.usable for each in found.stalled] == [0]
+
+
+@pytest.mark.parametrize("where", ["s3://bucket/{}.tar", "pipe:cat {}.tar", "{tmp}/{}.tar"])
+def test_shards_of_the_command_that_were_not_scanned_starve_no_worker_for_certain(tmp_path, where):
+    """Of a server or a command it is not known what is there; of a file it is."""
+    where = where.replace("{tmp}", str(tmp_path))
+    (tmp_path / "2.tar").touch()
+    scanned = [evidence_of(where.format(number), plain(10, prefix=f"{number}-")) for number in range(2)]
+    found = forecast(Evidence("full", scanned), OpenClip33(), command(train_data=where.format("{0..2}"), workers=3))
+    assert not found.stalled
+    assert not found.exact
+    assert "1 shard of --train-data not scanned" in found.notes[0]
 
 
 def test_other_shards_than_those_of_the_command_are_said():

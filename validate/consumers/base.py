@@ -57,6 +57,10 @@ class Consumer(ABC):
     visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
     sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
     empty_stalls: ClassVar[bool] = False  # waits for ever where no sample passes; else it just ends
+    gives_none: ClassVar[bool] = (
+        False  # gives rows with None where an image or caption is missing; they count as dropped
+    )
+    same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
 
     def __init__(self, options: Options | None = None) -> None:

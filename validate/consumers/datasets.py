@@ -36,6 +36,8 @@ class Datasets(Consumer):
     name = "datasets"
     title = "Hugging Face datasets (streaming)"
     visible_only = True
+    gives_none = True
+    same_fields = True
 
     def __init__(self, options: Options | None = None, columns: frozenset[str] | None = None) -> None:
         super().__init__(options)

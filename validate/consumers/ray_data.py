@@ -37,6 +37,8 @@ class RayData(Consumer):
     name = "ray-data"
     title = "Ray Data (read_webdataset)"
     sees_metadata = True
+    gives_none = True
+    same_fields = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""

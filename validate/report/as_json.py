@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..evidence import ShardEvidence
-from ..finding import Finding
+from ..finding import Advice, Finding
 from ..verdict import Reason, Verdict
 from .baseline import fingerprint
-from .model import AdviceLike, Report
+from .model import Report
 
 VERSION = 1  # of the shape; rises only where a reader of the old one would break
 
@@ -107,17 +107,21 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _advice(advice: AdviceLike) -> dict[str, Any]:
+def _advice(advice: Advice) -> dict[str, Any]:
     return {
         "regains": advice.regains,
+        "usable": advice.usable,
+        "exact": advice.exact,
         "text": advice.text,
         "command": advice.command,
+        "language": advice.language,
+        "flags": list(advice.flags),
         "consumer": advice.consumer,
         "safe": advice.safe,
     }
 
 
-def _belongs(advice: AdviceLike, verdict: Verdict, report: Report) -> bool:
+def _belongs(advice: Advice, verdict: Verdict, report: Report) -> bool:
     """Tell whether advice stands with a verdict; that for a reader nobody asked for stands with the first one."""
     judged = [each.consumer for each in report.verdicts]
     return verdict.consumer == (advice.consumer if advice.consumer in judged else judged[0])

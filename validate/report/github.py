@@ -6,6 +6,7 @@ GitHub shows ten errors and ten warnings a step, so findings of one rule come as
 from urllib.parse import urlsplit
 
 from ..finding import Severity
+from ..wording import unreadable_text
 from .grouping import cures, group, shards_of
 from .model import Report
 from .text import said
@@ -18,6 +19,8 @@ _NAMED = 5  # shards named in one annotation
 def render(report: Report) -> str:
     """Return the report as lines of workflow commands."""
     lines = []
+    if report.nothing_read:
+        lines.append(_command("error", unreadable_text(report.evidence.shards), title="nothing could be read"))
     for verdict in report.verdicts:
         summary, reasons = said(verdict)
         command = "notice" if verdict.outcome == "trains" else "error"
@@ -30,8 +33,8 @@ def render(report: Report) -> str:
         if others:
             rest = len(others) - _NAMED
             message += "\nalso in " + ", ".join(others[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
-        for repair, _ in cures(each.findings, report.urls)[:1]:
-            message += "\ncure: " + "\n".join(command_lines(repair.command))
+        for repair, _ in cures(each.findings)[:1]:
+            message += "\nfix: " + "\n".join(command_lines(repair.command))
         file = None if first.shard is None else _file(first.shard)
         title = f"{each.code} {each.title}".rstrip()
         lines.append(_command(_COMMANDS[each.severity], message, file=file, title=title))

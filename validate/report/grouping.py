@@ -1,14 +1,10 @@
 """Findings as people read them: by rule, the worst first, and at most a few places each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..finding import Finding, Repair, Severity
-from ..rules.commands import quote
 from .words import short
-
-_REPAIR, _OUTPUT, _INSPECT = "wdsflow repair ", " -o repaired", "wdsflow inspect "
-_NAMED = 4  # shards that one command names
 
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
@@ -37,51 +33,15 @@ def group(findings: Sequence[Finding]) -> list[Group]:
     return sorted(groups, key=lambda each: ORDER[each.severity])
 
 
-def cures(findings: Sequence[Finding], urls: Sequence[str]) -> list[tuple[Repair, list[str]]]:
-    """Return what cures findings, each repair with the codes of those that it cures.
-
-    Repairs that differ in their shard alone become one: of these shards where they are few, else of ``urls``.
-    """
-    merged: dict[tuple[str, bool], tuple[list[Repair], list[str]]] = {}
+def cures(findings: Sequence[Finding]) -> list[tuple[Repair, list[str]]]:
+    """Return what fixes findings, each repair with the codes of those that it fixes."""
+    found: dict[str, tuple[Repair, list[str]]] = {}
     for finding in findings:
         if finding.repair is not None:
-            parts = _parted(finding.repair.command)
-            kind = finding.repair.command if parts is None else f"{parts[0]}\0{parts[2]}"
-            repairs, codes = merged.setdefault((kind, finding.repair.safe), ([], []))
-            repairs.append(finding.repair)
+            codes = found.setdefault(finding.repair.command, (finding.repair, []))[1]
             if finding.code not in codes:
                 codes.append(finding.code)
-    return [(_merge(repairs, urls), codes) for repairs, codes in merged.values()]
-
-
-def _parted(command: str) -> tuple[str, str, str] | None:
-    """Part ``wdsflow repair SHARDS -o repaired OPTIONS`` before and behind the shards; None if it is no such command."""
-    if command.startswith(_REPAIR) and command.count(_OUTPUT) == 1:
-        shards, _, options = command.removeprefix(_REPAIR).partition(_OUTPUT)
-        return _REPAIR, shards, _OUTPUT + options
-    if command.startswith(_INSPECT) and " -" not in command:
-        return _INSPECT, command.removeprefix(_INSPECT), ""
-    return None
-
-
-def _merge(repairs: Sequence[Repair], urls: Sequence[str]) -> Repair:
-    parts = [_parted(command) for command in dict.fromkeys(repair.command for repair in repairs)]
-    if len(parts) == 1 or parts[0] is None:
-        return repairs[0]
-    shards = [part[1] for part in parts if part is not None]
-    named = shards if len(shards) <= _NAMED else [quote(url) for url in urls]
-    return replace(repairs[0], command=parts[0][0] + " ".join(named) + parts[0][2])
-
-
-def covers(one: str, other: str, urls: Sequence[str]) -> bool:
-    """Tell whether one command does what the other does, to all shards of the other."""
-    if one == other:
-        return True
-    first, second = _parted(one), _parted(other)
-    if first is None or second is None or (first[0], first[2]) != (second[0], second[2]):
-        return False
-    everything = " ".join(quote(url) for url in urls)
-    return first[1] == everything or set(second[1].split()) <= set(first[1].split())
+    return list(found.values())
 
 
 def titles() -> dict[str, str]:

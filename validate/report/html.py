@@ -1,10 +1,10 @@
 """The report as one page without anything from outside: for notebooks, mail and CI artefacts."""
 
-from collections.abc import Sequence
 from html import escape as _quoted
 
 from ..evidence import ShardEvidence
 from ..verdict import Verdict
+from ..wording import unreadable_text
 from .grouping import SEVERITIES, Group, cures, group
 from .model import Report
 from .steps import steps
@@ -38,6 +38,7 @@ def render(report: Report) -> str:
 def fragment(report: Report) -> str:
     """Return the report as one element with its own styles, to stand inside another page."""
     parts = [f"<style>{STYLE}</style>"]
+    parts += [f"<p>{_text(unreadable_text(report.evidence.shards))}</p>"] if report.nothing_read else []
     parts += [_verdict(verdict) for verdict in report.verdicts]
     parts += [_steps(report), _findings(report), _forecasts(report), _shards(report)]
     parts += [f"<p class=note>{_text(note)}</p>" for note in notes(report)]
@@ -80,21 +81,20 @@ def _verdict(verdict: Verdict) -> str:
 def _steps(report: Report) -> str:
     items = []
     for step in steps(report):
-        gain = f" <span class=gain>{_text(step.gain)}</span>" if step.gain else ""
         care = "" if step.safe else " <span class=dim>unsafe: data is changed or left out</span>"
-        items.append(f"<li>{_text(step.text)}{gain}{care}{_code(step.command) if step.command else ''}</li>")
+        items.append(f"<li>{_text(step.text)}{care}{_code(step.command) if step.command else ''}</li>")
     return f"<h3>What to do</h3><ol>{''.join(items)}</ol>" if items else ""
 
 
 def _findings(report: Report) -> str:
     groups = group(report.findings)
     parts = [f"<h3>{'Found' if groups else 'Nothing found that would hurt'}</h3>"] if report.verdicts or groups else []
-    parts += [_group(each, report.urls) for each in groups]
+    parts += [_group(each) for each in groups]
     parts += [f"<p class=dim>{_text(line)}</p>" for line in ignored_lines(report)]
     return "".join(parts)
 
 
-def _group(each: Group, urls: Sequence[str]) -> str:
+def _group(each: Group) -> str:
     rows = []
     for finding in each.findings[:SHOWN]:
         where = place(finding.shard, finding.key, finding.offset, said=plain(finding.message))
@@ -102,9 +102,9 @@ def _group(each: Group, urls: Sequence[str]) -> str:
     if len(each.findings) > SHOWN:
         rows.append(f"<li class=dim>and {len(each.findings) - SHOWN:,} more</li>")
     remedies = "".join(
-        f"<p class=dim>Cure{'' if repair.safe else ' (unsafe: data is changed or left out)'}"
+        f"<p class=dim>Fix{'' if repair.safe else ' (unsafe: data is changed or left out)'}"
         f"{': ' + _text(repair.note) if repair.note else ''}</p>{_code(repair.command)}"
-        for repair, _ in cures(each.findings, urls)[:2]
+        for repair, _ in cures(each.findings)[:2]
     )
     opened = " open" if each.severity == "error" else ""
     title = each.title or each.findings[0].message

@@ -8,7 +8,8 @@ from ..finding import Finding
 from ..verdict import Verdict
 from .grouping import SEVERITIES, titles
 from .model import Report
-from .words import count, plain, relative
+from .text import said
+from .words import command_lines, plain, relative
 
 # XML 1.0 has no way to write these, not even as references.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -32,17 +33,18 @@ def render(report: Report) -> str:
 def _verdict_suite(root: Element, verdict: Verdict) -> None:
     suite = SubElement(root, "testsuite", name=_text(verdict.consumer))
     case = SubElement(suite, "testcase", name="trains", classname=_text(f"wdsflow.{verdict.consumer}"))
-    said = f"{_text(verdict.title)} {verdict.outcome}: {verdict.usable:,} of {count(verdict.samples, 'sample')} reach a batch"
+    summary, reasons = said(verdict)
+    text = _text(f"{verdict.title} {verdict.outcome}: {summary}")
     if verdict.outcome == "trains":
-        SubElement(case, "system-out").text = said
+        SubElement(case, "system-out").text = text
     else:
-        failure = SubElement(case, "failure", type=verdict.outcome, message=said)
-        failure.text = "\n".join(_text(reason.message) for reason in verdict.reasons) or said
+        failure = SubElement(case, "failure", type=verdict.outcome, message=text)
+        failure.text = "\n".join(map(_text, reasons)) or text
     _totals(suite)
 
 
 def _shard_suite(root: Element, report: Report, names: dict[str, str]) -> None:
-    """Add a case for each rule that found something in a shard, and one for each shard in which none did."""
+    """Add cases for each shard: for each rule that found something in it, and for readers that use none of its samples."""
     suite = SubElement(root, "testsuite", name="shards")
     unread = {shard.url: shard.error_detail or shard.error for shard in report.evidence.shards if shard.error}
     by_shard: dict[str, dict[str, list[Finding]]] = {shard.url: {} for shard in report.evidence.shards}
@@ -50,7 +52,11 @@ def _shard_suite(root: Element, report: Report, names: dict[str, str]) -> None:
         by_shard.setdefault(finding.shard or "", {}).setdefault(finding.code, []).append(finding)
     for url, by_code in by_shard.items():
         shown = _text(relative(url)) if url else "all shards"
-        if not by_code:
+        barren = [verdict.title.split(" (")[0] for verdict in report.verdicts if url in verdict.barren]
+        if barren:
+            case = SubElement(suite, "testcase", name="has samples that reach a batch", classname=shown)
+            SubElement(case, "failure", type="error", message=_text(f"not for {', '.join(barren)}"))
+        elif not by_code:
             case = SubElement(suite, "testcase", name="sound", classname=shown)
             if url in unread:
                 SubElement(case, "failure", type="error", message=_text(unread[url]))
@@ -79,7 +85,7 @@ def _lines(findings: Iterable[Finding]) -> str:
         if finding.offset is not None:
             lines.append(f"  byte: {finding.offset}")
         if finding.repair is not None:
-            lines.append(f"  cure: {_text(finding.repair.command)}")
+            lines += [f"  fix: {_legal(line)}" for line in command_lines(finding.repair.command)]
     return "\n".join(lines)
 
 
@@ -91,4 +97,8 @@ def _totals(suite: Element) -> None:
 
 
 def _text(text: str) -> str:
-    return _ILLEGAL.sub(lambda match: f"\\u{ord(match[0]):04x}", plain(text))
+    return _legal(plain(text))
+
+
+def _legal(text: str) -> str:
+    return _ILLEGAL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..evidence import Evidence, Level
-from ..finding import Finding
+from ..finding import Advice, Finding
 from ..verdict import Verdict
 
 
@@ -17,30 +17,6 @@ class ForecastLike(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-
-
-class AdviceLike(Protocol):
-    """A change that would let more samples through."""
-
-    @property
-    def regains(self) -> int:
-        """Samples that would reach a batch and do not now."""
-
-    @property
-    def text(self) -> str:
-        """What changes, in one line."""
-
-    @property
-    def command(self) -> str:
-        """What to type, or the lines of code; empty where there is nothing to type."""
-
-    @property
-    def consumer(self) -> str:
-        """Name of the consumer for which it was computed."""
-
-    @property
-    def safe(self) -> bool:
-        """Whether no data is changed or lost by it."""
 
 
 @dataclass(slots=True)
@@ -59,7 +35,7 @@ class Report:
     known: int = 0  # findings that a baseline holds back
     against_baseline: bool = False  # only what the baseline does not know fails
     forecasts: Sequence[ForecastLike] = ()
-    advice: Sequence[AdviceLike] = ()
+    advice: Sequence[Advice] = ()
     level: Level = "headers"
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -70,7 +46,7 @@ class Report:
 
         A verdict other than "trains" always has an error among its findings, so that a baseline knows it by that.
         """
-        trains = all(verdict.outcome == "trains" for verdict in self.verdicts)
+        trains = all(verdict.outcome == "trains" for verdict in self.verdicts) and not self.nothing_read
         return not self.errors and (trains or (self.against_baseline and self.known > 0))
 
     @property
@@ -80,7 +56,7 @@ class Report:
 
     @property
     def nothing_read(self) -> bool:
-        """Whether not one shard could be read."""
+        """Whether not one shard could be read, so that there is no verdict."""
         return all(shard.error is not None for shard in self.evidence.shards)
 
     @property

@@ -97,7 +97,7 @@ def _result(finding: Finding, codes: list[str], fallback: str | None, reason: st
 def _message(finding: Finding) -> str:
     text = plain(finding.message)
     if finding.repair is not None:
-        text += f"\nCure{'' if finding.repair.safe else ' (unsafe)'}: {' '.join(command_lines(finding.repair.command))}"
+        text += f"\nFix{'' if finding.repair.safe else ' (unsafe)'}: {' '.join(command_lines(finding.repair.command))}"
     return text
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .grouping import covers, cures, titles
+from ..finding import Advice, promised
+from .grouping import cures, titles
 from .model import Report
-from .words import count, plain, unique
+from .words import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,23 +16,18 @@ class Step:
     text: str
     command: str
     safe: bool
-    gain: str = ""  # "+8,118 samples", where the text does not say it
+    language: str = "shell"  # of the command
 
 
 def steps(report: Report) -> list[Step]:
-    """Return what to do; the same command for several consumers comes once."""
-    found: list[Step] = []
+    """Return what to do; the same thing to do for several readers comes once, with what it brings each of them."""
+    groups: dict[tuple[str, str], list[Advice]] = {}
     for each in report.advice:
-        alike = [other for other in report.advice if other.command == each.command and each.command]
-        if alike and alike[0] is not each:
-            continue
-        also = unique(other.consumer for other in alike[1:] if other.consumer != each.consumer)
-        text = plain(each.text) + (f"; likewise for {', '.join(map(plain, also))}" if also else "")
-        gain = f"+{count(each.regains, 'sample')}" if each.regains and f"{each.regains:,}" not in text else ""
-        found.append(Step(text, each.command, each.safe, gain))
+        groups.setdefault((each.does, each.command), []).append(each)
+    found = [Step(_text(group), group[0].command, group[0].safe, group[0].language) for group in groups.values()]
     names = titles()
-    for repair, codes in cures(report.errors, report.urls):
-        if number_of(repair.command, found, report.urls) is None:
+    for repair, codes in cures(report.errors):
+        if number_of(repair.command, found) is None:
             title = names.get(codes[0], "") if len(codes) == 1 else ""
             said = "; ".join(part for part in (title, repair.note) if part)
             text = f"against {', '.join(codes)}" + (f": {said}" if said else "")
@@ -39,6 +35,15 @@ def steps(report: Report) -> list[Step]:
     return found
 
 
-def number_of(command: str, found: Sequence[Step], urls: Sequence[str]) -> int | None:
-    """Return the number of the step, counted from 1, that does what a command does; None if there is none."""
-    return next((number for number, step in enumerate(found, 1) if covers(step.command, command, urls)), None)
+def number_of(command: str, found: Sequence[Step]) -> int | None:
+    """Return the number of the step, counted from 1, that is this command; None if there is none."""
+    return next((number for number, step in enumerate(found, 1) if step.command == command), None)
+
+
+def _text(group: Sequence[Advice]) -> str:
+    brings: dict[tuple[int, int, bool], list[Advice]] = {}
+    for each in group:
+        if each.usable is not None:
+            brings.setdefault((each.usable, each.samples, each.exact), []).append(each)
+    told = "; ".join(promised(alike) for alike in brings.values())
+    return plain(f"{group[0].does}: {told}" if told else group[0].does)

@@ -20,7 +20,6 @@ STYLE = """
 .wdsflow .tag { border-radius: .3em; color: #fff; font-size: .8em; padding: .1em .5em; background: #57606a; }
 .wdsflow .tag.error { background: var(--bad); }
 .wdsflow .tag.warning { background: var(--warn); }
-.wdsflow .gain { color: var(--good); font-weight: 600; }
 .wdsflow .dim { opacity: .7; font-size: .9em; }
 .wdsflow .note { border-left: .2em solid var(--line); padding-left: .7em; }
 .wdsflow table { border-collapse: collapse; font-size: .9em; margin: .4em 0; }

@@ -1,14 +1,16 @@
 """The report for people: the verdict first, then what to do, then what was found.
 
-Everything that comes from data passes through ``escape`` and into ``rich.text.Text``, never through markup.
+Everything that comes from data passes through ``escape`` and into ``rich.text.Text``, never through markup. A command
+has a line of its own, however narrow the terminal is.
 """
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..finding import Finding
 from ..verdict import Outcome, Verdict
+from ..wording import lack_text, unreadable_text
 from .grouping import SEVERITIES, Group, cures, group
 from .model import Report
 from .steps import Step, number_of, steps
@@ -24,7 +26,7 @@ _SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 MEANS: dict[Outcome, str] = {
     "trains": "",
     "loses": "it runs, but the loss is silent",
-    "stalls": "training would wait for ever, without an error",
+    "stalls": "training would hang, without an error",
     "crashes": "an exception would end the run",
 }
 
@@ -44,6 +46,8 @@ def render(report: Report, width: int = 100) -> str:
 def show(report: Report, console: "Console") -> None:
     """Print the report to a console."""
     writer = Writer(console)
+    if report.nothing_read:
+        writer.command(unreadable_text(report.evidence.shards))
     _verdicts(report, writer)
     todo = steps(report)
     _steps(todo, writer)
@@ -55,6 +59,8 @@ def show(report: Report, console: "Console") -> None:
 def show_summary(report: Report, console: "Console") -> None:
     """Print the verdicts and the totals only, for when the report itself goes to a file."""
     writer = Writer(console)
+    if report.nothing_read:
+        writer.command(unreadable_text(report.evidence.shards))
     for verdict in report.verdicts:
         _verdict_line(verdict, writer)
     groups = group(report.findings)
@@ -95,7 +101,9 @@ def said(verdict: Verdict) -> tuple[str, list[str]]:
     reasons = [plain(reason.message) for reason in verdict.reasons]
     if len(reasons) == 1 and verdict.reasons[0].count >= verdict.samples - verdict.usable:
         # "12 of 12 samples: no caption field" says the count again.
-        return f"{text}: {reasons[0].partition(' samples: ')[2] or reasons[0]}", []
+        only = verdict.reasons[0]
+        lack = lack_text(only.slug, only.count) if verdict.usable else ""
+        return (f"{text} ({lack})" if lack else f"{text}: {reasons[0].partition(' samples: ')[2] or reasons[0]}"), []
     return text, reasons
 
 
@@ -117,9 +125,8 @@ def _steps(todo: list[Step], writer: Writer) -> None:
         return
     writer.heading("What to do")
     for number, step in enumerate(todo, 1):
-        gain = f" ({step.gain})" if step.gain else ""
         care = "" if step.safe else "; unsafe: data is changed or left out"
-        writer.line(f"{number}. {step.text}{gain}{care}", indent=2, hang=3)
+        writer.line(f"{number}. {step.text}{care}", indent=2, hang=3)
         writer.command(step.command, indent=7)
 
 
@@ -130,7 +137,7 @@ def _findings(report: Report, todo: list[Step], writer: Writer) -> None:
         told: dict[str, str] = {}
         for each in groups:
             _group(each, writer)
-            _cures(each, report.urls, todo, told, writer)
+            _fixes(each, todo, told, writer)
     elif report.verdicts and report.ok:
         writer.blank()
         writer.line("Nothing found that would hurt.")
@@ -175,19 +182,19 @@ def _finding(finding: Finding, title: str, writer: Writer, *, prefix: bool = Fal
     writer.line(shard, message, (f" ({where})" if where else "", "dim"), indent=4, hang=2)
 
 
-def _cures(each: Group, urls: Sequence[str], todo: list[Step], told: dict[str, str], writer: Writer) -> None:
-    """Print the commands that cure a group; one that was shown before is only pointed at."""
+def _fixes(each: Group, todo: list[Step], told: dict[str, str], writer: Writer) -> None:
+    """Print the commands that fix a group; one that was shown before is only pointed at."""
     if each.severity == "info":  # nothing needs to be done; the manual page says what could be
         return
-    for repair, _ in cures(each.findings, urls)[:2]:
-        number = number_of(repair.command, todo, urls)
+    for repair, _ in cures(each.findings)[:2]:
+        number = number_of(repair.command, todo)
         before = told.get(repair.command) if number is None else f"{number} above"
         if before is not None:
-            writer.line((f"cure: {before}", "dim"), indent=4)
+            writer.line((f"fix: {before}", "dim"), indent=4)
             continue
         told[repair.command] = f"as for {each.code}"
         note = plain(repair.note) or ("" if repair.safe else "data is changed or left out")
-        kind = "cure" if repair.safe else "unsafe cure"
+        kind = "fix" if repair.safe else "unsafe fix"
         writer.line((f"{kind} ({note}):" if note else f"{kind}:", "dim"), indent=4)
         writer.command(repair.command, indent=6)
 
@@ -218,7 +225,8 @@ def _closing(report: Report, writer: Writer) -> None:
     writer.line((closing_line(report), "dim"), hang=2)
     codes = unique(finding.code for finding in report.findings)
     if codes:
-        writer.line(("What a code means and how to cure it: wdsflow explain " + codes[0], "dim"), hang=2)
+        writer.line(("What a code means and how to fix it:", "dim"))
+        writer.command(f"wdsflow explain {codes[0]}", indent=2)
 
 
 def notes(report: Report) -> list[str]:

@@ -69,7 +69,7 @@ def command_lines(command: str) -> list[str]:
     >>> command_lines("python - <<E\nprint(1)\nE")
     ['python - <<E', 'print(1)', 'E']
     """
-    return [plain(line) for line in command.splitlines()]
+    return [escape(line, len(line)) for line in command.split("\n")] if command else []  # one that is cut is no command
 
 
 def place(shard: str | None, key: str | None, offset: int | None, said: str = "") -> str:

@@ -34,12 +34,12 @@ class Writer:
             pad = " " * (indent + (hang if number else 0))
             self.console.print(Text(pad) + each if each.plain else Text(), soft_wrap=True)
 
-    def command(self, command: str, indent: int) -> None:
-        """Print a command as it is to be pasted: never wrapped, nothing around it."""
+    def command(self, command: str, indent: int = 0) -> None:
+        """Print a command, or a line that ends in one, as it is to be pasted: never wrapped, nothing around it."""
         from rich.text import Text
 
         for line in command_lines(command):
-            self.console.print(Text(" " * indent + line, style="bold"), soft_wrap=True)
+            self.console.print(Text((" " * indent + line).rstrip(), style="bold"), soft_wrap=True)
 
     def row(self, text: str, indent: int = 0, style: str = "") -> None:
         """Print a row of a table: cut at the edge, so that columns stay columns."""

@@ -60,6 +60,22 @@ class Context:
         wanted = set(names)
         return listed([consumer.title.split(" (")[0] for consumer in self.consumers if consumer.name in wanted])
 
+    def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
+        """Say what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
+
+        Args:
+            names: of the readers.
+            what: the samples, where they are dropped, such as "it" or "3 samples".
+            lost: the same, where they come with None.
+        """
+        wanted = set(names)
+        told = []
+        for verb, rest, gives_none in (("drop", what, False), ("give", f"None for {lost}", True)):
+            some = [each.name for each in self.consumers if each.name in wanted and each.gives_none == gives_none]
+            if some:
+                told.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
+        return told
+
     def targets(self) -> tuple[str, ...]:
         """Return what stands for all shards in a command: the urls as the user wrote them."""
         return self.urls or tuple(shard.url for shard in self.evidence.shards)

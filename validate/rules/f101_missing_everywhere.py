@@ -75,17 +75,16 @@ def _what_happens(context: Context, hurt: list[str]) -> str:
     for name in hurt:
         groups.setdefault(_outcome(verdicts.get(name)), []).append(name)
     samples = context.evidence.samples
-    every = f"{samples:,} of {number(samples, 'sample')} {'is' if samples == 1 else 'are'} dropped by "
+    all_of_them = f"{samples:,} of {number(samples, 'sample')}"
     told = []
     for outcome, names in groups.items():
         titles = context.titles(names)
         verb = "" if len(names) > 1 else "s"
-        told.append(
-            {
-                "stalls": f"{every}{titles}, which wait{verb} for ever",
-                "crashes": f"{titles} end{verb} with an exception",
-            }.get(outcome, every + titles)
-        )
+        if outcome == "crashes":
+            told.append(f"{titles} end{verb} with an exception")
+        else:
+            hangs = f", and hang{verb}" if outcome == "stalls" else ""
+            told += [f"{each}{hangs}" for each in context.losing(names, all_of_them, all_of_them)]
     return "; ".join(told)
 
 

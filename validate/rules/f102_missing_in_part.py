@@ -88,12 +88,8 @@ def _message(want: Wants, lack: Lack) -> str:
 
 
 def _consequence(context: Context, names: list[str], ending: list[str], count: int) -> str:
-    dropping = [name for name in names if name not in ending]
-    told = []
-    if dropping:
-        told.append(
-            f"{context.titles(dropping)} drop{'s' if len(dropping) == 1 else ''} {'it' if count == 1 else 'them'}"
-        )
+    them = "it" if count == 1 else "them"
+    told = context.losing([name for name in names if name not in ending], them, them)
     if ending:
         told.append(f"{context.titles(ending)} end{'s' if len(ending) == 1 else ''} with an exception")
     return "; " + ", ".join(told)

@@ -4,7 +4,7 @@ from ..content.kinds import kind_of
 from ..evidence import BAD, EMPTY, Part, ShardEvidence, Tally
 from ..finding import Repair
 from .base import number
-from .commands import repair
+from .commands import is_option, renamed, repair
 from .loss import LossRule
 from .shapes import counted, mend_status
 
@@ -43,10 +43,9 @@ class BadJson(LossRule):
         for item in counted(shard.runs):
             bad.update({part.suffix.lower(): item.count for part in item.shape if _MEND(part) != part})
         name, count = max(bad.items(), key=lambda pair: pair[1], default=("", 0))
-        if count * 2 <= shard.samples:
+        if count * 2 <= shard.samples or not is_option(name):
             return self.repair(shard.url)
-        options = ("--rename", f"{name}={name.replace('.', '_')}_raw")
-        return repair([shard.url], *options, note="readers leave it as bytes then")
+        return repair([shard.url], "--rename", f"{name}={renamed(name)}", note="readers leave it as bytes then")
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, "--drop-bad", safe=False, note="leaves out samples that would not train")

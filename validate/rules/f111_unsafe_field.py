@@ -2,7 +2,7 @@ from ..content.kinds import kind_of
 from ..evidence import ShardEvidence, Tally
 from ..finding import Repair
 from .base import TallyRule, first_seen, number
-from .commands import repair
+from .commands import is_option, repair
 
 
 class UnsafeField(TallyRule):
@@ -25,9 +25,11 @@ class UnsafeField(TallyRule):
     severity = "error"
     tallies = ("field.unsafe",)
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair:
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         names = sorted(name for name in shard.fields if kind_of(name) in ("pickle", "torch"))
-        options = [word for name in names or [tally.detail] for word in ("--drop-field", name)]
+        options = [word for name in names or [tally.detail.lower()] for word in ("--drop-field", name)]
+        if not all(is_option(name) for name in options[1::2]):
+            return None
         return repair([shard.url], *options, safe=False, note="leaves the pickled fields out")
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

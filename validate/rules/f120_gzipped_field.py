@@ -1,7 +1,7 @@
 from ..evidence import ShardEvidence, Tally
 from ..finding import Repair
 from .base import TallyRule, first_seen, number
-from .commands import repair
+from .commands import is_option, repair
 from .shapes import counted
 
 
@@ -35,6 +35,8 @@ class GzippedField(TallyRule):
         verb = "is" if count == 1 else "are"
         return f"{number(count, 'field')} {verb} gzipped{first_seen(detail)}: readers keep .gz in the field name"
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair:
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()
+        if not is_option(name) or name == "gz":
+            return None
         return repair([shard.url], "--rename", f"{name}={name.removesuffix('.gz')}", note="unpacks the fields")

@@ -2,7 +2,7 @@ from ..content.kinds import kind_of
 from ..evidence import BAD, EMPTY, Part, ShardEvidence, Tally
 from ..finding import Repair
 from .base import first_seen, number
-from .commands import repair
+from .commands import is_option, renamed, repair
 from .loss import LossRule
 from .shapes import counted, mend_status
 
@@ -44,11 +44,13 @@ class BadField(LossRule):
         verb = "does" if count == 1 else "do"
         return f"{number(count, 'field')} besides image and caption {verb} not decode{first_seen(detail)}"
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair:
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()
-        return repair(
-            [shard.url], "--rename", f"{name}={name.replace('.', '_')}_raw", note="readers leave it as bytes then"
-        )
+        if not is_option(name):
+            return None
+        if name.endswith(".gz"):  # a repair would unpack it
+            return repair([shard.url], "--drop-field", name, safe=False, note="leaves the field out")
+        return repair([shard.url], "--rename", f"{name}={renamed(name)}", note="readers leave it as bytes then")
 
 
 def _is_other(suffix: str) -> bool:

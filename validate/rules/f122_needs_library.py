@@ -1,3 +1,5 @@
+from wdsflow.text.install import install_packages
+
 from ..content.kinds import kind_of
 from ..evidence import BAD, Part, ShardEvidence, Tally
 from ..finding import Repair
@@ -31,7 +33,7 @@ class NeedsLibrary(LossRule):
 
     def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         package = _PACKAGES.get(kind_of(tally.detail))
-        return Repair(f"pip install {package}", note="where you train, too") if package else None
+        return Repair(install_packages(package), note="where you train, too") if package else None
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "needs" if count == 1 else "need"

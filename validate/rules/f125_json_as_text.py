@@ -1,7 +1,10 @@
 from collections.abc import Iterator
 
+from wdsflow.shards.escape import escape
+
 from ..consumers.base import split_keys
-from ..finding import Finding
+from ..finding import Finding, Repair
+from ..json_captions import caption_name
 from .base import Context, Rule, number
 from .commands import repair
 from .shapes import folded
@@ -51,5 +54,13 @@ class JsonAsText(Rule):
                 offset=place[1].offset,
                 count=count,
                 consumers=(consumer.name,),
-                repair=repair(context.targets(), "--caption", "json:caption", note="or --json-text-key (OpenCLIP 4)"),
+                repair=_cure(context),
             )
+
+
+def _cure(context: Context) -> Repair | None:
+    named = caption_name(context.evidence.shards)
+    if named is None:
+        return None
+    note = f"or train with --json-text-key {escape(named[0], 60)}" if named[1].plain == named[1].strings else ""
+    return repair(context.targets(), "--caption", f"json:{named[0]}", note=note)

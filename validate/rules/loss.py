@@ -82,9 +82,9 @@ def consequence(context: Context, losses: dict[str, Loss]) -> str:
             groups.setdefault(item, []).append(name)
     told = []
     for item, names in groups.items():
-        verb = "" if len(names) > 1 else "s"
         if item.crash:
-            told.append(f"{context.titles(names)} end{verb} with an exception")
+            told.append(f"{context.titles(names)} end{'' if len(names) > 1 else 's'} with an exception")
         else:
-            told.append(f"{context.titles(names)} drop{verb} {number(item.samples, 'sample')}")
+            lost = number(item.samples, "sample")
+            told += context.losing(names, lost, lost)
     return ", ".join(told)

@@ -33,7 +33,7 @@ class TooFewShards(TrainingRule):
         if forecast.shards >= total:
             return
         per_rank = forecast.shards // arguments.world_size
-        cure = flag(f"--workers {per_rank}") if per_rank and arguments.workers else flag("--dataset-resampled")
+        cure = flag("--workers", str(per_rank)) if per_rank and arguments.workers else flag("--dataset-resampled")
         ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard wait for ever"
         have = f"{number(forecast.shards, 'shard')} for {number(total, 'worker')}"
         split = f"{number(arguments.world_size, 'rank')} x {number(max(1, arguments.workers), 'worker')}"

@@ -1,5 +1,7 @@
 from collections.abc import Iterator
 
+from wdsflow.text.shell import Command
+
 from ..environment import conflicts
 from ..finding import Finding, Repair
 from .base import Context, Rule
@@ -31,5 +33,5 @@ class Versions(Rule):
         for conflict in conflicts(context.environment):
             # Shards are often judged on machines that never train: only a training command makes it an error.
             severity = conflict.severity if context.arguments is not None else "warning"
-            cure = Repair(conflict.cure) if conflict.cure.startswith("pip ") else None
+            cure = Repair(conflict.cure) if isinstance(conflict.cure, Command) else None
             yield Finding(self.code, severity, f"{conflict.versions}: {conflict.why}", consumers=names, repair=cure)

@@ -30,5 +30,5 @@ class LongWarmup(TrainingRule):
         yield self.finding(
             f"--warmup {forecast.warmup:,} is more than the {total:,} steps of the whole training: the learning rate "
             f"ends at {total / forecast.warmup:.0%} of what was asked for",
-            cure=flag(f"--warmup {max(1, total // 20)}"),
+            cure=flag("--warmup", str(max(1, total // 20))),
         )

@@ -25,4 +25,4 @@ class UnknownDatasetType(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.crash and "--dataset-type auto" in forecast.crash:
-            yield self.finding(forecast.crash, cure=flag("--dataset-type webdataset"))
+            yield self.finding(forecast.crash, cure=flag("--dataset-type", "webdataset"))

@@ -36,5 +36,5 @@ class WrongNumSamples(TrainingRule):
         yield self.finding(
             f"an epoch is said to have {length.asked:,} samples ({forecast.length_source}), and {forecast.usable:,} are "
             f"usable: {ratio:,.2f} passes",
-            cure=flag(f"--train-num-samples {forecast.usable}"),
+            cure=flag("--train-num-samples", str(forecast.usable)),
         )

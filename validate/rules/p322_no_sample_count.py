@@ -31,5 +31,5 @@ class NoSampleCount(TrainingRule):
             if not forecast.crash.startswith("RuntimeError") and any(fact.problem != "stale" for fact in facts):
                 return  # P305 names the file
             verdict = next((each for each in context.verdicts if each.consumer == forecast.consumer), None)
-            cure = flag(f"--train-num-samples {verdict.usable}") if verdict and verdict.usable else None
+            cure = flag("--train-num-samples", str(verdict.usable)) if verdict and verdict.usable else None
             yield self.finding(forecast.crash, cure=cure)

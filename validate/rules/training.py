@@ -3,6 +3,8 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 
+from wdsflow.text.shell import command
+
 from ..arguments import Arguments
 from ..finding import Finding, Repair, Severity
 from ..forecast import Forecast
@@ -46,9 +48,10 @@ def forecasts(context: Context) -> Sequence[Forecast]:
     return context.forecast if isinstance(context.forecast, (list, tuple)) else (context.forecast,)
 
 
-def flag(words: str, note: str = "in the training command") -> Repair:
-    """Return a change of the training command as a repair."""
-    return Repair(words, note=note)
+def flag(*flags: str, note: str = "") -> Repair:
+    """Return another flag of the training command, with its value, as a repair."""
+    words = command(flags)
+    return Repair(words, note=f"train with {words}{': ' if note else ''}{note}", flags=flags)
 
 
 def clips(context: Context) -> tuple[str, ...]:

@@ -1,7 +1,5 @@
 from ..evidence import ShardEvidence, Tally
-from ..finding import Repair
 from .base import TallyRule
-from .commands import download
 
 
 class NotATar(TallyRule):
@@ -17,7 +15,7 @@ class NotATar(TallyRule):
     ``git lfs pull`` leaves 130-byte pointers; 1 KiB shards (webdataset#2, bop_toolkit#97).
 
     Cure: fetch the file again: ``curl --fail --location --remote-name URL``, or ``git lfs pull`` in a clone.
-    ``wdsflow inspect SHARD`` shows the first bytes.
+    ``head -c 300 SHARD`` shows what it is.
     """
 
     code = "W005"
@@ -29,10 +27,7 @@ class NotATar(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         if shard.error == "empty":
-            return "the file has no bytes: readers skip the shard or end with an exception"
+            return "the file has no bytes: readers skip the shard or end with an exception; fetch or write it again"
         detail = detail.removeprefix("not a tar: ")
         reason = f" ({detail})" if detail else ""
-        return f"not a tar archive{reason}: readers skip the shard or end with an exception"
-
-    def repair(self, *urls: str) -> Repair:
-        return download(urls)
+        return f"not a tar archive{reason}: readers skip the shard or end with an exception; fetch or write it again"

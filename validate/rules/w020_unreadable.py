@@ -1,5 +1,9 @@
+from collections.abc import Iterator
+from dataclasses import replace
+
 from ..evidence import ShardEvidence, Tally
-from .base import TallyRule
+from ..finding import Finding, Repair
+from .base import Context, TallyRule, number
 
 _WORDS = {
     "missing": "there is no such shard",
@@ -25,7 +29,7 @@ class Unreadable(TallyRule):
     (img2dataset#174), expired credentials.
 
     Cure: correct the range or fetch the shard. ``ls FOLDER`` shows what is there, ``wdsflow inspect URL...`` what can
-    be read.
+    be read. A library that is missing is reported once for all shards, with the command that installs it.
     """
 
     code = "W020"
@@ -39,3 +43,19 @@ class Unreadable(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         text = _WORDS.get(shard.error or "", "the shard cannot be read")
         return f"{text} ({detail})" if detail else text
+
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        return Repair(shard.error_fix) if shard.error_fix else None
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        """Yield a finding for each shard, but one for all of those that lack the same library."""
+        lacking: dict[str, list[Finding]] = {}
+        for finding in super().check(context):
+            if finding.repair is None:
+                yield finding
+            else:
+                lacking.setdefault(finding.message, []).append(finding)
+        for message, findings in lacking.items():
+            first, many = findings[0], len(findings)
+            told = message if many == 1 else f"{number(many, 'shard')}: {message}"
+            yield replace(first, message=told, count=many, shard=first.shard if many == 1 else None)

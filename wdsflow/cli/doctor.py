@@ -1,10 +1,11 @@
-"""``wdsflow doctor``: what on this machine will break or slow training, and the cures."""
+"""``wdsflow doctor``: what on this machine will break or slow training, and what fixes it."""
 
 import json
 
 import typer
 
 from wdsflow.shards.escape import escape
+from wdsflow.text.shell import Command
 
 from .options import AsJson
 from .terminal import console
@@ -13,7 +14,7 @@ _STYLES = {"ok": "green", "info": "cyan", "warning": "bold yellow", "error": "bo
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check this machine, with a cure for each trouble.
+    """Check this machine, with a fix for each problem.
 
     Looks at versions that do not fit together, shared memory, limits, allocators and variables.
 
@@ -38,7 +39,8 @@ def doctor(as_json: AsJson = False) -> None:
             line.rstrip()
             out.print((prefix if not number else Text(" " * len(prefix))) + line, soft_wrap=True)
         if each.cure:
-            out.print(Text(" " * len(prefix) + "cure: ") + Text(escape(each.cure, 1_000), "bold"), soft_wrap=True)
+            label = "run: " if isinstance(each.cure, Command) else "fix: "
+            out.print(Text(" " * len(prefix) + label) + Text(escape(each.cure, 10_000), "bold"), soft_wrap=True)
     if broken:
         out.print(Text("Something here will break a training run.", "bold red"))
     raise typer.Exit(int(broken))

@@ -35,10 +35,13 @@ class Contents:
 
     def read(self, member: Member, size: int | None = None) -> bytes:
         """Return the first ``size`` bytes, or all. Raises ShortSourceError where the source ends early."""
-        size = member.size if size is None else min(size, member.size)
+        return self.part(member, 0, member.size if size is None else size)
+
+    def part(self, member: Member, start: int, size: int) -> bytes:
+        """Return up to ``size`` bytes from ``start`` on. Raises ShortSourceError where the source ends early."""
         if member.kind == "sparse":
-            return self._unfold(member)[:size]
-        return exactly(self._of(member), member.data, size)
+            return self._unfold(member)[start : start + size]
+        return exactly(self._of(member), member.data + start, max(0, min(size, member.size - start)))
 
     def same(self, one: Member, other: Member) -> bool:
         """Tell whether two members have the same contents."""

@@ -52,8 +52,8 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
         with ExitStack() as stack:
             source = _seekable(stack, job, report)
             contents = Contents(source)
-            members, archives = _members(source, report)
-            _meet(stack, job, contents, members, archives, report)
+            members, archives = read_members(source, report)
+            meet_halves(stack, job, contents, members, archives, report)
             _repair(contents, members, archives, job, edits, report)
     except OSError as error:
         if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
@@ -65,7 +65,7 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
     return report
 
 
-def _meet(
+def meet_halves(
     stack: ExitStack, job: Job, contents: Contents, members: list[Member], archives: list[int], report: ShardRepair
 ) -> None:
     """Bring the halves of samples together that were cut in two at the borders of this shard."""
@@ -117,7 +117,7 @@ def _repair(
     report.made, report.missed = mender.made, mender.missed
 
 
-def _members(source: Source, report: ShardRepair) -> tuple[list[Member], list[int]]:
+def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], list[int]]:
     """List what can be read whole, and number the archives that follow each other in the file."""
     members: list[Member] = []
     archives: list[int] = []

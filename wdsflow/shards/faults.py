@@ -74,8 +74,8 @@ def told(error: Exception, url: str) -> SourceError:
         return SourceError("missing", f"no such file: {text}")
     if isinstance(error, ImportError):
         scheme = url.partition(":")[0]
-        known = f": {install_extras('remote')}" if scheme in _REMOTE else ""
-        return SourceError("needs-library", f"{scheme}: urls need a library that is not installed ({text}){known}")
+        fix = install_extras("remote") if scheme in _REMOTE else ""
+        return SourceError("needs-library", f"{scheme}: urls need a library that is not installed ({text})", fix)
     if isinstance(error, ValueError) and "rotocol" in text:
         return SourceError("refused", text)
     if type(error).__name__ == "FileExpired":

@@ -12,11 +12,12 @@ HISTORY = 1 << 20  # bytes behind the latest request that a forward source can s
 
 
 class SourceError(OSError):
-    """A shard that cannot be opened or read. ``kind`` says why."""
+    """A shard that cannot be opened or read. ``kind`` says why; ``fix`` is a command that helps, "" if none is known."""
 
-    def __init__(self, kind: Trouble, detail: str):
-        super().__init__(detail)
+    def __init__(self, kind: Trouble, detail: str, fix: str = ""):
+        super().__init__(f"{detail}: {fix}" if fix else detail)
         self.kind: Trouble = kind
+        self.detail, self.fix = detail, fix
 
 
 class Source:

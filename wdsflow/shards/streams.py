@@ -33,7 +33,7 @@ class ForwardSource(Source):
         self._raw, self._close = raw, close
         if self.compression == "zst" and find_spec("zstandard") is None:
             self.close()
-            raise SourceError("needs-library", f"zstd shards need zstandard: {install_packages('zstandard')}")
+            raise SourceError("needs-library", "zstd shards need zstandard", install_packages("zstandard"))
         self._held, self._from = bytearray(), 0  # bytes, and the offset of the first
         self._more = self._stream(start)
         self._next = b""  # start of another stream

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from .shell import command, quote
+from .shell import Command, command, quote
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _EXTRA = re.compile(r";\s*extra\s*==\s*[\"']([\w.-]+)[\"']\s*$")
 
 
-def install_extras(*extras: str) -> str:
+def install_extras(*extras: str) -> Command:
     """Return the command that adds extras of wdsflow, such as ``clip`` and ``ocr``."""
     from importlib.metadata import PackageNotFoundError, distribution  # takes long to import, and is hardly ever needed
 
@@ -28,12 +28,12 @@ def install_extras(*extras: str) -> str:
         found = distribution("wdsflow")
     except PackageNotFoundError:  # a checkout that is on the path and not installed
         found = None
-    return f"{_installer()} {command(requirements(extras, found))}"
+    return Command(f"{_installer()} {command(requirements(extras, found))}")
 
 
-def install_packages(*requirements: str) -> str:
+def install_packages(*requirements: str) -> Command:
     """Return the command that installs packages, such as ``zstandard`` or ``webdataset<=0.2.86``."""
-    return f"{_installer()} {command(requirements)}"
+    return Command(f"{_installer()} {command(requirements)}")
 
 
 def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[str]:

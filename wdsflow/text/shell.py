@@ -3,6 +3,13 @@
 import shlex
 from collections.abc import Iterable
 
+
+class Command(str):
+    """Text that can be pasted into a shell, where other text tells what to do in words."""
+
+    __slots__ = ()
+
+
 _SPELLED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "'": "\\'", "\\": "\\\\"}
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from wdsflow.shards.escape import escape
+from wdsflow.text.shell import quote
 from wdsflow.validate.evidence import ShardEvidence
 from wdsflow.validate.json_captions import caption_name, json_names
-from wdsflow.validate.rules.commands import quote
 from wdsflow.validate.rules.missing import CAPTIONS, IMAGES
 
 from .captions import Captions, parse_captions

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from wdsflow.shards.escape import escape
 from wdsflow.shards.urls import NoShards, expand
+from wdsflow.text.shell import quote_path
 from wdsflow.validate.arguments import Arguments, ArgumentsError, parse_arguments
 from wdsflow.validate.consumers.base import Options
 from wdsflow.validate.environment import versions
@@ -15,7 +16,6 @@ from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast import forecast
 from wdsflow.validate.pool import Progress, scan_shards
 from wdsflow.validate.rules.base import Context, number
-from wdsflow.validate.rules.commands import quote
 from wdsflow.validate.rules.engine import run_rules
 from wdsflow.validate.rules.missing import wants
 from wdsflow.validate.scan_options import ScanOptions
@@ -156,7 +156,7 @@ def _result(context: Context, options: FeedOptions, captions: Captions, head: st
     fatal = _fatal(context, findings)
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
-    look = f"wdsflow validate {quote(context.urls[0])}"
+    look = f"wdsflow validate {quote_path(context.urls[0])}"
     summary = f"{head}, {number(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:
         others = f"; {number(len(findings), 'finding')}, see: {look}" if findings else ""

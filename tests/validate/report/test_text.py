@@ -63,7 +63,7 @@ def test_several_reasons_stand_below_the_verdict():
 def test_no_line_is_wider_than_asked_for_but_commands(width):
     report = factories.stalled()
     command = "python -m open_clip_train.main " + "--train-data 'some where/{0000..0041}.tar' " * 6
-    report.advice = [factories.Advice(command=command)]
+    report.advice = [factories.advice(command=command)]
     shown = lines(report, width)
     assert "       " + command in shown
     cure = "wdsflow repair shards/0000.tar --text-from json:caption"
@@ -72,7 +72,7 @@ def test_no_line_is_wider_than_asked_for_but_commands(width):
 
 def test_a_command_of_several_lines_stays_as_it_is():
     report = factories.stalled()
-    report.advice = [factories.Advice(command="def stage(sample):\n    return sample")]
+    report.advice = [factories.advice(command="def stage(sample):\n    return sample")]
     shown = lines(report, 80)
     at = shown.index("       def stage(sample):")
     assert shown[at + 1] == "           return sample"
@@ -152,7 +152,7 @@ def test_cures_of_several_shards_become_one_command():
 
 def test_the_same_advice_for_several_consumers_comes_once():
     report = factories.stalled()
-    report.advice = [factories.Advice(), factories.Advice(consumer="open-clip-4")]
+    report.advice = [factories.advice(), factories.advice(consumer="open-clip-4")]
     shown = lines(report)
     assert shown.count("       --json-text-key caption") == 1
     assert any("likewise for open-clip-4" in line for line in shown)
@@ -215,7 +215,7 @@ def test_an_error_beside_a_good_verdict_is_told_at_once():
 def test_a_cure_of_some_shards_is_covered_by_advice_that_does_the_same_to_all():
     report = factories.stalled()
     report.urls = ["shards"]
-    report.advice = [factories.Advice(command="wdsflow repair shards -o repaired")]
+    report.advice = [factories.advice(command="wdsflow repair shards -o repaired")]
     report.findings = [
         factories.finding(shard=f"{number}.tar", repair=Repair(f"wdsflow repair {number}.tar -o repaired"))
         for number in range(2)
@@ -227,7 +227,7 @@ def test_a_cure_of_some_shards_is_covered_by_advice_that_does_the_same_to_all():
 
 def test_a_cure_of_more_shards_than_advised_is_not_hidden():
     report = factories.stalled()
-    report.advice = [factories.Advice(command="wdsflow repair 1.tar -o repaired")]
+    report.advice = [factories.advice(command="wdsflow repair 1.tar -o repaired")]
     report.findings = [
         factories.finding(
             severity="warning", shard=f"{number}.tar", repair=Repair(f"wdsflow repair {number}.tar -o repaired")

@@ -1,0 +1,153 @@
+"""What samples would be if something were written, renamed or left out: changes to the shapes of samples."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from .consumers.fields import IMAGE_TROUBLE
+from .evidence import (
+    BAD,
+    BLANK,
+    EMPTY,
+    NO_CAPTION,
+    NOT_UTF8,
+    OK,
+    UNKNOWN,
+    Part,
+    Run,
+    Runs,
+    Shape,
+    ShapeCount,
+    ShardEvidence,
+)
+
+Edit = Callable[[Shape, bool], Shape | None]
+"""Takes a shape and whether its json holds a caption; gives the shape afterwards, None where the sample is left out."""
+
+IMAGES = ("jpg", "png", "jpeg", "webp")
+CAPTION = "txt"
+_UNTOLD = frozenset({EMPTY, BLANK})  # captions that tell nothing
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What ``wdsflow repair`` does when it is told to, beside what it always does."""
+
+    caption: str = ""  # name in json
+    rename: tuple[tuple[str, str], ...] = ()
+    drop: tuple[str, ...] = ()  # fields
+    drop_bad: bool = False
+
+    def options(self) -> tuple[str, ...]:
+        """Return the command-line options."""
+        words = [word for old, new in self.rename for word in ("--rename", f"{old}={new}")]
+        words += ["--caption", f"json:{self.caption}"] if self.caption else []
+        words += [word for name in self.drop for word in ("--drop-field", name)]
+        return (*words, *(["--drop-bad"] if self.drop_bad else []))
+
+    def __call__(self, shape: Shape, told: bool) -> Shape | None:
+        """Return what a repair makes of a sample whose fields have names of their own, in lower case."""
+        parts = dict(zip((part.suffix for part in shape), shape, strict=True))
+        for old, new in self.rename:
+            if old in parts and new not in parts:
+                parts = {
+                    (new if name == old else name): part._replace(suffix=new if name == old else name)
+                    for name, part in parts.items()
+                }
+        if self.caption and told and "json" in parts and (CAPTION not in parts or parts[CAPTION].status in _UNTOLD):
+            parts.pop(CAPTION, None)
+            parts[CAPTION] = Part(CAPTION, OK)
+        after = tuple(part for name, part in parts.items() if name not in self.drop)
+        return None if not after or (self.drop_bad and is_bad(after)) else after
+
+
+def is_bad(shape: Shape) -> bool:
+    """Tell whether ``wdsflow repair --drop-bad`` leaves a sample out."""
+    status = {part.suffix: part.status for part in shape}
+    images = [status[name] for name in IMAGES if name in status]
+    return (
+        not images
+        or CAPTION not in status
+        or status[CAPTION] in (*_UNTOLD, NOT_UTF8, BAD)
+        or status.get("json") == BAD
+        or not IMAGE_TROUBLE.isdisjoint(images)
+    )
+
+
+def with_caption(shape: Shape, told: bool) -> Shape | None:
+    """Return what the stage in plain webdataset code makes of a sample; it leaves incomplete ones out."""
+    after = Edits(caption="?")(shape, told)
+    names = {part.suffix for part in after or ()}
+    return after if CAPTION in names and not names.isdisjoint(IMAGES) else None
+
+
+def as_caption(shape: Shape, told: bool) -> Shape:
+    """Return the shape as a reader meets it that takes the caption out of json itself."""
+    return tuple(
+        part._replace(status=OK if told else NO_CAPTION)
+        if part.suffix.lower() == "json" and part.status != BAD
+        else part
+        for part in shape
+    )
+
+
+def changed(shards: Sequence[ShardEvidence], edit: Edit, caption: str = "") -> list[ShardEvidence]:
+    """Return the evidence of shards in which every sample was edited; shards that hold nothing are left out.
+
+    Args:
+        shards: as they are.
+        edit: what becomes of a shape.
+        caption: the name in json that holds captions.
+    """
+    found = [replace(shard, runs=_runs(shard, edit, caption)) for shard in shards]
+    return [shard for shard in found if shard.runs.head is not None]
+
+
+def is_known(shards: Sequence[ShardEvidence]) -> bool:
+    """Tell whether the contents of all fields were looked at."""
+    return all(part.status != UNKNOWN for shape in shapes_of(shards) for part in shape)
+
+
+def is_plain(shards: Sequence[ShardEvidence]) -> bool:
+    """Tell whether the fields of each sample have names of their own, in lower case."""
+    names = ([part.suffix for part in shape] for shape in shapes_of(shards))
+    return all(len(set(each)) == len(each) and "".join(each).lower() == "".join(each) for each in names)
+
+
+def is_uniform(shards: Sequence[ShardEvidence]) -> bool:
+    """Tell whether all samples have the same fields."""
+    return len({frozenset(part.suffix for part in shape) for shape in shapes_of(shards)}) <= 1
+
+
+def shapes_of(shards: Sequence[ShardEvidence]) -> set[Shape]:
+    """Return the distinct shapes of samples."""
+    return {item.shape for shard in shards for item in _items(shard)}
+
+
+def _items(shard: ShardEvidence) -> list[ShapeCount]:
+    head, inner, tail = shard.runs.head, shard.runs.inner, shard.runs.tail
+    first, last = ([ShapeCount(run.shape, 1, run.key, run.offset, ())] if run else [] for run in (head, tail))
+    return [*first, *inner, *last]
+
+
+def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
+    """Return the runs after an edit. Of several shapes that one became it is not known which came first."""
+    items = _items(shard)
+    told = dict(shard.json_keys[caption].shapes) if caption in shard.json_keys else {}
+    left: list[ShapeCount] = []
+    for item in items:
+        having = min(told.get(item.shape, 0), item.count)
+        told[item.shape] = told.get(item.shape, 0) - having
+        for count, has in ((having, True), (item.count - having, False)):
+            after = edit(item.shape, has) if count else None
+            if after is not None:
+                left.append(replace(item, shape=after, count=count, before=()))
+    if not left:
+        return Runs()
+    first, last = left[0], left[-1]
+    ends = [Run(item.key, item.offset, item.shape) for item in (first, last)]
+    if shard.runs.tail is not None:
+        ends[1] = ends[1]._replace(key=shard.runs.tail.key)  # what the next shard's first sample may run into
+    if sum(item.count for item in left) == 1:
+        return Runs(ends[0])
+    inner = [replace(item, count=item.count - (item is first) - (item is last)) for item in left]
+    return Runs(ends[0], tuple(item for item in inner if item.count), ends[1])

@@ -1,0 +1,104 @@
+"""How many samples would reach a batch after a change: the samples as they would be, judged by the reader again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .changes import CAPTION, IMAGES, Edit, Edits, changed, is_known, is_plain, is_uniform, shapes_of
+from .consumers.base import Consumer
+from .evidence import OK, Evidence, Part, ShardEvidence
+from .finding import Advice
+from .repaired import Scan, meet, repaired
+from .rules.base import Context
+from .scan_options import ScanOptions
+from .verdict import Verdict, judge
+
+_REFUSED = frozenset({"bad-field", "unsafe-field"})
+
+
+class Trial:
+    """The shards, ready for changes, as they are and as a repair without options would write them."""
+
+    def __init__(self, context: Context, options: ScanOptions, scan: Scan) -> None:
+        self.context = context
+        self.shards = context.evidence.shards
+        self.repaired = repaired(self.shards, options, scan)  # None: not known without repairing
+        self._known: dict[tuple[str, Edits], int | None] = {}
+
+    def reader(self, verdict: Verdict) -> Consumer:
+        """Return the reader of a verdict."""
+        return next(each for each in self.context.consumers if each.name == verdict.consumer)
+
+    def after_repair(self, verdict: Verdict, edits: Edits) -> int | None:
+        """Return how many samples reach a batch after a repair; None where the reader would or might raise."""
+        if self.repaired is None:
+            return None
+        place = (verdict.consumer, edits)
+        if place not in self._known:
+            shards = changed(self.repaired, edits, edits.caption)
+            self._known[place] = self._usable(shards, self.reader(verdict))
+        return self._known[place]
+
+    def safely(self, verdict: Verdict, edits: Edits) -> tuple[Edits, int | None]:
+        """Do the same as ``after_repair``; where the reader would raise at samples that are left, leave those out, too."""
+        usable = self.after_repair(verdict, edits)
+        if usable is not None:
+            return edits, usable
+        without = replace(edits, drop_bad=True)
+        return without, self.after_repair(verdict, without)
+
+    def as_they_are(self, reader: Consumer, edit: Edit, caption: str) -> int | None:
+        """Return how many samples reach a batch if samples are changed on their way to a reader.
+
+        None where the reader would or might raise, or where samples go over the border between two shards.
+        """
+        if not is_plain(self.shards) or meet(self.shards):
+            return None
+        unreadable = [shard for shard in self.shards if shard.error is not None]
+        return self._usable([*unreadable, *changed(self.shards, edit, caption)], reader)
+
+    def _usable(self, shards: Sequence[ShardEvidence], reader: Consumer) -> int | None:
+        if reader.same_fields and not is_uniform(shards):
+            return None  # which samples come first is not known after a change
+        verdict = judge(Evidence(self.context.evidence.level, list(shards)), reader)
+        return None if verdict.outcome == "crashes" else verdict.usable
+
+    def refused(self, reader: Consumer) -> list[str]:
+        """Return the fields beside image and caption that a reader cannot decode in some sample, after a repair.
+
+        Samples without image or caption are looked at as if they had them.
+        """
+        names: dict[str, None] = {}
+        for shape in shapes_of(self.repaired or ()):
+            whole = {Part(CAPTION, OK), Part(IMAGES[0], OK), *shape}
+            for parts in (shape, tuple(sorted(whole))):
+                left = parts
+                while bad := next((fate.detail for fate in reader.fates(left) if fate.reason in _REFUSED), ""):
+                    names[bad.lower()] = None
+                    left = tuple(part for part in left if part.suffix != bad)
+        return sorted(names)
+
+    def needed(self, verdict: Verdict, together: Edits) -> Edits:
+        """Return those of several things to do without which fewer samples would reach a batch."""
+        most = self.after_repair(verdict, together)
+        for less in _without_one(together):
+            if self.after_repair(verdict, less) == most:
+                return self.needed(verdict, less)
+        return together
+
+    def advice(self, verdict: Verdict, does: str, usable: int, **more: object) -> Advice:
+        """Return advice with the number of samples that it promises to a reader."""
+        exact = verdict.exact and is_known(self.repaired or self.shards)
+        title = verdict.title.split(" (")[0]
+        advice = Advice(
+            usable - verdict.usable, does, verdict.consumer, title, usable, verdict.usable, verdict.samples, exact
+        )
+        return replace(advice, **more)  # type: ignore[arg-type]
+
+
+def _without_one(edits: Edits) -> list[Edits]:
+    rename, drop = edits.rename, edits.drop
+    return [
+        *([replace(edits, caption="")] if edits.caption else []),
+        *(replace(edits, rename=rename[:index] + rename[index + 1 :]) for index in range(len(rename))),
+        *(replace(edits, drop=drop[:index] + drop[index + 1 :]) for index in range(len(drop))),
+    ]

@@ -1,0 +1,72 @@
+"""The evidence of shards as ``wdsflow repair`` without options would write them, without anything being written.
+
+Most shards would stay as they are. Those in which members lie apart, names are odd or something is damaged are looked at
+once more, in the order and under the names in which a repair would write their members.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations, islice, pairwise
+
+from wdsflow.repair.preview import Borders, borders
+
+from .evidence import ShardEvidence, Stop
+from .scan import NOT_TRIED, ScanOptions, runs_of
+
+Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with who scans
+
+# What a repair leaves as it is. Anything else that was counted may change which members make a sample.
+_KEPT = ("image.", "text.", "json.", "field.")
+_KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory"})
+_PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and the like become no samples
+_MOST_SHAPES = 50
+
+
+def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan) -> list[ShardEvidence] | None:
+    """Return the evidence of the shards that a repair would write: one for each that would hold a sample.
+
+    Args:
+        shards: what is there.
+        options: those of the scan that found it.
+        scan: looks at shards once more, where they would change.
+
+    Returns:
+        None where it cannot be known without repairing: a shard that would change can be read from front to back only.
+    """
+    readable = [shard for shard in shards if shard.error is None]
+    urls = [shard.url for shard in readable]
+    moved = borders(urls) if meet(readable) else {}
+    changes = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]
+    if any(readable[place].compression is not None or urls[place].startswith("pipe:") for place in changes):
+        return None
+    again = [moved.get(place, Borders()) for place in changes]
+    found = scan([urls[place] for place in changes], options, repaired=again) if changes else []
+    if any(shard.error == NOT_TRIED for shard in found):
+        return None
+    written = dict(enumerate(readable)) | dict(zip(changes, found, strict=True))
+    whole = (replace(written[place], compression=None, stop=Stop()) for place in range(len(readable)))
+    return [shard for shard in whole if shard.runs.head is not None]
+
+
+def meet(shards: Sequence[ShardEvidence]) -> bool:
+    """Tell whether a shard ends with the key with which the next one begins."""
+    ends = ((shard.runs.tail or shard.runs.head, after.runs.head) for shard, after in pairwise(shards))
+    return any(last is not None and first is not None and last.key == first.key for last, first in ends)
+
+
+def _stays(shard: ShardEvidence) -> bool:
+    """Tell whether a repair would write the same samples, with the same fields in the same order."""
+    if shard.stop.kind not in ("end", "eof") or shard.visible_runs is not None or shard.all_runs is not None:
+        return False
+    if any(not (name.startswith(_KEPT) or name in _KEPT_TOO) for name, tally in shard.tallies.items() if tally.count):
+        return False
+    if any("." in name for name in shard.fields):
+        return False
+    shapes = list(islice(runs_of(shard), _MOST_SHAPES + 1))
+    if len(shapes) > _MOST_SHAPES:
+        return False
+    # Folders are joined where they have no field in common: not so if any two kinds of samples share one.
+    fields = {frozenset(part.suffix.lower() for part in run.shape) for run in shapes}
+    if any(one <= _PAPERS for one in fields):
+        return False
+    return all(one & other for one, other in combinations(fields, 2))

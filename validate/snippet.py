@@ -1,0 +1,26 @@
+"""Code that takes captions out of json in a webdataset pipeline, without wdsflow."""
+
+_CODE = """\
+import json
+import webdataset as wds
+
+def with_caption(sample):
+    try:
+        caption = json.loads(sample["json"])[{name!r}].strip().encode()
+    except (AttributeError, KeyError, TypeError, ValueError):  # no json, or no text under that name
+        return sample
+    return {{**sample, "txt": caption}} if caption and not sample.get("txt", b"").strip() else sample
+
+def is_complete(sample):
+    return "txt" in sample and not {{"jpg", "png", "jpeg", "webp"}}.isdisjoint(sample)
+
+stages = [wds.map(with_caption), wds.select(is_complete)]"""
+
+
+def caption_stages(name: str) -> str:
+    """Return code that makes ``stages``, which stand in front of ``wds.decode``: a caption for samples without one.
+
+    Args:
+        name: of the string in json that is the caption.
+    """
+    return _CODE.format(name=name)

@@ -1,0 +1,72 @@
+"""What repaired shards would hold: their members, without anything being written."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from wdsflow.repair.contents import Contents
+from wdsflow.repair.halves import second_halves
+from wdsflow.repair.mend import Edits, Field, Mender
+from wdsflow.repair.regroup import plan
+from wdsflow.repair.report import ShardRepair
+from wdsflow.repair.shard import Job, meet_halves, read_members
+from wdsflow.shards.source import open_source
+
+
+@dataclass(frozen=True)
+class Borders:
+    """What a repair moves at the borders of one shard, so that the halves of a sample meet."""
+
+    skip: int = 0  # members at its start that belong to the shard before
+    tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
+
+
+def borders(urls: Sequence[str]) -> Mapping[int, Borders]:
+    """Return what moves at the borders of shards, by their place in ``urls``; shards where nothing moves are left out."""
+    halves = second_halves(urls)
+    places = {*halves, *(index - 1 for index in halves)}
+    return {
+        index: Borders(halves.get(index, 0), (urls[index + 1], halves[index + 1]) if index + 1 in halves else None)
+        for index in places
+    }
+
+
+class Preview:
+    """The samples that ``repair`` without options makes of one shard. Use as a context manager.
+
+    Raises SourceError where the shard cannot be read; ValueError where it can be read from front to back only.
+    """
+
+    def __init__(self, url: str, moved: Borders, *, allow_pipe: bool = False) -> None:
+        self._stack = ExitStack()
+        self._report = ShardRepair(url)
+        with self._stack:
+            source = self._stack.enter_context(open_source(url, allow_pipe=allow_pipe))
+            if source.compression is not None or not source.random or source.length is None:
+                raise ValueError(f"{url} can be read from front to back only")
+            self._contents = Contents(source)
+            members, archives = read_members(source, self._report)
+            job = Job(url, Path(), write=False, skip=moved.skip, tail=moved.tail)
+            meet_halves(self._stack, job, self._contents, members, archives, self._report)
+            planned = plan(members, archives, self._contents.link_target)
+            self._samples, self.dropped, self.mended = planned.samples, planned.dropped, planned.mended
+            self._stack = self._stack.pop_all()
+
+    def __enter__(self) -> "Preview":  # noqa: PYI034 - Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def members(self) -> Iterator[tuple[str, Field, int]]:
+        """Yield name, field and size of each member, in order."""
+        mender = Mender(self._contents, Edits())
+        for sample in self._samples:
+            for field in mender.mend(sample):
+                yield f"{sample.key}.{field.name}", field, mender.size(field)
+
+    def read(self, field: Field, start: int, size: int) -> bytes:
+        """Return a part of a field's contents. Raises OSError."""
+        assert field.member is not None  # nothing is made without options
+        return self._contents.part(field.member, start, size)
