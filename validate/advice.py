@@ -11,20 +11,16 @@ from .consumers.open_clip_4 import OpenClip4
 from .environment import release
 from .evidence import JsonKey, ShardEvidence
 from .finding import Advice
-from .json_captions import caption_name
+from .json_captions import caption_edits, caption_name
 from .promises import Trial
 from .repaired import Scan
 from .rules.base import Context, listed
 from .rules.commands import is_option, renamed
-from .rules.missing import CAPTIONS, IMAGES, is_wild
 from .scan_options import ScanOptions
 from .snippet import caption_stages
 from .training_advice import advise_training
 from .verdict import Verdict
 
-_LABELS = frozenset({"cls", "label", "class", "json", "jsn"})  # no captions as they stand
-_OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})
-_USUAL = ("txt", "jpg", "png", "jpeg", "webp")
 _MOST = 8
 
 
@@ -73,8 +69,7 @@ def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
             tried[trial.needed(verdict, edits)] = usable
     for edits, usable in tried.items():
         if usable is not None and usable > verdict.usable:
-            safe = not edits.drop and not edits.drop_bad
-            yield trial.advice(verdict, _does(edits, trial.shards), usable, options=edits.options(), safe=safe)
+            yield trial.repair(verdict, _does(edits, trial.shards), usable, edits)
 
 
 # What a repair does without options, by what was counted.
@@ -114,37 +109,20 @@ def _all_of(ideas: list[Edits]) -> Edits:
         next((idea.caption for idea in ideas if idea.caption), ""),
         tuple((old, renames[old]) for old in dict.fromkeys(order)),
         tuple(name for idea in ideas for name in idea.drop),
+        judged=frozenset(name for idea in ideas for name in idea.judged),
     )
 
 
 def _ideas(trial: Trial, verdict: Verdict) -> list[Edits]:
     shards = trial.repaired or []
-    ideas = []
-    named = caption_name(shards)
-    if named is not None and ";" not in named[0]:
-        json = any("json" in shard.fields for shard in shards)
-        ideas.append(Edits(named[0], () if json else (("jsn", "json"),)))
-    ideas += [Edits(rename=((old, new),)) for old, new in _renames(shards)]
+    captions = caption_edits(shards)
+    ideas = [captions] if captions is not None else []
+    ideas += [Edits(rename=((old, new),), judged=trial.judged) for old, new in trial.renames]
     for name in [name for name in trial.refused(trial.reader(verdict)) if is_option(name)][:_MOST]:
         # Readers leave a field as bytes whose name they do not know. Captions may come from json; gzip is unpacked.
         kept = name != "json" and not name.endswith(".gz") and renamed(name)
         ideas.append(Edits(rename=((name, renamed(name)),)) if kept else Edits(drop=(name,)))
     return ideas
-
-
-def _renames(shards: list[ShardEvidence]) -> Iterator[tuple[str, str]]:
-    """Yield fields that may be a caption or an image under another name, with the usual name."""
-    seen: dict[str, str] = {}
-    for shard in shards:
-        for name in shard.fields:
-            last = name.removesuffix(".gz").rpartition(".")[2]
-            if name in seen or name in _USUAL or is_wild(shard, name) or not is_option(name):
-                continue
-            if last in CAPTIONS and last not in _LABELS:
-                seen[name] = "txt"
-            elif last in IMAGES and last not in _OTHER_FORMATS:
-                seen[name] = last if last in ("png", "jpeg", "webp") else "jpg"
-    yield from seen.items()
 
 
 def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
@@ -164,7 +142,7 @@ def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]
         usable = trial.as_they_are(reader, as_caption, named[0])
         if usable is not None and usable > unflagged:
             yield _flag(verdict, trial, usable, ("--json-text-key", named[0]), at_hand=at_hand)
-    for old, new in _renames(context.evidence.shards):
+    for old, new in trial.renames:
         value = f"{options.text_key if new == 'txt' else options.image_key};{old}"
         changed = replace(options, text_key=value) if new == "txt" else replace(options, image_key=value)
         usable = trial.as_they_are(OpenClip4(changed), lambda shape, _: shape, "")
@@ -180,7 +158,7 @@ def _is_plain(found: JsonKey) -> bool:
 def _flag(verdict: Verdict, trial: Trial, usable: int, flags: tuple[str, str], *, at_hand: bool) -> Advice:
     does = f"train with {command(flags)} ({'OpenCLIP 4' if at_hand else 'from OpenCLIP 4 on'})"
     judged = verdict.consumer == "open-clip-4"  # else the scan did not look at contents as OpenCLIP 4 does
-    advice = trial.advice(verdict, does, usable, flags=flags)
+    advice = replace(trial.promise(verdict, does, usable), flags=flags)
     return advice if judged else replace(advice, title="OpenCLIP 4", exact=False)
 
 
@@ -194,4 +172,4 @@ def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[
     usable = trial.as_they_are(trial.reader(verdict), with_caption, named[0])
     if usable is not None and usable > verdict.usable:
         does = "in a pipeline of your own, put these stages in front of wds.decode"
-        yield trial.advice(verdict, does, usable, command=caption_stages(named[0]), language="python")
+        yield replace(trial.promise(verdict, does, usable), command=caption_stages(named[0]), language="python")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from .consumers.fields import IMAGE_TROUBLE
+from .content.kinds import kind_of
 from .evidence import (
     BAD,
     BLANK,
@@ -11,6 +12,7 @@ from .evidence import (
     NO_CAPTION,
     NOT_UTF8,
     OK,
+    OPAQUE,
     UNKNOWN,
     Part,
     Run,
@@ -36,6 +38,7 @@ class Edits:
     rename: tuple[tuple[str, str], ...] = ()
     drop: tuple[str, ...] = ()  # fields
     drop_bad: bool = False
+    judged: frozenset[str] = frozenset()  # fields whose contents were judged as those of the field that they become
 
     def options(self) -> tuple[str, ...]:
         """Return the command-line options."""
@@ -49,15 +52,20 @@ class Edits:
         parts = dict(zip((part.suffix for part in shape), shape, strict=True))
         for old, new in self.rename:
             if old in parts and new not in parts:
-                parts = {
-                    (new if name == old else name): part._replace(suffix=new if name == old else name)
-                    for name, part in parts.items()
-                }
+                found = [self._renamed(part, new) if name == old else part for name, part in parts.items()]
+                parts = {part.suffix: part for part in found}
         if self.caption and told and "json" in parts and (CAPTION not in parts or parts[CAPTION].status in _UNTOLD):
             parts.pop(CAPTION, None)
             parts[CAPTION] = Part(CAPTION, OK)
         after = tuple(part for name, part in parts.items() if name not in self.drop)
         return None if not after or (self.drop_bad and is_bad(after)) else after
+
+    def _renamed(self, part: Part, new: str) -> Part:
+        """Return a part under another name, under which it may be decoded in another way."""
+        kind = kind_of(new)
+        if part.suffix in self.judged or kind == kind_of(part.suffix):
+            return Part(new, part.status)
+        return Part(new, OPAQUE if kind == "opaque" else UNKNOWN)
 
 
 def is_bad(shape: Shape) -> bool:

@@ -1,8 +1,9 @@
 """Which name in the json members of shards holds the captions."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from .changes import Edits
 from .evidence import JsonKey, ShardEvidence
 
 # The names that public data sets and downloaders use for captions, the most usual first.
@@ -37,6 +38,15 @@ def caption_name(shards: Iterable[ShardEvidence]) -> tuple[str, JsonKey] | None:
     names = json_names(shards)
     fit = [(name, item) for name, item in names.items() if item.strings and _may_be_caption(name, item.example)]
     return max(fit, key=lambda pair: _rank(*pair), default=None)
+
+
+def caption_edits(shards: Sequence[ShardEvidence]) -> Edits | None:
+    """Return the repair that writes captions from json; None where no name holds any that an option can hold."""
+    named = caption_name(shards)
+    if named is None or ";" in named[0] or named[0] != named[0].strip():
+        return None
+    json = any("json" in shard.fields for shard in shards)
+    return Edits(named[0], () if json else (("jsn", "json"),))
 
 
 def _may_be_caption(name: str, example: str) -> bool:

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 from .changes import CAPTION, IMAGES, Edit, Edits, changed, is_known, is_plain, is_uniform, shapes_of
 from .consumers.base import Consumer
+from .content.kinds import kind_of
 from .evidence import OK, Evidence, Part, ShardEvidence
 from .finding import Advice
+from .other_names import other_names
 from .repaired import Scan, meet, repaired
 from .rules.base import Context
 from .scan_options import ScanOptions
@@ -22,7 +24,17 @@ class Trial:
         self.context = context
         self.shards = context.evidence.shards
         self.repaired = repaired(self.shards, options, scan)  # None: not known without repairing
+        self.renames = list(other_names(self.repaired or self.shards).items())
+        self.judged: frozenset[str] = frozenset()  # of the fields to be renamed, as what they are to become
+        unlike = [(old, new) for old, new in self.renames if kind_of(old) != kind_of(new) and not old.endswith(".gz")]
+        if unlike and self.repaired is not None and options.level != "names":
+            texts = tuple(old for old, new in unlike if new == CAPTION)
+            images = tuple(old for old, new in unlike if new != CAPTION)
+            options = replace(options, text_key=options.text_key + texts, image_key=options.image_key + images)
+            self.repaired = repaired(self.shards, options, scan, afresh=True)
+            self.judged = frozenset(old for old, _ in unlike)
         self._known: dict[tuple[str, Edits], int | None] = {}
+        self._looked_at: dict[Edits, bool] = {}
 
     def reader(self, verdict: Verdict) -> Consumer:
         """Return the reader of a verdict."""
@@ -36,13 +48,15 @@ class Trial:
         if place not in self._known:
             shards = changed(self.repaired, edits, edits.caption)
             self._known[place] = self._usable(shards, self.reader(verdict))
+            self._looked_at[edits] = is_known(shards)
         return self._known[place]
 
     def safely(self, verdict: Verdict, edits: Edits) -> tuple[Edits, int | None]:
-        """Do the same as ``after_repair``; where the reader would raise at samples that are left, leave those out, too."""
-        usable = self.after_repair(verdict, edits)
-        if usable is not None:
-            return edits, usable
+        """Do the same as ``after_repair``; where the reader would or might raise at samples, leave those out, too."""
+        if self.context.evidence.level == "full" or not self.reader(verdict).raises:
+            usable = self.after_repair(verdict, edits)
+            if usable is not None:
+                return edits, usable
         without = replace(edits, drop_bad=True)
         return without, self.after_repair(verdict, without)
 
@@ -59,6 +73,8 @@ class Trial:
     def _usable(self, shards: Sequence[ShardEvidence], reader: Consumer) -> int | None:
         if reader.same_fields and not is_uniform(shards):
             return None  # which samples come first is not known after a change
+        if reader.raises and not is_known(shards):
+            return None
         verdict = judge(Evidence(self.context.evidence.level, list(shards)), reader)
         return None if verdict.outcome == "crashes" else verdict.usable
 
@@ -85,14 +101,18 @@ class Trial:
                 return self.needed(verdict, less)
         return together
 
-    def advice(self, verdict: Verdict, does: str, usable: int, **more: object) -> Advice:
+    def promise(self, verdict: Verdict, does: str, usable: int) -> Advice:
         """Return advice with the number of samples that it promises to a reader."""
-        exact = verdict.exact and is_known(self.repaired or self.shards)
         title = verdict.title.split(" (")[0]
-        advice = Advice(
-            usable - verdict.usable, does, verdict.consumer, title, usable, verdict.usable, verdict.samples, exact
-        )
-        return replace(advice, **more)  # type: ignore[arg-type]
+        exact = verdict.exact and is_known(self.shards)
+        gained = usable - verdict.usable
+        return Advice(gained, does, verdict.consumer, title, usable, verdict.usable, verdict.samples, exact)
+
+    def repair(self, verdict: Verdict, does: str, usable: int, edits: Edits) -> Advice:
+        """Return the same for a repair."""
+        exact = verdict.exact and self._looked_at[edits]
+        safe = not edits.drop and not edits.drop_bad
+        return replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)
 
 
 def _without_one(edits: Edits) -> list[Edits]:

@@ -22,29 +22,34 @@ _PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and 
 _MOST_SHAPES = 50
 
 
-def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan) -> list[ShardEvidence] | None:
+def repaired(
+    shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, afresh: bool = False
+) -> list[ShardEvidence] | None:
     """Return the evidence of the shards that a repair would write: one for each that would hold a sample.
 
     Args:
         shards: what is there.
         options: those of the scan that found it.
         scan: looks at shards once more, where they would change.
+        afresh: look at the others once more, too, because the options differ from those of the first scan.
 
     Returns:
         None where it cannot be known without repairing: a shard that would change can be read from front to back only.
     """
-    readable = [shard for shard in shards if shard.error is None]
+    readable = [shard for shard in shards if shard.error in (None, "not-a-tar")]  # which may hold members behind damage
     urls = [shard.url for shard in readable]
     moved = borders(urls) if meet(readable) else {}
     changes = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]
     if any(readable[place].compression is not None or urls[place].startswith("pipe:") for place in changes):
         return None
-    again = [moved.get(place, Borders()) for place in changes]
-    found = scan([urls[place] for place in changes], options, repaired=again) if changes else []
+    moves = [moved.get(place, Borders()) for place in changes]
+    found = scan([urls[place] for place in changes], options, repaired=moves) if changes else []
     if any(shard.error == NOT_TRIED for shard in found):
         return None
-    written = dict(enumerate(readable)) | dict(zip(changes, found, strict=True))
-    whole = (replace(written[place], compression=None, stop=Stop()) for place in range(len(readable)))
+    stay = [place for place in range(len(readable)) if place not in changes] if afresh else []
+    again = scan([urls[place] for place in stay], options) if stay else []
+    written = dict(enumerate(readable)) | dict(zip(changes + stay, found + again, strict=True))
+    whole = (replace(written[place], error=None, compression=None, stop=Stop()) for place in range(len(readable)))
     return [shard for shard in whole if shard.runs.head is not None]
 
 
@@ -56,7 +61,12 @@ def meet(shards: Sequence[ShardEvidence]) -> bool:
 
 def _stays(shard: ShardEvidence) -> bool:
     """Tell whether a repair would write the same samples, with the same fields in the same order."""
-    if shard.stop.kind not in ("end", "eof") or shard.visible_runs is not None or shard.all_runs is not None:
+    if (
+        shard.error
+        or shard.stop.kind not in ("end", "eof")
+        or shard.visible_runs is not None
+        or shard.all_runs is not None
+    ):
         return False
     if any(not (name.startswith(_KEPT) or name in _KEPT_TOO) for name, tally in shard.tallies.items() if tally.count):
         return False

@@ -92,10 +92,11 @@ class RealReader:
         )
         self._answer()
 
-    def read(self, urls: Iterable[str], options: Options) -> dict[str, Any]:
-        """Return what came of reading the shards; see readers.py."""
+    def read(self, urls: Iterable[str], options: Options, code: str = "stages = []") -> dict[str, Any]:
+        """Return what came of reading the shards, with stages of some code in the pipeline; see readers.py."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"urls": list(urls), "options": asdict(options)}) + "\n")
+        job = {"urls": list(urls), "options": asdict(options), "code": code}
+        self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         return self._answer()
 

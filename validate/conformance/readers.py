@@ -4,7 +4,8 @@
 
 Each line in is a job, ``{"urls": [...], "options": {...}}``; each line out is what came of it: ``keys`` of the samples
 that came out, worker by worker; ``error``, the exception that ended it; ``stall``, true where a worker would go on for
-ever without a batch. READER is open-clip, webdataset, datasets or ray-data.
+ever without a batch. READER is open-clip, webdataset, datasets or ray-data. A job for the first two may have ``code`` that
+makes ``stages``, which are put in front of the stage that decodes.
 """
 
 import json
@@ -67,7 +68,7 @@ def open_clip() -> Reader:
         stages = loader.dataset.pipeline
         shuffle = [getattr(stage, "f", None) for stage in stages].index(webdataset.shuffle.f)
         stages.insert(len(stages) - 1, watch.note_survivor)
-        stages.insert(shuffle + 1, watch.note_sample)
+        stages[shuffle + 1 : shuffle + 1] = [*own_stages(job), watch.note_sample]
         stages.insert(1, watch.note_pass)
         try:
             for _ in loader:
@@ -77,6 +78,13 @@ def open_clip() -> Reader:
         raise AssertionError("the loader ended, though it repeats its shards")
 
     return read
+
+
+def own_stages(job: Job) -> list[Any]:
+    """Return the stages that a job's code makes."""
+    names: dict[str, Any] = {}
+    exec(job.get("code", "stages = []"), names)  # noqa: S102 -- the code is what a report printed
+    return list(names["stages"])
 
 
 class Watch:
@@ -125,7 +133,8 @@ def webdataset_1() -> Reader:
         keys: list[list[str]] = []
         error = None
         try:
-            dataset = webdataset.WebDataset(job["urls"], shardshuffle=False).decode("pil")
+            dataset = webdataset.WebDataset(job["urls"], shardshuffle=False)
+            dataset = dataset.compose(*own_stages(job)).decode("pil")
             watch = Watch()
             dataset.append(watch.note_sample)
             dataset = dataset.to_tuple("jpg;png;jpeg;webp", "txt")

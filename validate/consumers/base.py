@@ -60,6 +60,7 @@ class Consumer(ABC):
     gives_none: ClassVar[bool] = (
         False  # gives rows with None where an image or caption is missing; they count as dropped
     )
+    raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it goes on with the next
     same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
 

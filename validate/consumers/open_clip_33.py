@@ -31,6 +31,7 @@ class OpenClip33(Consumer):
     name = "open-clip-3.3"
     title = "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
     empty_stalls = True
+    raises = False
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of each sample that the run is cut into; none of them is a crash."""

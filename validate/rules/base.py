@@ -153,7 +153,7 @@ class TallyRule(Rule):
             count=tally.count,
             rate=None if share is None else min(share, 1.0),
             consumers=self.hurts(context, shard),
-            repair=self.cure(shard, tally),
+            repair=self.cure(shard, tally) if shard.samples or shard.error else None,  # of nothing comes nothing
         )
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from wdsflow.shards.escape import escape
 
 from ..finding import Finding, Repair
-from ..json_captions import caption_name
+from ..json_captions import caption_edits, caption_name
 from ..verdict import Verdict
 from .base import Context, Rule, listed, number
-from .commands import repair
+from .commands import is_option, repair
 from .missing import CAPTIONS, IMAGES, Role, Wants, wants
 
 
@@ -116,21 +116,23 @@ def _instead(context: Context, role: Role, have: list[str], hurt: list[str]) -> 
                 not name.startswith("*.")
                 and name.removesuffix(".gz").rpartition(".")[2] == candidate
                 and candidate not in ("json", "jsn")
+                and is_option(name)
             ):
                 return _rename(context, role, name, new, hurt)
     return "", None
 
 
-def _json_caption(context: Context, hurt: list[str]) -> tuple[str, Repair] | None:
+def _json_caption(context: Context, hurt: list[str]) -> tuple[str, Repair | None] | None:
     best = caption_name(context.evidence.shards)
     if best is None:
         return None
     name, entry = best
+    edits = caption_edits(context.evidence.shards)
     samples = context.evidence.samples
     note = _open_clip_4(context, hurt, f"--json-text-key {name}") if entry.plain == entry.strings else ""
     return (
         f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}',
-        repair(context.targets(), "--caption", f"json:{name}", note=note),
+        repair(context.targets(), *edits.options(), note=note) if edits is not None else None,
     )
 
 

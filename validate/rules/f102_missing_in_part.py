@@ -43,7 +43,7 @@ class MissingInPart(Rule):
         return repair(urls, "--drop-bad", safe=False, note="leaves out the samples that would not train")
 
 
-Cure = Callable[[Context, Lack], Repair]
+Cure = Callable[[Context, Lack], Repair | None]
 _HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # told by the rules in `requires`
 
 

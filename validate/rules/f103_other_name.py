@@ -1,9 +1,9 @@
 from collections.abc import Iterator
 
 from ..finding import Finding, Repair
-from ..json_captions import caption_name
+from ..json_captions import caption_edits
 from .base import Context, Rule
-from .commands import repair
+from .commands import is_option, repair
 from .f102_missing_in_part import partial_losses
 from .missing import Lack
 
@@ -32,12 +32,14 @@ class OtherName(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         yield from partial_losses(context, self.code, instead=True, cure=self.cure)
 
-    def cure(self, context: Context, lack: Lack) -> Repair:
-        """Return the command that gives the field its usual name."""
+    def cure(self, context: Context, lack: Lack) -> Repair | None:
+        """Return the command that gives the field its usual name; None where no option can hold it."""
         url = lack.shard.url
         new = "txt" if lack.roles[0] == "caption" else "jpg"
         if lack.instead in ("json", "jsn") and new == "txt":
-            best = caption_name([lack.shard])
-            return repair([url], "--caption", f"json:{best[0] if best else 'caption'}")
+            edits = caption_edits([lack.shard])
+            return repair([url], *edits.options()) if edits is not None else None
+        if not is_option(lack.instead):
+            return None
         note = "other readers than OpenCLIP may want jpg to be JPEG" if new == "jpg" else ""
         return repair([url], "--rename", f"{lack.instead}={new}", note=note)

@@ -4,7 +4,7 @@ from wdsflow.shards.escape import escape
 
 from ..consumers.base import split_keys
 from ..finding import Finding, Repair
-from ..json_captions import caption_name
+from ..json_captions import caption_edits, caption_name
 from .base import Context, Rule, number
 from .commands import repair
 from .shapes import folded
@@ -59,8 +59,8 @@ class JsonAsText(Rule):
 
 
 def _cure(context: Context) -> Repair | None:
-    named = caption_name(context.evidence.shards)
-    if named is None:
+    named, edits = caption_name(context.evidence.shards), caption_edits(context.evidence.shards)
+    if named is None or edits is None:
         return None
     note = f"or train with --json-text-key {escape(named[0], 60)}" if named[1].plain == named[1].strings else ""
-    return repair(context.targets(), "--caption", f"json:{named[0]}", note=note)
+    return repair(context.targets(), *edits.options(), note=note)

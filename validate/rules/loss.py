@@ -70,7 +70,7 @@ class LossRule(TallyRule):
             count=tally.count,
             rate=None if share is None else min(share, 1.0),
             consumers=context.names() if quality else tuple(hurt),
-            repair=self.cure(shard, tally),
+            repair=self.cure(shard, tally) if shard.samples else None,
         )
 
 

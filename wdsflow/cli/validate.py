@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -114,17 +114,31 @@ def validate(
     )
     if write_baseline:
         _accept(report, write_baseline)
+    if report.nothing_read:
+        _nothing_read(report, form.value, output)
     _tell(report, form.value, output)
-    raise typer.Exit(WRONG_USE if report.nothing_read else report.exit_status)
+    raise typer.Exit(report.exit_status)
 
 
 def _train_data(training: Sequence[str]) -> list[str]:
     """Return what the training command reads, where no url was given."""
-    for number, word in enumerate(training):
-        flag, equals, value = word.partition("=")
-        if flag == "--train-data" and (equals or training[number + 1 :]):
-            return [value if equals else training[number + 1]]
-    return fail("no shards given", 'try: wdsflow validate "shards/{00000..00042}.tar", or wdsflow validate --help')
+    from wdsflow.validate.invocation import train_data
+
+    named = train_data(training)
+    return [named] if named is not None else fail("no shards given; all options: wdsflow validate --help")
+
+
+def _nothing_read(report: "Report", form: str, output: Path | None) -> NoReturn:
+    """Report in one line that no shard could be read; programs and files get the whole report, which has no verdict."""
+    from wdsflow.validate.report import render
+    from wdsflow.validate.wording import unreadable_text
+
+    if output is not None:
+        write_output(output, render(report, form))
+    elif form != "text":
+        sys.stdout.write(render(report, form))
+    print(f"wdsflow: {unreadable_text(report.evidence.shards)}", file=sys.stderr)
+    raise typer.Exit(WRONG_USE)
 
 
 def _check(urls: Sequence[str], **options: Any) -> "Report":
