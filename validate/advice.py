@@ -158,7 +158,7 @@ def _is_plain(found: JsonKey) -> bool:
 def _flag(verdict: Verdict, trial: Trial, usable: int, flags: tuple[str, str], *, at_hand: bool) -> Advice:
     does = f"train with {command(flags)} ({'OpenCLIP 4' if at_hand else 'from OpenCLIP 4 on'})"
     judged = verdict.consumer == "open-clip-4"  # else the scan did not look at contents as OpenCLIP 4 does
-    advice = replace(trial.promise(verdict, does, usable), flags=flags)
+    advice = replace(trial.promise(verdict, does, usable), flags=flags if at_hand else ())
     return advice if judged else replace(advice, title="OpenCLIP 4", exact=False)
 
 

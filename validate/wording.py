@@ -67,6 +67,8 @@ def lack_text(reason: str, count: int) -> str:
 
 def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
     """Say in one line that none of these shards could be read: which one, why, and the command that helps."""
+    if not shards:
+        return "nothing could be read: there are no shards"
     first = shards[0]
     path = local_file(first.url)
     where = escape(first.url if path is None else os.path.abspath(path), 1_000)

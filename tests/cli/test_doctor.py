@@ -4,10 +4,11 @@ import pytest
 
 import wdsflow.validate.doctor
 from wdsflow.cli.main import main
+from wdsflow.text.shell import Command
 from wdsflow.validate.doctor import Diagnosis
 
 BROKEN = [
-    Diagnosis("versions", "error", "a\x1b[31m fails with b", "pip install " + "very-long-name " * 20),
+    Diagnosis("versions", "error", "a\x1b[31m fails with b", Command("pip install " + "very-long-name " * 20)),
     Diagnosis("shared memory", "ok", "plenty"),
 ]
 
@@ -18,11 +19,11 @@ def run(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_what_will_break_is_status_1_with_its_cure_on_one_line(monkeypatch, capsys):
+def test_what_will_break_is_status_1_with_its_fix_on_one_line(monkeypatch, capsys):
     monkeypatch.setattr(wdsflow.validate.doctor, "examine", lambda: BROKEN)
     assert run() == 1
     shown = capsys.readouterr().out
-    assert any(line.strip().startswith("cure: pip install " + "very-long-name " * 19) for line in shown.splitlines())
+    assert any(line.strip().startswith("run: pip install " + "very-long-name " * 19) for line in shown.splitlines())
     assert "\x1b" not in shown
 
 

@@ -23,8 +23,11 @@ def test_a_page_is_printed_for_a_code_in_any_case(capsys):
     assert "Cure:" in page
 
 
-def test_an_unknown_code_is_wrong_use_with_a_hint(capsys):
-    assert run("W9") == 2
-    shown = capsys.readouterr().err
-    assert "W9" in shown
-    assert "wdsflow explain" in shown
+@pytest.mark.parametrize(("code", "meant"), [("W06", "W006"), ("f0101", "F101"), ("X999", ""), ("W999", ""), ("6", "")])
+def test_an_unknown_code_is_wrong_use_and_names_another_only_where_one_is_like_it(capsys, code, meant):
+    assert run(code) == 2
+    hint = f"; did you mean {meant}?" if meant else ""
+    assert (
+        capsys.readouterr().err
+        == f"wdsflow: no rule has the code {code.upper()!r}{hint}\n  all codes: wdsflow explain\n"
+    )

@@ -41,10 +41,8 @@ def commands(text: str) -> list[str]:
 
 def snippets(text: str) -> list[str]:
     """Return the blocks of Python code in a text: indented, from their first import on."""
-    found = []
-    for match in re.finditer(r"^( +)import .*\n(?:(?:\1.*)?\n)*", text, re.MULTILINE):
-        found.append(textwrap.dedent(match[0]).strip())
-    return found
+    blocks = re.finditer(r"^( +)import .*\n(?:(?:\1.*)?\n)*", text, re.MULTILINE)
+    return [textwrap.dedent(block[0]).strip() for block in blocks]
 
 
 def texts(report: str, form: str) -> str:

@@ -39,7 +39,7 @@ class Writer:
         from rich.text import Text
 
         for line in command_lines(command):
-            self.console.print(Text((" " * indent + line).rstrip(), style="bold"), soft_wrap=True)
+            self.console.print(Text(" " * indent + line if line else "", style="bold"), soft_wrap=True)
 
     def row(self, text: str, indent: int = 0, style: str = "") -> None:
         """Print a row of a table: cut at the edge, so that columns stay columns."""

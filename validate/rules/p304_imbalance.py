@@ -38,5 +38,5 @@ class Imbalance(TrainingRule):
         yield self.finding(
             f"usable samples a worker range from {low.usable:,} to {high.usable:,} in epoch 0, so that some samples are "
             f"used {high.usable / low.usable:.1f} times as often as others{dealt}",
-            cure=flag("--dataset-resampled", note="or shards of equal size in a suitable number"),
+            cure=flag("--dataset-resampled", note=", or shards of equal size in a suitable number"),
         )

@@ -36,5 +36,5 @@ class ShuffleMemory(TrainingRule):
         yield self.finding(
             f"the shuffle buffers of a machine grow to {size(needs.shuffle_bytes)}, and "
             f"{size(needs.available_bytes)} are free here",
-            cure=flag("--workers", str(fit), note="if it runs on this machine") if fit else None,
+            cure=flag("--workers", str(fit), note=", if it runs on this machine") if fit else None,
         )

@@ -33,5 +33,5 @@ class NoStep(TrainingRule):
         yield self.finding(
             f"--accum-freq {arguments.accum_freq:,} is more than the {count(length.batches, 'batch', 'batches')} of an epoch: "
             "the optimizer never steps",
-            cure=flag("--accum-freq", str(length.batches), note="the most that steps at all"),
+            cure=flag("--accum-freq", str(length.batches), note=": the most that steps at all"),
         )

@@ -37,5 +37,5 @@ class SharedMemory(TrainingRule):
         yield self.finding(
             f"{arguments.workers * arguments.local_world_size} workers of a machine keep {size(needs.shm_bytes)} of batches "
             f"({height} x {width} pixels) in /dev/shm, which has {size(needs.shm_total)} here",
-            cure=flag("--workers", str(fit), note="or give the container more") if fit else None,
+            cure=flag("--workers", str(fit), note=", or give the container more") if fit else None,
         )

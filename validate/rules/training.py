@@ -49,9 +49,9 @@ def forecasts(context: Context) -> Sequence[Forecast]:
 
 
 def flag(*flags: str, note: str = "") -> Repair:
-    """Return another flag of the training command, with its value, as a repair."""
+    """Return another flag of the training command, with its value, as a repair; ``note`` goes on with the sentence."""
     words = command(flags)
-    return Repair(words, note=f"train with {words}{': ' if note else ''}{note}", flags=flags)
+    return Repair(words, note=f"train with {words}{note}", flags=flags)
 
 
 def clips(context: Context) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ def explain(
         try:
             sys.stdout.write(page(code.strip().upper()).rstrip() + "\n")
         except UnknownCode as error:
-            fail(str(error), "wdsflow explain lists all codes")
+            fail(str(error), "all codes: wdsflow explain")
         return
     from rich.text import Text
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .options import AllowPipe, AsJson, Jobs, Keys
-from .terminal import WRONG_USE, console, fail, progress
+from .terminal import console, fail, no_shards, progress
 
 
 def inspect(
@@ -29,9 +29,10 @@ def inspect(
     try:
         found = expand(urls).urls
     except NoShards as error:
-        fail(str(error), error.hint or "quote the pattern, so that the shell leaves its braces alone; folders work too")
+        no_shards(error)
     with progress() as begin:
         shards = scan_shards(found, ScanOptions("headers", allow_pipe=allow_pipe), jobs, begin(len(found)))
+    nothing = all(shard.error for shard in shards)
     total = overview(shards)
     listed: dict[str, list[Listed]] = {}
     for shard in shards:
@@ -47,11 +48,14 @@ def inspect(
                 {"shard": url, **sample.to_dict()} for url, samples in listed.items() for sample in samples
             ]
         print(json.dumps(clean(tree), indent=2))
-    else:
+    elif not nothing:
         from wdsflow.validate.report.overview_text import show_overview, show_samples
 
         out = console()
         show_overview(total, out)
         for url, samples in listed.items():
             show_samples(url, samples, out)
-    raise typer.Exit(WRONG_USE if all(shard.error for shard in shards) else 0)
+    if nothing:
+        from wdsflow.validate.wording import unreadable_text
+
+        fail(unreadable_text(shards))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.shell import quote_path
 
-from .terminal import WRONG_USE, console, fail, progress, several
+from .terminal import console, fail, no_shards, progress, several
 
 if TYPE_CHECKING:
     from wdsflow.repair.report import RepairReport
@@ -66,7 +66,7 @@ def repair(
         with progress() as begin:
             report = run(urls, out, begin=begin, **options, **switches)  # type: ignore[arg-type]
     except NoShards as error:
-        fail(str(error), error.hint or "quote the pattern, so that the shell leaves its braces alone; folders work too")
+        no_shards(error)
     except ValueError as error:
         fail(str(error))
     except FileExistsError as error:
@@ -75,7 +75,8 @@ def repair(
         fail(f"cannot write: {error}", "whole outputs stay, half ones were removed")
     _show(report, out)
     if not any(shard.members for shard in report.shards):
-        raise typer.Exit(WRONG_USE)
+        first = report.shards[0]
+        fail(f"nothing could be read: {first.url}: {first.lost[0] if first.lost else 'it has no members'}")
     raise typer.Exit(int(report.lost))
 
 
@@ -94,4 +95,4 @@ def _show(report: "RepairReport", out: Path) -> None:
     for line in str(report).splitlines():
         shell.print(line, soft_wrap=True)
     if not report.dry_run and report.total("samples_written"):
-        shell.print(f"next: wdsflow validate {escape(str(out), 500)}", soft_wrap=True)
+        shell.print(f"next: wdsflow validate {quote_path(str(out))}", soft_wrap=True)

@@ -16,16 +16,24 @@ from wdsflow.shards.escape import escape
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from wdsflow.shards.urls import NoShards
+
 WRONG_USE = 2
+_LONG = 20_000  # characters of a message: commands in it have to stay whole
 _PIPE_WIDTH = 100
 
 
 def fail(message: str, hint: str = "") -> NoReturn:
     """Say in one line what is wrong, and in a second one what to do; exit with status 2."""
-    print(f"wdsflow: {escape(message, 2_000)}", file=sys.stderr)
+    print(f"wdsflow: {escape(message, _LONG)}", file=sys.stderr)
     if hint:
-        print(f"  {escape(hint, 2_000)}", file=sys.stderr)
+        print(f"  {escape(hint, _LONG)}", file=sys.stderr)
     raise typer.Exit(WRONG_USE)
+
+
+def no_shards(error: "NoShards") -> NoReturn:
+    """Say that a pattern matches no shards, and what may have been meant; exit with status 2."""
+    fail(str(error), error.hint or "quote the pattern, so that the shell leaves its braces alone; folders work too")
 
 
 def console(stream: TextIO | None = None) -> "Console":

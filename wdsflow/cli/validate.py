@@ -28,7 +28,7 @@ from .options import (
     WorldSize,
     WriteBaseline,
 )
-from .terminal import WRONG_USE, check_output, console, fail, progress, several, write_output
+from .terminal import check_output, console, fail, no_shards, progress, several, write_output
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report
@@ -137,8 +137,7 @@ def _nothing_read(report: "Report", form: str, output: Path | None) -> NoReturn:
         write_output(output, render(report, form))
     elif form != "text":
         sys.stdout.write(render(report, form))
-    print(f"wdsflow: {unreadable_text(report.evidence.shards)}", file=sys.stderr)
-    raise typer.Exit(WRONG_USE)
+    fail(unreadable_text(report.evidence.shards))
 
 
 def _check(urls: Sequence[str], **options: Any) -> "Report":
@@ -153,9 +152,9 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
         with progress() as begin:
             return check(urls, progress=begin, **options)
     except NoShards as error:
-        fail(str(error), error.hint or "quote the pattern, so that the shell leaves its braces alone; folders work too")
+        no_shards(error)
     except UnknownCode as error:
-        fail(str(error), "wdsflow explain lists all codes")
+        fail(str(error), "all codes: wdsflow explain")
     except ArgumentsError as error:
         fail(f"in the arguments after --: {error}")
     except (UnknownConsumer, EngineError) as error:

@@ -6,7 +6,6 @@ import re
 import shutil
 import sys
 import sysconfig
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,7 +68,6 @@ def _required(extras: tuple[str, ...], found: "Distribution | None") -> list[str
     return [_EXTRA.sub("", each).strip() for each in asked if (match := _EXTRA.search(each)) and match[1] in extras]
 
 
-@cache
 def _installer() -> str:
     """Return the beginning of an install command that reaches the running interpreter when it is pasted."""
     allow = " --break-system-packages" if _is_managed() else ""  # it holds wdsflow already

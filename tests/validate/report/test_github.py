@@ -34,7 +34,7 @@ def test_what_ends_a_command_is_escaped():
     report.findings = [
         factories.finding("W:1,2", shard="d/a,b:100%.tar", message="50% of x: y, z", repair=Repair("a\nb"))
     ]
-    assert lines(report)[1] == "::error file=d/a%2Cb%3A100%25.tar,title=W%3A1%2C2::50%25 of x: y, z%0Acure: a%0Ab"
+    assert lines(report)[1] == "::error file=d/a%2Cb%3A100%25.tar,title=W%3A1%2C2::50%25 of x: y, z%0Afix: a%0Ab"
 
 
 def test_data_cannot_begin_a_command_of_its_own():

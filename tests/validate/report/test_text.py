@@ -66,8 +66,8 @@ def test_no_line_is_wider_than_asked_for_but_commands(width):
     report.advice = [factories.advice(command=command)]
     shown = lines(report, width)
     assert "       " + command in shown
-    cure = "wdsflow repair shards/0000.tar --text-from json:caption"
-    assert [line for line in shown if len(line) > width and command not in line and cure not in line] == []
+    fixes = [line for line in shown if line.strip().startswith("wdsflow ")]
+    assert [line for line in shown if len(line) > width and command not in line and line not in fixes] == []
 
 
 def test_a_command_of_several_lines_stays_as_it_is():
@@ -112,7 +112,7 @@ def test_errors_come_before_warnings_before_notes():
     assert whole.index("E1") < whole.index("W1") < whole.index("I1")
 
 
-def test_an_unsafe_cure_says_so():
+def test_an_unsafe_fix_says_so():
     report = factories.healthy()
     report.findings = [factories.finding(repair=Repair("wdsflow repair x --drop", safe=False))]
     shown = lines(report)
@@ -121,41 +121,47 @@ def test_an_unsafe_cure_says_so():
     assert "unsafe" in shown[step] + shown[step + 1]
     assert "       wdsflow repair x --drop" in shown
     report.findings = [factories.finding(severity="warning", repair=Repair("wdsflow repair x --drop", safe=False))]
-    assert "    unsafe cure (data is changed or left out):" in lines(report)
+    assert "    unsafe fix (data is changed or left out):" in lines(report)
 
 
-def test_a_cure_is_printed_once_and_pointed_at_afterwards():
+def test_a_fix_is_printed_once_and_pointed_at_afterwards():
     report = factories.healthy()
     cure = Repair("wdsflow repair shards -o repaired")
     report.findings = [factories.finding("W001", repair=cure), factories.finding("W002", "warning", repair=cure)]
     shown = lines(report)
     assert shown.count("       wdsflow repair shards -o repaired") == 1
-    assert shown.count("    cure: 1 above") == 2
+    assert shown.count("    fix: 1 above") == 2
 
 
-def test_cures_of_several_shards_become_one_command():
-    report = factories.healthy()
-    report.findings = [
-        factories.finding("W001", "warning", shard=name, repair=Repair(f"wdsflow repair {name} -o repaired --drop-bad"))
-        for name in ("a.tar", "'b c.tar'")
-    ]
-    assert "      wdsflow repair a.tar 'b c.tar' -o repaired --drop-bad" in lines(report)
-    report.findings = [
-        factories.finding(
-            "W001", "warning", shard=f"{number}.tar", repair=Repair(f"wdsflow repair {number}.tar -o repaired")
-        )
-        for number in range(9)
-    ]
-    report.urls = ["s/{0..9}.tar"]
-    assert "      wdsflow repair 's/{0..9}.tar' -o repaired" in lines(report)
-
-
-def test_the_same_advice_for_several_consumers_comes_once():
+def test_the_same_advice_for_several_readers_comes_once_with_what_it_brings_each():
     report = factories.stalled()
-    report.advice = [factories.advice(), factories.advice(consumer="open-clip-4")]
-    shown = lines(report)
-    assert shown.count("       --json-text-key caption") == 1
-    assert any("likewise for open-clip-4" in line for line in shown)
+    facts = {"command": "wdsflow repair s -o repaired", "usable": 785, "samples": 796}
+    report.advice = [
+        factories.advice("write a txt", **facts, title="OpenCLIP 3.3.0"),
+        factories.advice("write a txt", **facts, title="webdataset 1.x", now=3),
+        factories.advice("write a txt", **(facts | {"usable": 780, "exact": False}), title="Ray Data"),
+    ]
+    shown = lines(report, 1_000)
+    step = (
+        "  1. write a txt: 785 of 796 samples would reach a batch in OpenCLIP 3.3.0 (now 0) and webdataset 1.x (now 3); "
+        "up to 780 of 796 samples would reach a batch in Ray Data (now 0)"
+    )
+    assert shown[shown.index("What to do") + 1 :][:2] == [step, "       wdsflow repair s -o repaired"]
+
+
+def test_what_is_missing_in_part_is_counted_beside_the_verdict():
+    report = factories.healthy()
+    reasons = (Reason("no-caption", 11, "11 of 796 samples: no caption field; they have jpg"),)
+    report.verdicts = [factories.verdict("trains", 796, 785, reasons)]
+    assert lines(report, 200)[0] == "OpenCLIP 3.3.0  TRAINS  785 of 796 samples reach a batch (11 lack a caption)"
+
+
+@pytest.mark.parametrize("width", [20, 40, 200])
+def test_what_could_not_be_read_is_one_line_and_no_verdict(width):
+    missing = [factories.shard(f"/s/{number}.tar", 0, error="missing") for number in range(3)]
+    report = Report(urls=["/s/{0..2}.tar"], evidence=Evidence("headers", missing))
+    assert lines(report, width)[0] == "nothing could be read: /s/0.tar and 2 more shards: there is no such file"
+    assert "STALLS" not in str(report)
 
 
 def test_samples_that_are_usable_although_training_ends_are_called_so():
@@ -210,39 +216,3 @@ def test_an_error_beside_a_good_verdict_is_told_at_once():
     assert "    but 1 error below must be looked at (exit status 1)" in lines(report)
     report.findings = report.findings[1:]
     assert not any("exit status" in line for line in lines(report))
-
-
-def test_a_cure_of_some_shards_is_covered_by_advice_that_does_the_same_to_all():
-    report = factories.stalled()
-    report.urls = ["shards"]
-    report.advice = [factories.advice(command="wdsflow repair shards -o repaired")]
-    report.findings = [
-        factories.finding(shard=f"{number}.tar", repair=Repair(f"wdsflow repair {number}.tar -o repaired"))
-        for number in range(2)
-    ]
-    shown = lines(report)
-    assert [line for line in shown if "wdsflow repair" in line] == ["       wdsflow repair shards -o repaired"]
-    assert "    cure: 1 above" in shown
-
-
-def test_a_cure_of_more_shards_than_advised_is_not_hidden():
-    report = factories.stalled()
-    report.advice = [factories.advice(command="wdsflow repair 1.tar -o repaired")]
-    report.findings = [
-        factories.finding(
-            severity="warning", shard=f"{number}.tar", repair=Repair(f"wdsflow repair {number}.tar -o repaired")
-        )
-        for number in range(1, 3)
-    ]
-    assert "      wdsflow repair 1.tar 2.tar -o repaired" in lines(report)
-
-
-def test_errors_with_the_same_cure_are_one_step_for_all_their_shards():
-    report = factories.healthy()
-    report.findings = [
-        factories.finding("W001", shard="1.tar", repair=Repair("wdsflow repair 1.tar -o repaired")),
-        factories.finding("W002", shard="2.tar", repair=Repair("wdsflow repair 2.tar -o repaired")),
-    ]
-    shown = lines(report)
-    step = shown.index("  1. against W001, W002")
-    assert shown[step + 1] == "       wdsflow repair 1.tar 2.tar -o repaired"

@@ -12,6 +12,7 @@ from typing import Any
 
 from PIL import Image
 
+from wdsflow.text.install import install_packages
 from wdsflow.validate.consumers import CONSUMERS
 from wdsflow.validate.consumers.base import Options
 from wdsflow.validate.evidence import Evidence, Level, ShardEvidence
@@ -36,10 +37,15 @@ class Case:
     options: Options = field(default_factory=Options)
     facts: dict[str, Any] = field(default_factory=dict)  # of the first shard, where real bytes would be too many
 
-    def context(self, folder: Path) -> Context:
+    def write(self, folder: Path) -> list[str]:
+        """Write the shards into a folder; return their names, those of shards that are missing among them."""
         for name, data in self.shards.items():
             if data is not None:
                 (folder / name).write_bytes(data)
+        return sorted(self.shards)
+
+    def context(self, folder: Path) -> Context:
+        self.write(folder)
         wanted = tuple((self.options.json_text_key or "").split(";")) if self.options.json_text_key else ()
         scan = ScanOptions(self.level, wanted, self.options.max_image_pixels)
         shards = [scan_shard(str(folder / name), scan) for name in self.shards]
@@ -149,6 +155,7 @@ def fifo(name: str) -> tarfile.TarInfo:
 def shown(findings: Iterable[Finding], folder: Path) -> str:
     """Return findings as text for a golden file, without the folder that the shards happened to lie in."""
     lines = []
+    installer = install_packages("*").removesuffix("'*'")  # differs from one installation to the next
     for finding in findings:
         rate = "" if finding.rate is None else f" ({finding.rate:.1%})"
         place = f"{finding.shard} {finding.key!a} {finding.offset}"
@@ -156,7 +163,7 @@ def shown(findings: Iterable[Finding], folder: Path) -> str:
         lines += ["  " + finding.message]
         if finding.repair is not None:
             safe = "$" if finding.repair.safe else "unsafe $"
-            lines += [f"  {safe} {finding.repair.command}"]
+            lines += [f"  {safe} {finding.repair.command.replace(installer, 'pip install ')}"]
             lines += [f"  # {finding.repair.note}"] if finding.repair.note else []
     return "".join(line.replace(f"{folder}/", "") + "\n" for line in lines)
 

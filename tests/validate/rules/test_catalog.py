@@ -83,7 +83,7 @@ def test_explain_shows_the_page_of_a_code_in_any_case():
 
 
 def test_explain_names_the_nearest_code():
-    with pytest.raises(UnknownCode, match=r"no rule has the code 'W0006'; the nearest is W006"):
+    with pytest.raises(UnknownCode, match=r"no rule has the code 'W0006'; did you mean W006"):
         explain("W0006")
 
 

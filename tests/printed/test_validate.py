@@ -1,0 +1,103 @@
+"""Every command and snippet that ``wdsflow validate`` prints works as it is pasted, and brings what it promises."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+from support import faults, scenes
+
+from tests.printed.follow import follow
+from tests.printed.pasted import commands, run, snippets, texts
+from tests.printed.sets import SETS, write
+from tests.validate.rules.cases import CASES
+from wdsflow.validate.conformance.compare import RealReader, environments
+from wdsflow.validate.conformance.generate import make_set
+
+READERS = ("open-clip-3.3", "webdataset-1", "datasets")
+SEEDS = (5, 6, 36, 75, 87, 92, 145, 224)  # of shards for which a promise was once wrong
+CLOSELY = ("some samples without json", "some samples without a caption", "captions in another field", "a cut shard")
+GOLDEN = Path(__file__).parents[1] / "validate" / "rules" / "golden"
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, RealReader]]:
+    scratch = tmp_path_factory.mktemp("readers")
+    at_hand = [each for each in environments(os.environ) if each.consumer in READERS and not each.missing]
+    with ExitStack() as stack:
+        yield {each.consumer: stack.enter_context(closing(RealReader(each, scratch))) for each in at_hand}
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100000")  # sentences stay whole; commands are not wrapped at any width
+
+
+def test_all_that_is_advised_works_and_brings_what_it_promises(tmp_path, readers):
+    """One test, since the readers take longer to start than to read."""
+    wrong = []
+    for number, (name, level, make) in enumerate([*crafted(), *golden(), *of_the_demo(), *generated()]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        urls = make(folder)
+        # What generated json holds decides whether datasets can make a table of it, which is not predicted.
+        some = {each: reader for each, reader in readers.items() if each != "datasets" or "seed" not in name}
+        wrong += [f"{name}, {level}: {each}" for each in follow(folder, urls, some, level)]
+    assert wrong == []
+
+
+Set = tuple[str, str, Callable[[Path], list[str]]]  # name, level, what writes it into a folder and returns its urls
+
+
+def crafted() -> Iterator[Set]:
+    for name, contents in SETS.items():
+        for level in ("full", "headers") if name in CLOSELY else ("full",):
+            yield name, level, partial(write, contents=contents)
+
+
+def golden() -> Iterator[Set]:
+    """Shards that a rule has a fix for."""
+    for code, case in CASES.items():
+        if not case.facts and "$ wdsflow" in (GOLDEN / f"{code}.txt").read_text(encoding="utf-8"):
+            yield code, "full", case.write
+
+
+def of_the_demo() -> Iterator[Set]:
+    drawn = scenes.draw(16)
+
+    def written(fault: Callable[[Path, list[scenes.Scene]], None], folder: Path) -> list[str]:
+        fault(folder / "s", drawn)
+        return ["s/{000..003}.tar"]
+
+    for fault in (faults.truncated, faults.macos_twins, faults.latin1_caption):
+        yield fault.__name__, "full", partial(written, fault)
+
+
+def generated() -> Iterator[Set]:
+    def written(seed: int, folder: Path) -> list[str]:
+        return [Path(url).name for url in make_set(seed, folder).urls]
+
+    for seed in SEEDS:
+        yield f"seed {seed}", "full", partial(written, seed)
+
+
+@pytest.mark.parametrize("name", ["some samples without json", "many shards with the same fault"])
+def test_every_format_has_the_same_commands_whatever_the_width(tmp_path, monkeypatch, name):
+    write(tmp_path, SETS[name])
+    asked = ["s/*.tar", "--for", "open-clip-3.3", "--for", "webdataset-1", "--level", "full"]
+    shown = run(["validate", *asked], tmp_path).out
+    wanted = {each for each in commands(shown) if "wdsflow explain" not in each}
+    assert wanted
+    for form in ("json", "html"):
+        assert set(commands(texts(run(["validate", *asked, "--format", form], tmp_path).out, form))) == wanted
+    for form in ("sarif", "junit", "github"):  # have findings only
+        found = commands(texts(run(["validate", *asked, "--format", form], tmp_path).out, form))
+        assert set(found) <= wanted
+        assert found
+    for width in ("20", "80"):
+        monkeypatch.setenv("COLUMNS", width)
+        narrow = run(["validate", *asked], tmp_path).out
+        assert set(commands(narrow)) == set(commands(shown))
+        assert snippets(narrow) == snippets(shown)
