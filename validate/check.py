@@ -82,35 +82,19 @@ def check(
     parsed, readers = _readers(consumers, arguments, world_size, environment)
     options = scan_options(level, readers, allow_pipe=allow_pipe)
     evidence = _gather(written, options, scan, progress)
-    if all(shard.error is not None for shard in evidence.shards):
-        return _unread(written, evidence, readers, select, ignore or {}, start)
-    context = _context(evidence, readers, max_loss, written, parsed, environment)
-    forecasts = _forecasts(context, parsed, options, scan)
-    findings, ignored = run_rules(context, select, ignore or {})
-    findings, known = apply_baseline(findings, baseline) if baseline is not None else (findings, 0)
+    report = Report(written, evidence, level=level, against_baseline=baseline is not None)
+    if report.nothing_read:
+        context = Context(evidence, readers, [], urls=written)
+    else:
+        context = _context(evidence, readers, max_loss, written, parsed, environment)
+        report.forecasts, report.verdicts = _forecasts(context, parsed, options, scan), context.verdicts
+    report.findings, report.ignored = run_rules(context, select, ignore or {})
+    if baseline is not None:
+        report.findings, report.known = apply_baseline(report.findings, baseline)
     asked = Invocation(
-        written, tuple(consumers), level, None if arguments is None else tuple(arguments), world_size, allow_pipe
+        written, tuple(consumers), level, tuple(arguments) if arguments is not None else None, world_size, allow_pipe
     )
-    findings, advice = settle(findings, advise(context, options, scan), asked)
-    report = Report(
-        written, evidence, context.verdicts, findings, ignored, known, against_baseline=baseline is not None
-    )
-    report.forecasts, report.advice, report.level = forecasts, advice, level
-    report.seconds = evidence.seconds = time.perf_counter() - start
-    return report
-
-
-def _unread(
-    written: tuple[str, ...],
-    evidence: Evidence,
-    readers: list[Consumer],
-    select: Sequence[str],
-    ignore: Mapping[str, str],
-    start: float,
-) -> Report:
-    """Return the report on shards of which none could be read: what is wrong with them, and no verdict."""
-    findings, ignored = run_rules(Context(evidence, readers, [], urls=written), select, ignore)
-    report = Report(written, evidence, [], findings, ignored, level=evidence.level)
+    report.findings, report.advice = settle(report.findings, advise(context, options, scan), asked)
     report.seconds = evidence.seconds = time.perf_counter() - start
     return report
 

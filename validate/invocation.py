@@ -26,20 +26,24 @@ class Invocation:
 
     def with_training(self, flags: Sequence[str]) -> str:
         """Return the command that judges the same shards for another value of a flag of the training command."""
-        training = _changed(self.training or (), flags)
+        training = with_flags(self.training or (), flags)
         words = [word for name in self.readers if name != "open-clip" for word in ("--for", name)]
         words += ["--level", self.level] if self.level != "headers" else []
         words += ["--world-size", str(self.world_size)] if self.world_size > 1 else []
-        words += ["--allow-pipe"] if self.allow_pipe else []
+        words += self._allowed()
         urls = [] if self.urls == (train_data(training),) else compact(self.urls, _NAMED)
         return " ".join(["wdsflow validate", *map(quote_path, urls), command([*words, "--", *training])])
 
     def repair(self, shards: Sequence[str], options: Sequence[str], folder: str) -> str:
         """Return the command that repairs shards into a folder: of these few, or of all that there are."""
         named = list(shards) if len(shards) <= _NAMED else compact(self.urls, _NAMED)
-        words = [*(["--allow-pipe"] if self.allow_pipe else []), *options]
+        words = [*self._allowed(), *options]
         parts = ["wdsflow repair", *map(quote_path, named), "-o", quote_path(folder), command(words)]
         return " ".join(part for part in parts if part)
+
+    def _allowed(self) -> list[str]:
+        pipes = any("pipe:" in url or url.startswith("@") for url in self.urls)
+        return ["--allow-pipe"] if self.allow_pipe and pipes else []
 
 
 def train_data(training: Sequence[str]) -> str | None:
@@ -49,6 +53,19 @@ def train_data(training: Sequence[str]) -> str | None:
         if flag == "--train-data" and (equals or training[number + 1 :]):
             return value if equals else training[number + 1]
     return None
+
+
+def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """Return the training command with a flag that has another value, or is new."""
+    name, words, skip = flags[0], list[str](), False
+    for word in training:
+        if skip and not word.startswith("--"):
+            skip = False
+            continue
+        skip = word == name and len(flags) > 1
+        if not skip and word.partition("=")[0] != name:
+            words.append(word)
+    return [*words, *flags]
 
 
 def settle(
@@ -102,19 +119,6 @@ def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) 
 def _pairs(options: Sequence[str]) -> set[tuple[str, ...]]:
     borders = [*(index for index, word in enumerate(options) if word.startswith("--")), len(options)]
     return {tuple(options[start:end]) for start, end in pairwise(borders)}
-
-
-def _changed(training: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """Return the training command with a flag that has another value, or is new."""
-    name, words, skip = flags[0], list[str](), False
-    for word in training:
-        if skip and not word.startswith("--"):
-            skip = False
-            continue
-        skip = word == name and len(flags) > 1
-        if not skip and word.partition("=")[0] != name:
-            words.append(word)
-    return [*words, *flags]
 
 
 def _free_folders() -> Iterator[str]:

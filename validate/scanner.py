@@ -1,11 +1,7 @@
 """Takes the members of one shard, in the order of the tar, and counts what they are."""
 
-from collections.abc import Mapping
-from typing import Protocol
-
 from wdsflow.shards.names import is_meta, split_name
-from wdsflow.shards.tar import Batch, Member, Row, Seen
-from wdsflow.shards.tar import Stop as WalkStop
+from wdsflow.shards.tar import Batch, Member
 
 from .evidence import UNKNOWN, Part, ShardEvidence, Stop, Tally
 from .looks import Looker
@@ -15,26 +11,9 @@ from .scan_options import ScanOptions
 from .shapes import note_shapes
 from .sketch import smallest_hashes
 from .tallies import TALLIES
+from .walked import Walk
 
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
-
-
-class Walk(Protocol):
-    """What members come from: a walk over a tar, or something that knows as much of them."""
-
-    @property
-    def stop(self) -> WalkStop | None:
-        """How the archive ends; None before it did."""
-
-    @property
-    def seen(self) -> Mapping[str, Seen]:
-        """What is wrong with the archive."""
-
-    def has_holes(self, member: Row) -> bool:
-        """Tell whether a member is stored without some of its bytes."""
-
-    def read(self, member: Row, start: int, size: int) -> bytes:
-        """Return a part of the contents of a member of the latest batch."""
 
 
 def _is_unusual(key: str) -> bool:

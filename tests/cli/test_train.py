@@ -1,4 +1,8 @@
+import contextlib
 import importlib.util
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -32,7 +36,7 @@ def test_everything_behind_the_dashes_belongs_to_openclip():
 
 def test_without_a_training_command_it_says_how(capsys):
     assert run("train") == 2
-    assert "wdsflow train -- --train-data" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("all options: wdsflow train --help\n")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,35 @@ def test_a_refusal_is_status_1_and_goes_to_standard_error(tmp_path, capsys):
     assert run("train", "--", "--train-data", shards.with_json(tmp_path)) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "wdsflow train --caption json:caption -- ..." in shown.err
+    assert f": wdsflow train --caption json:caption -- --train-data '{tmp_path}/{{0000..0001}}.tar'\n" in shown.err
+
+
+@needs_openclip
+def test_shards_that_cannot_be_read_are_status_2_in_one_line(tmp_path, capsys):
+    assert run("train", "--", "--train-data", str(tmp_path / "0.tar")) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == f"preflight: nothing could be read: {tmp_path}/0.tar: there is no such file\n"
+
+
+@needs_openclip
+@pytest.mark.parametrize(
+    ("variables", "launcher"),
+    [
+        ({}, ""),
+        ({"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, "torchrun --nproc_per_node 2 -m "),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, "srun --ntasks 2 "),
+    ],
+    ids=["alone", "torchrun", "srun"],
+)
+def test_what_is_advised_starts_as_many_ranks_as_there_are(tmp_path, capsys, monkeypatch, variables, launcher):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("wdsflow.training.launch.launch", lambda *_, **__: 1)
+    assert run("train", "--", "--train-data", shards.with_json(tmp_path)) == 1
+    shown = capsys.readouterr().err
+    assert f": {launcher}wdsflow train --caption json:caption -- " in shown
+    assert f": {'env RANK=0 WORLD_SIZE=2 ' if variables else ''}wdsflow train --dry-run -- " in shown
 
 
 @needs_openclip
@@ -92,3 +124,37 @@ def test_only_the_first_rank_looks_at_the_shards(tmp_path, capsys, monkeypatch, 
     assert options.decode == "fast"
     assert named == {"checkpoint_every": 7, "refused": False}
     assert "preflight" not in capsys.readouterr().err
+
+
+@needs_openclip
+def test_bars_of_two_passes_are_told_apart(tmp_path):
+    """On a terminal, where bars are drawn."""
+    data = shards.with_txt(tmp_path)
+    ours, terminal = os.openpty()
+    words = [
+        "--train-data",
+        data,
+        "--val-data",
+        data,
+        "--train-num-samples",
+        "8",
+        "--workers",
+        "1",
+        "--batch-size",
+        "4",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wdsflow", "train", "--dry-run", "--", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+    )
+    os.close(terminal)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal ends
+        while piece := os.read(ours, 1 << 16):
+            shown += piece
+    os.close(ours)
+    assert process.wait() == 0
+    assert b"reading training shards" in shown
+    assert b"reading shards of --val-data" in shown

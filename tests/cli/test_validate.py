@@ -65,12 +65,6 @@ def test_wrong_use_is_status_2_in_one_line_with_no_traceback(tmp_path, capsys, w
     assert "Traceback" not in shown.err
 
 
-def test_nothing_read_is_status_2_with_a_report(tmp_path, capsys):
-    (tmp_path / "0000.tar").write_bytes(b"<html>404</html>" * 64)
-    assert run(tmp_path / "0000.tar") == 2
-    assert "0000.tar" in capsys.readouterr().out
-
-
 def test_one_unreadable_shard_among_others_is_a_finding(tmp_path, capsys):
     pattern = shards.with_txt(tmp_path)
     (tmp_path / "0002.tar").write_bytes(b"<html>404</html>" * 64)

@@ -4,8 +4,11 @@ import re
 from collections.abc import Sequence
 
 from wdsflow.text.shell import command, quote_path
+from wdsflow.text.shell import quote_path as quote
 
 from ..finding import Repair
+
+__all__ = ["is_option", "quote", "renamed", "repair"]
 
 _FIELD = re.compile(r"[^/\s.,=][^/\s,=]*")
 

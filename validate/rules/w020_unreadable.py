@@ -9,7 +9,6 @@ _WORDS = {
     "missing": "there is no such shard",
     "denied": "no permission to read the shard",
     "io": "the shard cannot be read",
-    "needs-library": "reading the shard needs a library that is not installed",
     "refused": "reading the shard was refused",
     "worker-died": "reading the shard killed the process twice",
 }
@@ -41,6 +40,8 @@ class Unreadable(TallyRule):
         return Tally() if elsewhere else Tally(1, None, None, shard.error_detail)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        if shard.error == "needs-library":
+            return detail
         text = _WORDS.get(shard.error or "", "the shard cannot be read")
         return f"{text} ({detail})" if detail else text
 

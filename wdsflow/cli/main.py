@@ -16,7 +16,9 @@ from .ending import INTERRUPTED, TERMINATED, Terminated, ending
 COMMANDS = ("validate", "inspect", "explain", "repair", "filter", "score", "cut", "scores", "doctor", "train")
 _TAKE_TRAINING = ("validate", "train")  # take a command line of open_clip_train behind --
 _HELP = frozenset({"-h", "--help"})
-_REPORT_THEMSELVES = frozenset({"filter", "score", "cut"})  # that they were interrupted, and what is left to do
+_REPORT_THEMSELVES = frozenset(
+    {"filter", "score", "cut", "repair"}
+)  # that they were interrupted, and what is left to do
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 

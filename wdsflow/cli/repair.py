@@ -1,11 +1,14 @@
 """``wdsflow repair``: write sound shards from unsound ones."""
 
+import os
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wdsflow.shards.source import local_file
 from wdsflow.text.shell import quote_path
 
 from .terminal import console, fail, no_shards, progress, several
@@ -67,17 +70,27 @@ def repair(
             report = run(urls, out, begin=begin, **options, **switches)  # type: ignore[arg-type]
     except NoShards as error:
         no_shards(error)
+    except KeyboardInterrupt:
+        print("wdsflow: interrupted; the same command resumes where this one ended", file=sys.stderr)
+        raise
     except ValueError as error:
         fail(str(error))
     except FileExistsError as error:
         fail(str(error))
     except OSError as error:
         fail(f"cannot write: {error}", "whole outputs stay, half ones were removed")
-    _show(report, out)
     if not any(shard.members for shard in report.shards):
-        first = report.shards[0]
-        fail(f"nothing could be read: {first.url}: {first.lost[0] if first.lost else 'it has no members'}")
+        fail(_nothing(report))
+    _show(report, out)
     raise typer.Exit(int(report.lost))
+
+
+def _nothing(report: "RepairReport") -> str:
+    first, more = report.shards[0], len(report.shards) - 1
+    path = local_file(first.url)
+    others = f" and {more:,} more shard{'s' if more > 1 else ''}" if more else ""
+    where = first.url if path is None else os.path.abspath(path)
+    return f"nothing could be read: {where}{others}: {first.lost[0] if first.lost else 'it has no members'}"
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

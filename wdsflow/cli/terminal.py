@@ -83,21 +83,22 @@ def write_output(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def progress(noun: str = "shards") -> Iterator[Callable[[int], Callable[[object], None] | None]]:
-    """Give a function that takes the number of steps and returns what to call after each; it draws on a terminal only.
+def progress(noun: str = "shards") -> Iterator[Callable[..., Callable[[object], None] | None]]:
+    """Give a function that begins a bar: of how many steps, and of what, where there are several; it draws on a terminal only.
 
-    Standard error is used, so that standard output can be piped.
+    It returns what to call after each step. Standard error is used, so that standard output can be piped.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda total: None
+        yield lambda total, what="": None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TextColumn(noun), TimeRemainingColumn())
+    reading = TextColumn("reading {task.description}")
+    columns = (reading, BarColumn(), MofNCompleteColumn(), TextColumn(noun), TimeRemainingColumn())
     with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
 
-        def begin(total: int) -> Callable[[object], None]:
-            task = bar.add_task("", total=total)
+        def begin(total: int, what: str = "") -> Callable[[object], None]:
+            task = bar.add_task(what, total=total)
             return lambda _: bar.advance(task)
 
         yield begin

@@ -3,108 +3,38 @@
 import os
 import sys
 from collections.abc import Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from .terminal import fail, progress
+from .terminal import WRONG_USE, console, fail, progress
+from .train_options import (
+    Caption,
+    CheckpointEvery,
+    Decode,
+    DecodeIn,
+    Decoders,
+    Decoding,
+    DecodingIn,
+    DryRun,
+    Image,
+    K,
+    MaxPixels,
+    Memory,
+    Metrics,
+    NoPreflight,
+    Schedule,
+    Scheduling,
+    StallAfter,
+    StallSamples,
+    StatusEvery,
+)
 
 if TYPE_CHECKING:
     from wdsflow.training.options import FeedOptions
+    from wdsflow.training.preflight import Preflight
 
 _FAILED = 1
-
-
-class Decode(str, Enum):
-    """How images are decoded."""
-
-    reference = "reference"
-    exact = "exact"
-    fast = "fast"
-
-
-class DecodeIn(str, Enum):
-    """Where."""
-
-    auto = "auto"
-    processes = "processes"
-    threads = "threads"
-
-
-class Schedule(str, Enum):
-    """Which rank reads what."""
-
-    openclip = "openclip"
-    balanced = "balanced"
-
-
-Caption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FIELDS",
-        help='Where captions are: "txt|json:description;alt", members parted by |, tried in order; of json, names.',
-    ),
-]
-Image = Annotated[str | None, typer.Option(metavar="FIELDS", help='Members that hold the image: "jpg;png;webp".')]
-MaxPixels = Annotated[
-    int | None, typer.Option("--max-pixels", min=1, metavar="N", help="Drop larger images, by their header.")
-]
-Decoding = Annotated[
-    Decode,
-    typer.Option(
-        metavar="MODE",
-        help="reference: as OpenCLIP decodes, bit by bit; exact: all pixels, by faster libraries; "
-        "fast: JPEG at the smallest scale that is large enough.",
-    ),
-]
-K = Annotated[float, typer.Option("--k", metavar="K", help="fast keeps images at least K times as large as asked.")]
-Scheduling = Annotated[
-    Schedule,
-    typer.Option(
-        metavar="SCHEDULE",
-        help="openclip: the shards that OpenCLIP would read, in its order; balanced: each sample once an epoch, "
-        "as many batches for each rank, shards may be few.",
-    ),
-]
-StallAfter = Annotated[
-    float, typer.Option("--stall-after", metavar="SECONDS", help="All ranks fail after so long without a batch.")
-]
-StallSamples = Annotated[
-    int | None,
-    typer.Option("--stall-samples", min=1, metavar="N", help="The same after so many samples lost in a row."),
-]
-Memory = Annotated[str | None, typer.Option(metavar="SIZE", help="Bound of everything in flight, as 2GiB.")]
-Decoders = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Images decoded at once, of each rank; all its processors if not given."),
-]
-DecodingIn = Annotated[
-    DecodeIn,
-    typer.Option(
-        "--decode-in",
-        metavar="WHERE",
-        help="processes of their own, or threads; auto: processes where the system forks.",
-    ),
-]
-Metrics = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Write metrics: FILE.prom for Prometheus, FILE.jsonl for JSON lines.")
-]
-StatusEvery = Annotated[
-    float, typer.Option("--status-every", min=0, metavar="SECONDS", help="Between status lines; 0 for none.")
-]
-NoPreflight = Annotated[
-    bool, typer.Option("--no-preflight", help="Do not look at the shards first, and train in any case.")
-]
-CheckpointEvery = Annotated[
-    int | None,
-    typer.Option(
-        "--checkpoint-every",
-        min=1,
-        metavar="STEPS",
-        help="Save inside of epochs too; --resume latest then goes on at the very next batch.",
-    ),
-]
 
 
 def train(
@@ -122,6 +52,7 @@ def train(
     decode_in: DecodingIn = DecodeIn.auto,
     metrics: Metrics = None,
     status_every: StatusEvery = 10.0,
+    dry_run: DryRun = False,
     no_preflight: NoPreflight = False,
     checkpoint_every: CheckpointEvery = None,
 ) -> None:
@@ -139,11 +70,11 @@ def train(
 
     The names in the shards are read first, in seconds; a run that would starve is refused.
 
-    Exit status: 0 trained, 1 the data or the run failed, 2 wrong use, 130 interrupted.
+    Exit status: 0 trained, 1 the data or the run failed, 2 wrong use or nothing could be read, 130 interrupted.
     """
     argv: list[str] = context.obj or []
     if not argv:
-        fail("no training command given", 'try: wdsflow train -- --train-data "shards/{000..042}.tar" --model ViT-B-32')
+        fail("no training command given; it follows --", "all options: wdsflow train --help")
     options = _options(
         caption=caption,
         image=image,
@@ -158,8 +89,11 @@ def train(
         decode_in=decode_in.value,
         metrics=metrics,
         status_every=status_every,
+        argv=tuple(argv),
     )
     _parse(argv)
+    if dry_run:
+        _report(argv, options)
     refused = not no_preflight and _refused(argv, options)
     raise typer.Exit(_train(argv, options, checkpoint_every, refused=refused))
 
@@ -195,22 +129,42 @@ def _parse(argv: Sequence[str]) -> None:
 def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
     """Look at the shards on the first rank; end if they would starve it, or return True if it has others to tell."""
     from wdsflow.training.launchers import rank_and_world
-    from wdsflow.training.preflight import preflight
     from wdsflow.training.refusal import ends_others
 
     rank, world_size = rank_and_world()
     if rank:
         return False
-    with progress() as begin:
-        found = preflight(argv, options, world_size=world_size, progress=begin)
+    found = _preflight(argv, options, world_size)
     if found is None:
         return False
     for line in found.lines:
         print(line, file=sys.stderr)
     sys.stderr.flush()
     if found.refused and (world_size == 1 or ends_others()):
-        raise typer.Exit(_FAILED)
+        raise typer.Exit(WRONG_USE if found.nothing_read else _FAILED)
     return found.refused
+
+
+def _preflight(argv: Sequence[str], options: "FeedOptions", world_size: int) -> "Preflight | None":
+    from wdsflow.training.preflight import preflight
+
+    with progress() as begin:
+        return preflight(argv, options, world_size=world_size, progress=begin)
+
+
+def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
+    """Print all that a look at the shards tells of this run, and exit: 0 it would train, 1 it would be refused."""
+    from wdsflow.training.launchers import rank_and_world
+    from wdsflow.validate.report import text
+
+    found = _preflight(argv, options, rank_and_world()[1])
+    if found is None:
+        fail("this command trains on no shards that can be looked at")
+    for report in found.reports:
+        text.show(report, console())
+    for line in found.lines:
+        print(line, file=sys.stderr)
+    raise typer.Exit(WRONG_USE if found.nothing_read else int(found.refused))
 
 
 def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:

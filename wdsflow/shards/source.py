@@ -174,7 +174,7 @@ def open_source(url: str, *, allow_pipe: bool = False) -> Source:
     """
     if url.startswith("pipe:"):
         if not allow_pipe:
-            raise SourceError("refused", "pipe: urls run shell commands, which has to be allowed first")
+            raise SourceError("refused", "pipe: urls run shell commands: allow that with --allow-pipe")
         from .pipe import open_pipe
 
         return open_pipe(url)

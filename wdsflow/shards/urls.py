@@ -191,5 +191,5 @@ def _hint(name: str) -> str:
     if not tars:
         return f"there is no .tar in the folder {folder}"
     near = difflib.get_close_matches(os.path.basename(name), tars, n=1)
-    some = f"such as {near[0]}" if near else f"{tars[0]} to {tars[-1]}"
+    some = f"such as {near[0]}" if near else f"{tars[0]} to {tars[-1]}" if len(tars) > 1 else tars[0]
     return f"{folder} has {len(tars):,} tar{'s' * (len(tars) > 1)}, {some}"

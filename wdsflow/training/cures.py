@@ -4,32 +4,39 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from wdsflow.shards.escape import escape
-from wdsflow.text.shell import quote
+from wdsflow.text.shell import command as join
 from wdsflow.validate.evidence import ShardEvidence
 from wdsflow.validate.json_captions import caption_name, json_names
 from wdsflow.validate.rules.missing import CAPTIONS, IMAGES
 
 from .captions import Captions, parse_captions
+from .launchers import launcher_words, rank_and_world
 from .options import FeedOptions
 
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 
 
-def command(options: FeedOptions, **changed: str) -> str:
-    """Return ``wdsflow train`` with all options that are not at their defaults, some of them changed.
+def command(options: FeedOptions, *flags: str, **changed: str) -> str:
+    """Return the command of this run with all options that are not at their defaults, some of them changed.
 
-    >>> command(FeedOptions(k=3.0), caption="json:alt")
-    'wdsflow train --caption json:alt --k 3 -- ...'
+    >>> command(FeedOptions(k=3.0, argv=("--workers", "2")), caption="json:alt")
+    'wdsflow train --caption json:alt --k 3 -- --workers 2'
+
+    Args:
+        options: those of this run.
+        flags: further flags.
+        changed: options with other values.
     """
-    words = []
+    words = list(flags)
     for item in fields(options):
         value = changed.get(item.name, getattr(options, item.name))
-        if value != item.default and item.name not in {"allow_pipe", "stall_samples"}:
-            words += [
-                f"--{item.name.replace('_', '-')}",
-                quote(f"{value:g}" if isinstance(value, float) else str(value)),
-            ]
-    return " ".join(["wdsflow train", *words, "-- ..."])
+        if value != item.default and item.name not in {"allow_pipe", "argv"}:
+            words += [f"--{item.name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
+    argv = join(options.argv) or "..."
+    world = rank_and_world()[1]
+    as_first = ["env", "RANK=0", f"WORLD_SIZE={world}"] if world > 1 else []
+    launcher = as_first if "--dry-run" in flags else launcher_words()
+    return " ".join([*launcher, "wdsflow train", *([join(words)] if words else []), "--", argv])
 
 
 def caption_cures(options: FeedOptions, names: Sequence[str], peeked: Sequence[ShardEvidence]) -> Iterator[str]:
@@ -58,9 +65,14 @@ def _also(options: FeedOptions, names: Sequence[str], place: str) -> str:
 
 def image_cures(options: FeedOptions, names: Sequence[str]) -> Iterator[str]:
     """Yield what finds images under another name than the usual ones."""
-    image = _likeliest(names, IMAGES)
+    image = likely_image(names)
     if image:
         yield f"images may be in {escape(image, 40)}: {command(options, image=image)}"
+
+
+def likely_image(names: Sequence[str]) -> str:
+    """Return the field that may hold images under another name than the usual ones, "" if none does."""
+    return _likeliest(names, IMAGES)
 
 
 def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:

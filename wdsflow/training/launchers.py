@@ -19,6 +19,16 @@ def rank_and_world() -> tuple[int, int]:
     return rank, world
 
 
+def launcher_words() -> list[str]:
+    """Return what stands in front of the command of a run of several ranks, as far as the variables tell."""
+    world = rank_and_world()[1]
+    if world == 1:
+        return []
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("LOCAL_WORLD_SIZE") == str(world):
+        return ["torchrun", "--nproc_per_node", str(world), "-m"]
+    return ["srun", "--ntasks", str(world)] if "SLURM_PROCID" in os.environ else []
+
+
 def ranks_here() -> int:
     """Return how many ranks run on this machine, at least 1; 1, too, where nothing tells.
 

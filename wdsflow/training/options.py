@@ -22,7 +22,8 @@ class FeedOptions:
     bytes of everything in flight, a number or "2GiB". ``decoders``: how many images are decoded at once; ``decode_in``: in processes of their own or in
     threads, "auto": processes where they can be forked. ``status_every``: seconds between
     status lines, 0 for none. ``metrics``: a file, ``.prom`` for Prometheus' text format or ``.jsonl`` for JSON lines.
-    ``allow_pipe``: whether ``pipe:`` urls may run their commands.
+    ``allow_pipe``: whether ``pipe:`` urls may run their commands. ``argv``: open_clip_train's arguments, which messages
+    repeat in commands.
     """
 
     caption: str | None = None
@@ -39,6 +40,7 @@ class FeedOptions:
     status_every: float = 10.0
     metrics: str | None = None
     allow_pipe: bool = True
+    argv: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -3,27 +3,30 @@
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from wdsflow.shards.escape import escape
 from wdsflow.shards.urls import NoShards, expand
-from wdsflow.text.shell import quote_path
+from wdsflow.stages.json_text import JsonText
 from wdsflow.validate.arguments import Arguments, ArgumentsError, parse_arguments
 from wdsflow.validate.consumers.base import Options
 from wdsflow.validate.environment import versions
 from wdsflow.validate.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast import forecast
+from wdsflow.validate.invocation import Invocation, settle, with_flags
 from wdsflow.validate.pool import Progress, scan_shards
+from wdsflow.validate.report.model import Report
 from wdsflow.validate.rules.base import Context, number
 from wdsflow.validate.rules.engine import run_rules
 from wdsflow.validate.rules.missing import wants
 from wdsflow.validate.scan_options import ScanOptions
 from wdsflow.validate.sidecars import read_sidecars
 from wdsflow.validate.verdict import judge
+from wdsflow.validate.wording import unreadable_text
 
 from .captions import Captions, captions_for
-from .cures import caption_cures, command, image_cures, wrong_names
+from .cures import caption_cures, command, image_cures, likely_image, wrong_names
 from .options import FeedOptions
 from .reader import FeedReader
 
@@ -31,9 +34,18 @@ from .reader import FeedReader
 _MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
 _STARVES = frozenset({"F101", "P301", "P302", "P303"})
 _SHOWN = 3
-_PAST = "to train in any case: wdsflow train --no-preflight -- ..."
+Found = Callable[..., Progress | None]
 
-Found = Callable[[int], Progress | None]
+
+@dataclass(frozen=True)
+class _Asked(Invocation):
+    """The command of this run, which looks at the shards again for another flag."""
+
+    options: FeedOptions = field(default_factory=FeedOptions)
+
+    def with_training(self, flags: Sequence[str]) -> str:
+        """Return the command that looks at the shards with another flag of the training command."""
+        return command(replace(self.options, argv=tuple(with_flags(self.options.argv, flags))), "--dry-run")
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,8 @@ class Preflight:
 
     lines: tuple[str, ...]
     refused: bool = False
+    nothing_read: bool = False
+    reports: tuple[Report, ...] = ()  # on the training shards, and on those of --val-data
 
 
 def preflight(
@@ -57,12 +71,12 @@ def preflight(
         argv: open_clip_train's arguments.
         options: settings of the feed.
         world_size: ranks that will train.
-        progress: called with the number of shards; what it returns is called after each shard.
+        progress: called with the number of shards and what they are; what it returns is called after each shard.
 
     Returns:
         None where the command trains on no shards, or is one that open_clip_train itself refuses.
     """
-    options = options or FeedOptions()
+    options = replace(options or FeedOptions(), argv=tuple(argv))
     try:
         arguments = parse_arguments(argv, world_size=world_size)
     except ArgumentsError:
@@ -75,7 +89,8 @@ def preflight(
         shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
         if _reads_shards(shards):
             other = _look(shards, options, progress, trains=False)
-            result = Preflight((*result.lines, *other.lines), other.refused)
+            reports = (*result.reports, *other.reports)
+            result = Preflight((*result.lines, *other.lines), other.refused, other.nothing_read, reports)
     return result
 
 
@@ -87,11 +102,15 @@ def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *,
         expansion = expand([arguments.train_data])
     except NoShards as error:
         hint = (f"  {escape(error.hint)}",) if error.hint else ()
-        return Preflight((f"{title}: {escape(str(error))}", *hint), refused=True)
+        return Preflight((f"{title}: {escape(str(error))}", *hint), refused=True, nothing_read=True)
     captions = captions_for(options.caption, Namespace(**_modern(arguments)), keep_empty=False)
     urls = _some(expansion.urls)
-    told = progress(len(urls)) if progress is not None else None
+    told = (
+        progress(len(urls), "training shards" if trains else "shards of --val-data") if progress is not None else None
+    )
     shards = scan_shards(urls, ScanOptions("names", allow_pipe=options.allow_pipe), progress=told)
+    if all(shard.error is not None for shard in shards):
+        return Preflight((f"{title}: {unreadable_text(shards)}",), refused=True, nothing_read=True)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     whole = len(urls) == len(expansion.urls)
     context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole and trains)
@@ -127,6 +146,9 @@ def _judge(
     reads = Options(
         image_key=";".join(images),
         text_key=";".join(captions.members),
+        json_text_key=";".join(
+            name for source in captions.sources if isinstance(source, JsonText) for name in source.json_text_key
+        ),
         seed=arguments.seed,
         workers=arguments.workers,
         world_size=arguments.world_size,
@@ -152,30 +174,30 @@ def _judge(
 
 def _result(context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float) -> Preflight:
     verdict = context.verdicts[0]
-    findings, _ = run_rules(context)
+    found, _ = run_rules(context)
+    findings, _ = settle(found, [], _Asked(context.urls, allow_pipe=options.allow_pipe, options=options))
+    report = Report(context.urls, context.evidence, context.verdicts, findings, level="names", seconds=seconds)
+    report.forecasts = context.forecast or ()
     fatal = _fatal(context, findings)
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
-    look = f"wdsflow validate {quote_path(context.urls[0])}"
     summary = f"{head}, {number(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:
-        others = f"; {number(len(findings), 'finding')}, see: {look}" if findings else ""
-        return Preflight((summary + others,))
+        others = f"; {number(len(findings), 'finding')}, see: {command(options, '--dry-run')}" if findings else ""
+        return Preflight((summary + others,), reports=(report,))
     lines = [summary, *([wrong] if wrong else [])]
     lines += [f"{finding.severity} {finding.code}: {finding.message}" for finding in fatal[:_SHOWN]]
     if len(fatal) > _SHOWN:
         lines.append(f"and {len(fatal) - _SHOWN:,} more")
-    cures = _cures(context, options, fatal, peeked)
-    lines += [f"  {cure}" for cure in (*cures, f"all that is wrong, with cures: {look}", _PAST)]
-    return Preflight(tuple(lines), refused=True)
+    fixes = _fixes(context, options, fatal, peeked)
+    fixes += [f"all that is wrong: {command(options, '--dry-run')}"]
+    fixes += [f"to train in any case: {command(options, '--no-preflight')}"]
+    return Preflight((*lines, *(f"  {fix}" for fix in fixes)), refused=True, reports=(report,))
 
 
 def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings for which training would wait for batches that never come."""
     evidence, verdict = context.evidence, context.verdicts[0]
-    if all(shard.error is not None for shard in evidence.shards):
-        unreadable = [finding for finding in findings if finding.severity == "error" and finding.code.startswith("W")]
-        return unreadable or [Finding("W020", "error", "no shard can be read")]
     if sum(shard.unreached for shard in evidence.shards):
         return []  # the feed goes on behind damage, and what it finds there is not known yet
     fatal = [finding for finding in findings if finding.code in _STARVES]
@@ -198,20 +220,29 @@ def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Seq
     return scan_shards([shard.url for shard in few], ScanOptions("headers", allow_pipe=options.allow_pipe), jobs=1)
 
 
-def _cures(
+def _fixes(
     context: Context, options: FeedOptions, fatal: Sequence[Finding], peeked: Sequence[ShardEvidence]
 ) -> list[str]:
+    """Return what to do, each line with the command that does it at its end."""
     names = sorted({name for shard in context.evidence.shards for name in shard.fields if not name.startswith("*.")})
     absent = wants(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
-    cures: list[str] = []
+    fixes: list[str] = []
+    image = likely_image(names) if "image" in absent else ""
     if "caption" in absent or not fatal:
-        cures += caption_cures(options, names, peeked)
-    if "image" in absent:
-        cures += image_cures(options, names)
+        both = replace(options, image=image) if image else options
+        told = f"images may be in {escape(image, 40)}, " if image else ""
+        fixes += [f"{told}{each}" for each in caption_cures(both, names, peeked)]
+    if "image" in absent and not fixes:
+        fixes += image_cures(options, names)
     if any(finding.code in {"P302", "P303"} for finding in fatal):
-        cures.append(f"one share for all workers: {command(options, schedule='balanced')}")
+        fixes.append(f"one share for all workers: {command(options, schedule='balanced')}")
     for finding in fatal:
-        if finding.repair is not None and not (finding.code == "F101" and cures):
+        if finding.repair is None or (finding.code == "F101" and fixes):
+            continue
+        if finding.repair.flags:
+            changed = replace(options, argv=tuple(with_flags(options.argv, finding.repair.flags)))
+            fixes.append(f"{finding.repair.note}: {command(changed)}")
+        else:
             note = f" ({finding.repair.note})" if finding.repair.note else ""
-            cures.append(f"or: {finding.repair.command}{note}")
-    return list(dict.fromkeys(cures))
+            fixes.append(f"or write other shards{note}: {finding.repair.command}")
+    return list(dict.fromkeys(fixes))

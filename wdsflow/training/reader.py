@@ -17,7 +17,7 @@ class FeedReader(OpenClip33):
     """
 
     name = "wdsflow-train"
-    title = "wdsflow train"
+    title = "wdsflow's feed"
     empty_stalls = False
 
     def __init__(self, options: Options, images: tuple[str, ...], captions: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.shards.escape import escape
-from wdsflow.text.shell import quote_path
+from wdsflow.validate.rules.commands import quote
 
 from .cures import caption_cures, command, image_cures
 from .options import FeedOptions
@@ -129,12 +129,12 @@ def _cures(tally: Tally, lane: LaneFacts | None, options: FeedOptions, *, waited
         yield from _lane_cures(lane, options)
     damaged = next(iter(tally.damage.values()), None)
     if damaged is not None:
-        yield f"what can be saved of damaged shards: wdsflow repair {quote_path(damaged.shard)} -o repaired"
+        yield f"what can be saved of damaged shards: wdsflow repair {quote(damaged.shard)} -o repaired"
     if waited is not None and not much and not _starves(lane):
         longer = f"{10 * options.stall_after:g}"
         yield f"if data is slow and does come, wait longer: {command(options, stall_after=longer)}"
     shard = next((reason.first.shard for reason in much), "") or (lane.shard if lane else "")
-    yield f"{_ALL}: wdsflow validate {quote_path(shard) if shard else 'URL'}"
+    yield f"{_ALL}: wdsflow validate {quote(shard) if shard else 'URL'}"
 
 
 def _caption_cures(names: Sequence[str], much: Sequence[Reason], options: FeedOptions) -> Iterator[str]:

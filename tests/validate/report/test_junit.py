@@ -1,6 +1,8 @@
 from xml.etree.ElementTree import Element, fromstring
 
 from tests import factories
+from tests.cli import shards
+from wdsflow.validate.check import check
 from wdsflow.validate.report import render
 
 
@@ -59,3 +61,13 @@ def test_names_with_control_characters_give_valid_xml():
     texts = "".join(root.itertext()) + "".join(value for each in root.iter() for value in each.attrib.values())
     assert "<script>" in texts
     assert "\\x00" in texts
+
+
+def test_a_shard_of_which_a_reader_uses_no_sample_is_not_called_sound(tmp_path):
+    """F101 names the first shard only; the others are no better."""
+    report = check(shards.with_json(tmp_path, shards=3), ["open-clip-3.3", "datasets"], jobs=1)
+    suite = suites(report).find("testsuite[@name='shards']")
+    assert suite is not None
+    assert suite.findall("testcase[@name='sound']") == []
+    failing = suite.findall("testcase[@name='has samples that reach a batch']/failure")
+    assert [each.get("message") for each in failing] == ["not for OpenCLIP 3.3.0, Hugging Face datasets"] * 3

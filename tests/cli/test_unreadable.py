@@ -1,0 +1,84 @@
+"""Shards that cannot be read give no verdict: one line names the first of them in full, and the status is 2."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli import shards
+from wdsflow.cli.main import main
+
+WORDS = {"validate": [], "inspect": [], "repair": ["-o", "out"]}
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def unreadable(tmp_path, monkeypatch):
+    """Urls that cannot be read, each with the name of it in full and with a word of the reason."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("wdsflow.shards.faults.WAITS", ())
+    (tmp_path / "page.tar").write_text("<html>404</html>")
+    (tmp_path / "empty.tar").touch()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        down = f"http://127.0.0.1:{nobody.getsockname()[1]}/0.tar"
+        yield {
+            "a path that does not exist": ("nowhere.tar", f"{tmp_path}/nowhere.tar", "no such file"),
+            "a page": ("page.tar", f"{tmp_path}/page.tar", "not a tar: looks like HTML page"),
+            "an empty file": ("empty.tar", f"{tmp_path}/empty.tar", ""),
+            "a server that is down": (down, down, "Cannot connect"),
+            "a command that fails": ("pipe:exit 3", "pipe:exit 3", "status 3"),
+        }
+
+
+@pytest.mark.parametrize("command", WORDS)
+def test_one_line_tells_that_nothing_could_be_read(unreadable, capsys, command):
+    for url, name, reason in unreadable.values():
+        assert run(command, url, "--allow-pipe", *WORDS[command]) == 2, url
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        (line,) = shown.err.splitlines()
+        assert line.startswith(f"wdsflow: nothing could be read: {name}: ")
+        assert reason in line
+
+
+@pytest.mark.parametrize("form", ["json", "sarif", "junit", "github", "html"])
+def test_reports_for_programs_have_no_verdict_either(unreadable, capsys, form):
+    url, name, _ = unreadable["a page"]
+    assert run("validate", url, "--format", form, "--for", "open-clip-3.3", "--for", "datasets") == 2
+    shown = capsys.readouterr()
+    assert "stalls" not in shown.out.lower()
+    assert "page.tar" in shown.out
+    assert shown.err.startswith(f"wdsflow: nothing could be read: {name}")
+    if form == "json":
+        tree = json.loads(shown.out)
+        assert (tree["ok"], tree["verdicts"]) == (False, [])
+        assert [finding["code"] for finding in tree["findings"]] == ["W005"]
+
+
+def test_one_shard_that_can_be_read_is_enough_for_a_verdict(tmp_path, capsys):
+    (tmp_path / "page.tar").write_text("<html>404</html>")
+    assert run("validate", str(tmp_path / "page.tar"), shards.with_txt(tmp_path)) == 1
+    assert "TRAINS" in capsys.readouterr().out
+
+
+LACKS = "import sys; sys.modules['gcsfs'] = None; from wdsflow.cli.main import main; main(sys.argv[1:])"
+
+
+def test_a_library_that_is_missing_is_reported_once_with_the_command_that_installs_it(tmp_path):
+    sound = shards.with_txt(tmp_path)
+    for words, status in ((["gs://b/{0..5}.tar"], 2), (["gs://b/{0..5}.tar", sound], 1)):
+        run = [sys.executable, "-c", LACKS, "validate", *words, "--for", "open-clip-3.3"]
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        told = [line for line in (done.stdout + done.stderr).splitlines() if line.endswith("[remote]'")]
+        assert done.returncode == status
+        assert len(told) <= 2  # the first thing to do, and the finding
+        assert "install" in told[0]
+        assert (done.stdout + done.stderr).count("library that is not installed") == 1

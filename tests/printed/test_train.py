@@ -1,0 +1,54 @@
+"""Every command that a look at the shards of ``wdsflow train`` prints works as it is pasted."""
+
+import re
+from importlib.util import find_spec
+
+import pytest
+
+from tests.printed.pasted import commands, paste, run
+from tests.printed.sets import SETS, write
+from tests.validate.rules.build import pairs
+
+pytestmark = pytest.mark.skipif(find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+
+WORDS = ["--train-data", "s/{0..1}.tar", "--train-num-samples", "8", "--batch-size", "4", "--workers", "2"]
+CASES = {
+    "captions in json, not in all": [SETS["captions in some of the json"][0]] * 2,
+    "captions in another field": [SETS["captions in another field"][0]] * 2,
+    "images in another field": [SETS["images in another field"][0]] * 2,
+    "both in other fields": [SETS["both in other fields"][0]] * 2,
+    "a worker that fills no batch": [pairs(9), pairs(2, start=20)],
+    "macOS twins": [SETS["macOS twins"][0]] * 2,
+    "some samples without a caption": [SETS["some samples without a caption"][0]] * 2,
+}
+
+
+@pytest.mark.parametrize("contents", CASES.values(), ids=CASES)
+def test_what_a_look_at_the_shards_advises_works(tmp_path, contents):
+    write(tmp_path, contents)
+    shown = run(["train", "--dry-run", "--", *WORDS], tmp_path)
+    advised = commands(shown.errors)
+    assert advised or shown.status == 0
+    for command in dict.fromkeys([*advised, *commands(shown.out)]):
+        if "wdsflow train" not in command:
+            assert paste(command, tmp_path).status in (0, 1), command
+            continue
+        looked = command if "--dry-run" in command else command.replace("wdsflow train ", "wdsflow train --dry-run ")
+        again = paste(looked, tmp_path)
+        fixes = "--no-preflight" not in command and "--dry-run" not in command
+        assert again.status in ((0,) if fixes else (0, 1)), command
+
+
+def test_the_report_on_what_was_found_is_that_of_this_run(tmp_path):
+    """What was asked for is asked for again: with another place for captions there would be other findings."""
+    write(tmp_path, [SETS["captions in some of the json"][0]] * 2)
+    words = ["--caption", "json:description", "--max-pixels", "1000000", "--", *WORDS]
+    shown = run(["train", "--dry-run", *words], tmp_path).errors
+    found = re.search(r"54 samples, 54 usable, .*; (\d+) findings?, see: (.*)$", shown)
+    assert found is not None, shown
+    report = paste(found[2], tmp_path)
+    assert report.status == 0
+    assert report.out.startswith("wdsflow's feed  TRAINS  up to 54 of 54 samples reach a batch")
+    totals = re.search(r"Found: (.*)", report.out)
+    assert totals is not None
+    assert sum(map(int, re.findall(r"\d+", totals[1]))) == int(found[1])
