@@ -6,10 +6,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
+import typer
 from support import faults, scenes
+
+from wdsflow.cli.main import COMMANDS, _app, _split
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -70,18 +74,27 @@ def test_python_blocks_run(page, block, shards, monkeypatch):
     exec(compile(block, page, "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize(("page", "block"), blocks("console"))
-def test_console_blocks_show_what_the_command_prints(page, block, shards, installed):
+def sessions() -> dict[str, list[str]]:
+    """Return the console blocks of each page: one may read what one before it wrote."""
+    found: dict[str, list[str]] = {}
+    for page, block in blocks("console"):
+        found.setdefault(page, []).append(block)
+    return found
+
+
+@pytest.mark.parametrize("page", sessions())
+def test_console_blocks_show_what_the_command_prints(page, shards, installed):
     """Each line of output that a block shows stands in the real output, in that order; `...` skips lines."""
-    command, *shown = block.splitlines()
-    assert command.startswith("$ wdsflow "), command
-    run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *shlex.split(command)[2:]]
-    environment = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "COLUMNS": "100", "NO_COLOR": "1"}
-    done = subprocess.run(run, cwd=shards, capture_output=True, text=True, env=environment, check=False)
-    rest = iter([line.strip() for line in done.stdout.splitlines()])
-    for line in shown:
-        if line.strip() not in {"", "..."}:
-            assert line.strip() in rest, f"{page}: {line}\n{done.stdout}{done.stderr}"
+    for block in sessions()[page]:
+        command, *shown = block.splitlines()
+        assert command.startswith("$ wdsflow "), command
+        run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *shlex.split(command)[2:]]
+        environment = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "COLUMNS": "100", "NO_COLOR": "1"}
+        done = subprocess.run(run, cwd=shards, capture_output=True, text=True, env=environment, check=False)
+        rest = iter([line.strip() for line in done.stdout.splitlines()])
+        for line in shown:
+            if line.strip() not in {"", "..."}:
+                assert line.strip() in rest, f"{page}: {line}\n{done.stdout}{done.stderr}"
 
 
 def test_a_score_of_ones_own_is_packed_also_where_shards_lie_beside_it(tmp_path):
@@ -94,6 +107,25 @@ def test_a_score_of_ones_own_is_packed_also_where_shards_lie_beside_it(tmp_path)
     subprocess.run([sys.executable, "-c", build], cwd=tmp_path, capture_output=True, check=True)
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     assert "my_scores.py" in ZipFile(wheel).namelist()
+
+
+def lines_to_type() -> list[tuple[str, str]]:
+    """Return (page, line) for each command of ours that a page tells to type; synopses are none."""
+    typed = [(page, line) for page, block in blocks("sh") for line in block.splitlines()]
+    typed += [(page, block.splitlines()[0].removeprefix("$ ")) for page, block in [*blocks("console"), *blocks("text")]]
+    return [(page, line) for page, line in typed if re.search(r"\bwdsflow [a-z]", line) and "URL..." not in line]
+
+
+@pytest.mark.parametrize(("page", "line"), lines_to_type())
+def test_commands_on_the_pages_have_options_that_there_are(page, line):
+    command = re.search(r"\bwdsflow ([a-z]+) ?(.*)", line)
+    if command is None or command[1] not in COMMANDS:
+        return  # names a package and its version
+    words = shlex.split(command[0], comments=True)[1:]
+    own, _ = _split([word for word in words if word != "..."])
+    group: Any = typer.main.get_command(_app(own))
+    parent = typer.Context(group, info_name="wdsflow")
+    group.get_command(parent, own[0]).make_context(own[0], own[1:], parent=parent)  # raises where it cannot be typed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

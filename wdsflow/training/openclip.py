@@ -17,6 +17,7 @@ from open_clip_train import data as upstream
 
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.stages.fields import IMAGES, alternatives
+from wdsflow.text.shell import quote_path
 
 from .balanced import Balanced
 from .captions import captions_for
@@ -184,7 +185,8 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: Place
     counted = sum(count_samples(catalog, urls, here))
     if not counted:
         raise ValueError(
-            f"none of the samples in {len(urls)} shards has an image and a caption: wdsflow validate says what is there"
+            f"none of the samples in {len(urls)} shards has an image and a caption; what they have: "
+            f"wdsflow inspect {quote_path(urls[0])}"
         )
     _log.info("counted %s samples in %s shards in %.1f s", f"{counted:,}", len(urls), time.perf_counter() - started)
     return counted

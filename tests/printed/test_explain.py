@@ -1,0 +1,48 @@
+"""Every command on the manual pages of rules runs, once the words in capitals are those of a shard set."""
+
+import re
+import shutil
+
+import pytest
+
+from tests.printed.pasted import paste, run
+from tests.printed.sets import SETS, write
+from wdsflow.validate.explain import catalogue, explain
+
+COMMAND = re.compile(r"``?(wdsflow [a-z]+ [^`]*?)``?(?!`)", re.DOTALL)
+STANDS_FOR = {
+    "URL...": "'s/{0..1}.tar'",
+    "VAL_URL": "'s/{0..1}.tar'",
+    "SHARD": "s/0.tar",
+    "FIELD": "description",
+    "OLD=NEW": "json=json_raw",
+}
+
+
+def commands() -> list[str]:
+    found = {" ".join(each.split()) for code, _, _ in catalogue() for each in COMMAND.findall(explain(code))}
+    assert len(found) > 12
+    return sorted(found)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("explain")
+    write(made, SETS["some samples without json"])
+    return made
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_on_a_manual_page_runs(folder, command):
+    for word, meant in STANDS_FOR.items():
+        command = command.replace(word, meant)
+    shutil.rmtree(folder / "repaired", ignore_errors=True)
+    done = paste(command, folder)
+    assert done.status in (0, 1), done.errors
+    assert "Error" not in done.errors
+
+
+def test_the_list_of_rules_names_each_page(tmp_path):
+    assert {line.split()[0] for line in run(["explain"], tmp_path).out.splitlines()} == {
+        code for code, _, _ in catalogue()
+    }
