@@ -22,6 +22,7 @@ from wdsflow.engines.site import Site
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
+from wdsflow.text.install import install_extras
 from wdsflow.validate.check import check
 from wdsflow.validate.pool import ScanTask, scan_task
 from wdsflow.validate.scan import ScanOptions
@@ -363,4 +364,4 @@ def test_a_missing_ray_is_told_with_the_way_to_get_it(tmp_path: Path):
         done = run(os.pathsep.join([str(tmp_path), str(ROOT)]), *words, "--engine", "ray")
         _, errors = done.communicate(timeout=60)
         assert done.returncode == 2
-        assert "pip install 'wdsflow[ray]'" in errors
+        assert f": {install_extras('ray')}\n" in errors
