@@ -51,9 +51,8 @@ def advise(context: Context, options: ScanOptions, scan: Scan) -> list[Advice]:
 
 def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
     """Yield what each thing that a repair can do brings by itself, and what those that are needed bring together."""
-    if trial.repaired is None:
+    if not trial.known:
         yield Advice(0, _plainly(trial.shards), verdict.consumer, options=())
-        return
     ideas = _ideas(trial, verdict)
     plain, usable = trial.safely(verdict, Edits())
     best = least = verdict.usable if usable is None else max(usable, verdict.usable)
@@ -68,7 +67,7 @@ def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
         if usable is not None and usable > best:
             tried[trial.needed(verdict, edits)] = usable
     for edits, usable in tried.items():
-        if usable is not None and usable > verdict.usable:
+        if usable is not None and usable > verdict.usable and (edits.options() or trial.known):
             yield trial.repair(verdict, _does(edits, trial.shards), usable, edits)
 
 
@@ -114,8 +113,7 @@ def _all_of(ideas: list[Edits]) -> Edits:
 
 
 def _ideas(trial: Trial, verdict: Verdict) -> list[Edits]:
-    shards = trial.repaired or []
-    captions = caption_edits(shards)
+    captions = caption_edits(trial.repaired)
     ideas = [captions] if captions is not None else []
     ideas += [Edits(rename=((old, new),), judged=trial.judged) for old, new in trial.renames]
     for name in [name for name in trial.refused(trial.reader(verdict)) if is_option(name)][:_MOST]:

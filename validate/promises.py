@@ -23,17 +23,17 @@ class Trial:
     def __init__(self, context: Context, options: ScanOptions, scan: Scan) -> None:
         self.context = context
         self.shards = context.evidence.shards
-        self.repaired = repaired(self.shards, options, scan)  # None: not known without repairing
-        self.renames = list(other_names(self.repaired or self.shards).items())
+        self.repaired, self.known = repaired(self.shards, options, scan)
+        self.renames = list(other_names(self.repaired).items())
         self.judged: frozenset[str] = frozenset()  # of the fields to be renamed, as what they are to become
         unlike = [(old, new) for old, new in self.renames if kind_of(old) != kind_of(new) and not old.endswith(".gz")]
-        if unlike and self.repaired is not None and options.level != "names":
+        if unlike and options.level != "names":
             texts = tuple(old for old, new in unlike if new == CAPTION)
             images = tuple(old for old, new in unlike if new != CAPTION)
             options = replace(options, text_key=options.text_key + texts, image_key=options.image_key + images)
-            self.repaired = repaired(self.shards, options, scan, afresh=True)
+            self.repaired, _ = repaired(self.shards, options, scan, afresh=True)
             self.judged = frozenset(old for old, _ in unlike)
-        self._known: dict[tuple[str, Edits], int | None] = {}
+        self._usable_after: dict[tuple[str, Edits], int | None] = {}
         self._looked_at: dict[Edits, bool] = {}
 
     def reader(self, verdict: Verdict) -> Consumer:
@@ -42,18 +42,16 @@ class Trial:
 
     def after_repair(self, verdict: Verdict, edits: Edits) -> int | None:
         """Return how many samples reach a batch after a repair; None where the reader would or might raise."""
-        if self.repaired is None:
-            return None
         place = (verdict.consumer, edits)
-        if place not in self._known:
+        if place not in self._usable_after:
             shards = changed(self.repaired, edits, edits.caption)
-            self._known[place] = self._usable(shards, self.reader(verdict))
+            self._usable_after[place] = self._usable(shards, self.reader(verdict))
             self._looked_at[edits] = is_known(shards)
-        return self._known[place]
+        return self._usable_after[place]
 
     def safely(self, verdict: Verdict, edits: Edits) -> tuple[Edits, int | None]:
         """Do the same as ``after_repair``; where the reader would or might raise at samples, leave those out, too."""
-        if self.context.evidence.level == "full" or not self.reader(verdict).raises:
+        if (self.known and self.context.evidence.level == "full") or not self.reader(verdict).raises:
             usable = self.after_repair(verdict, edits)
             if usable is not None:
                 return edits, usable
@@ -84,7 +82,7 @@ class Trial:
         Samples without image or caption are looked at as if they had them.
         """
         names: dict[str, None] = {}
-        for shape in shapes_of(self.repaired or ()):
+        for shape in shapes_of(self.repaired):
             whole = {Part(CAPTION, OK), Part(IMAGES[0], OK), *shape}
             for parts in (shape, tuple(sorted(whole))):
                 left = parts
@@ -109,10 +107,11 @@ class Trial:
         return Advice(gained, does, verdict.consumer, title, usable, verdict.usable, verdict.samples, exact)
 
     def repair(self, verdict: Verdict, does: str, usable: int, edits: Edits) -> Advice:
-        """Return the same for a repair."""
+        """Return the same for a repair; without a number where some shards are not known as they would be."""
         exact = verdict.exact and self._looked_at[edits]
         safe = not edits.drop and not edits.drop_bad
-        return replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)
+        advice = replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)
+        return advice if self.known else replace(advice, usable=None)
 
 
 def _without_one(edits: Edits) -> list[Edits]:

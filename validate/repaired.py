@@ -6,7 +6,8 @@ once more, in the order and under the names in which a repair would write their 
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations, islice, pairwise
+from itertools import combinations, islice
+from typing import NamedTuple
 
 from wdsflow.repair.preview import Borders, borders
 
@@ -22,41 +23,48 @@ _PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and 
 _MOST_SHAPES = 50
 
 
-def repaired(
-    shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, afresh: bool = False
-) -> list[ShardEvidence] | None:
-    """Return the evidence of the shards that a repair would write: one for each that would hold a sample.
+class Repaired(NamedTuple):
+    """The shards that a repair would write: one for each that would hold a sample."""
+
+    shards: list[ShardEvidence]
+    known: bool  # False: some can be read from front to back only, and are as they are
+
+
+def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, afresh: bool = False) -> Repaired:
+    """Return the evidence of the shards that a repair would write.
 
     Args:
         shards: what is there.
         options: those of the scan that found it.
         scan: looks at shards once more, where they would change.
         afresh: look at the others once more, too, because the options differ from those of the first scan.
-
-    Returns:
-        None where it cannot be known without repairing: a shard that would change can be read from front to back only.
     """
     readable = [shard for shard in shards if shard.error in (None, "not-a-tar")]  # which may hold members behind damage
     urls = [shard.url for shard in readable]
     moved = borders(urls) if meet(readable) else {}
-    changes = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]
-    if any(readable[place].compression is not None or urls[place].startswith("pipe:") for place in changes):
-        return None
+    wild = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]
+    changes = [place for place in wild if readable[place].compression is None and not urls[place].startswith("pipe:")]
     moves = [moved.get(place, Borders()) for place in changes]
     found = scan([urls[place] for place in changes], options, repaired=moves) if changes else []
-    if any(shard.error == NOT_TRIED for shard in found):
-        return None
+    known = len(changes) == len(wild) and all(shard.error != NOT_TRIED for shard in found)
     stay = [place for place in range(len(readable)) if place not in changes] if afresh else []
     again = scan([urls[place] for place in stay], options) if stay else []
-    written = dict(enumerate(readable)) | dict(zip(changes + stay, found + again, strict=True))
+    written = dict(enumerate(readable))
+    written |= {place: shard for place, shard in zip(changes, found, strict=True) if shard.error != NOT_TRIED}
+    written |= dict(zip(stay, again, strict=True))
     whole = (replace(written[place], error=None, compression=None, stop=Stop()) for place in range(len(readable)))
-    return [shard for shard in whole if shard.runs.head is not None]
+    return Repaired([shard for shard in whole if shard.runs.head is not None], known)
 
 
 def meet(shards: Sequence[ShardEvidence]) -> bool:
-    """Tell whether a shard ends with the key with which the next one begins."""
-    ends = ((shard.runs.tail or shard.runs.head, after.runs.head) for shard, after in pairwise(shards))
-    return any(last is not None and first is not None and last.key == first.key for last, first in ends)
+    """Tell whether a shard ends with the key with which another one begins; readers shuffle shards."""
+    heads = [(number, shard.runs.head.key) for number, shard in enumerate(shards) if shard.runs.head is not None]
+    tails: dict[str, set[int]] = {}
+    for number, shard in enumerate(shards):
+        last = shard.runs.tail or shard.runs.head
+        if last is not None:
+            tails.setdefault(last.key, set()).add(number)
+    return any(tails.get(key, set()) - {number} for number, key in heads)
 
 
 def _stays(shard: ShardEvidence) -> bool:

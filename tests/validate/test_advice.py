@@ -8,7 +8,7 @@ import pytest
 
 from tests.printed.sets import SETS, write
 from tests.validate.openclip import evidence_of, plain
-from tests.validate.rules.build import pairs
+from tests.validate.rules.build import pairs, tar
 from wdsflow.validate.advice import advise
 from wdsflow.validate.arguments import Arguments
 from wdsflow.validate.check import check
@@ -78,6 +78,10 @@ def test_what_a_repair_would_bring_is_not_told_where_it_is_not_known(tmp_path):
     path.unlink()
     (advice,) = check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1).advice
     assert advice.text == "bring the parts of each sample together"
+    (tmp_path / "s" / "1.tar").write_bytes(tar(SETS["captions in json"][0]))
+    both = [each.text for each in check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1).advice]
+    assert both[0] == "write a txt beside each image"
+    assert "bring the parts of each sample together" in both
 
 
 def training(usable, **changes):
