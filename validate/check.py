@@ -47,7 +47,7 @@ def check(
     progress: Found | None = None,
     allow_pipe: bool = False,
 ) -> Report:
-    """Say whether shards will train, and what is wrong where they will not.
+    """Say whether shards will train, and what is wrong where they will not; no verdict where none can be read.
 
     Args:
         urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` parts several in one string.
@@ -67,8 +67,6 @@ def check(
         progress: called with the number of shards; what it returns is called after each shard.
         allow_pipe: run ``pipe:`` urls in a shell.
 
-    Where no shard can be read there is no verdict: ``Report.nothing_read``.
-
     Raises:
         NoShards, UnknownConsumer, UnknownCode, ArgumentsError: nothing by that name; the message has the nearest.
         EngineError: there is no cluster, or nobody there can read. ValueError: no engine of that name.
@@ -83,33 +81,25 @@ def check(
     options = scan_options(level, readers, allow_pipe=allow_pipe)
     evidence = _gather(written, options, scan, progress)
     report = Report(written, evidence, level=level, against_baseline=baseline is not None)
-    if report.nothing_read:
-        context = Context(evidence, readers, [], urls=written)
-    else:
-        context = _context(evidence, readers, max_loss, written, parsed, environment)
-        report.forecasts, report.verdicts = _forecasts(context, parsed, options, scan), context.verdicts
+    context = _context(report, readers, max_loss, parsed, environment)
+    report.forecasts, report.verdicts = _forecasts(context, parsed, options, scan), context.verdicts
     report.findings, report.ignored = run_rules(context, select, ignore or {})
-    if baseline is not None:
-        report.findings, report.known = apply_baseline(report.findings, baseline)
-    asked = Invocation(
-        written, tuple(consumers), level, tuple(arguments) if arguments is not None else None, world_size, allow_pipe
-    )
+    report.findings, report.known = apply_baseline(report.findings, () if baseline is None else baseline)
+    training = None if arguments is None else tuple(arguments)
+    asked = Invocation(written, tuple(consumers), level, training, world_size, allow_pipe)
     report.findings, report.advice = settle(report.findings, advise(context, options, scan), asked)
     report.seconds = evidence.seconds = time.perf_counter() - start
     return report
 
 
 def _context(
-    evidence: Evidence,
-    readers: list[Consumer],
-    max_loss: float,
-    written: tuple[str, ...],
-    parsed: Arguments | None,
-    environment: dict[str, str],
+    report: Report, readers: list[Consumer], max_loss: float, parsed: Arguments | None, environment: dict[str, str]
 ) -> Context:
+    """Return what rules look at; there are verdicts where something could be read."""
+    evidence, urls = report.evidence, tuple(report.urls)
     sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
-    verdicts = [judge(evidence, reader, max_loss) for reader in readers]
-    return Context(evidence, readers, verdicts, max_loss, written, parsed, sidecars=sidecars, environment=environment)
+    verdicts = [] if report.nothing_read else [judge(evidence, reader, max_loss) for reader in readers]
+    return Context(evidence, readers, verdicts, max_loss, urls, parsed, sidecars=sidecars, environment=environment)
 
 
 def _readers(
@@ -130,7 +120,7 @@ def _gather(written: Sequence[str], options: ScanOptions, scan: Scan, progress: 
 
 def _forecasts(context: Context, parsed: Arguments | None, options: ScanOptions, scan: Scan) -> list[Forecast]:
     """Compute forecasts, and let what they prove overrule the verdict of a single pass."""
-    if parsed is None:
+    if parsed is None or not context.verdicts:
         return []
     forecasts = []
     held_out = _scan_validation(context, parsed, options, scan)

@@ -47,6 +47,11 @@ SETS: dict[str, list[Members | bytes]] = {
         [*pairs(6), ("900.jpg", PICTURE)],
         [("900.txt", b"a dog"), *pairs(4, start=20)],
     ],
+    "halves of a sample in shards that are no neighbours": [
+        [*CAPTIONED, ("900.jpg", PICTURE)],
+        samples(9, start=40, jpg=PICTURE, json=JSON),
+        [("900.json", JSON), *samples(4, start=70, jpg=PICTURE, json=JSON)],
+    ],
     "json and macOS twins": [doubled(samples(8, jpg=PICTURE, json=JSON))],
     "json and a field that drops samples": [samples(8, jpg=PICTURE, json=JSON, id=b"x")],
     "a second archive": [tar(pairs(9)) + tar(pairs(4, start=700))],
