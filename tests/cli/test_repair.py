@@ -82,4 +82,4 @@ def test_existing_outputs_and_inputs_are_refused(tmp_path: Path, capsys):
 def test_nothing_readable_is_exit_status_two(tmp_path: Path, capsys):
     (tmp_path / "0.tar").write_bytes(b"<!DOCTYPE html><html></html>")
     assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new")) == 2
-    assert "HTML page" in capsys.readouterr().out
+    assert "HTML page" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import sysconfig
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -71,13 +71,13 @@ def _required(extras: tuple[str, ...], found: "Distribution | None") -> list[str
 def _installer() -> str:
     """Return the beginning of an install command that reaches the running interpreter when it is pasted."""
     allow = " --break-system-packages" if _is_managed() else ""  # it holds wdsflow already
-    if find_spec("pip") is not None:
+    if PathFinder.find_spec("pip") is not None:  # past the finder of setuptools, which warns where distutils is in use
         if _beside("pip"):
             return f"pip install{allow}"
         return f"{_python()} -m pip install{allow}"
     if shutil.which("uv"):
         return f"uv pip install --python {quote(sys.executable)}{allow}"
-    if find_spec("ensurepip") is not None:
+    if PathFinder.find_spec("ensurepip") is not None:
         return f"{_python()} -m ensurepip && {_python()} -m pip install{allow}"
     return f"pip --python {quote(sys.executable)} install{allow}"
 
