@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import pytest
 
 from tests.printed.pasted import commands, paste, run
-from tests.printed.sets import SETS, write
-from tests.validate.rules.build import pairs
+from tests.printed.sets import PICTURE, SETS, write
+from tests.validate.rules.build import pairs, samples
 
 pytestmark = pytest.mark.skipif(find_spec("open_clip_train") is None, reason="needs OpenCLIP")
 
@@ -41,14 +41,15 @@ def test_what_a_look_at_the_shards_advises_works(tmp_path, contents):
 
 def test_the_report_on_what_was_found_is_that_of_this_run(tmp_path):
     """What was asked for is asked for again: with another place for captions there would be other findings."""
-    write(tmp_path, [SETS["captions in some of the json"][0]] * 2)
+    lacking = samples(1, start=90, jpg=PICTURE)  # in each shard: one finding for both
+    write(tmp_path, [[*SETS["captions in some of the json"][0], *lacking]] * 2)
     words = ["--caption", "json:description", "--max-pixels", "1000000", "--", *WORDS]
     shown = run(["train", "--dry-run", *words], tmp_path).errors
-    found = re.search(r"54 samples, 54 usable, .*; (\d+) findings?, see: (.*)$", shown)
+    found = re.search(r"56 samples, 54 usable, .*; (\d+) findings?, see: (.*)$", shown)
     assert found is not None, shown
     report = paste(found[2], tmp_path)
     assert report.status == 0
-    assert report.out.startswith("wdsflow's feed  TRAINS  up to 54 of 54 samples reach a batch")
+    assert report.out.startswith("wdsflow's feed  TRAINS  up to 54 of 56 samples reach a batch")
     totals = re.search(r"Found: (.*)", report.out)
     assert totals is not None
     assert sum(map(int, re.findall(r"\d+", totals[1]))) == int(found[1])

@@ -16,6 +16,7 @@ from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast import forecast
 from wdsflow.validate.invocation import Invocation, settle, with_flags
 from wdsflow.validate.pool import Progress, scan_shards
+from wdsflow.validate.report.grouping import group
 from wdsflow.validate.report.model import Report
 from wdsflow.validate.rules.base import Context, number
 from wdsflow.validate.rules.engine import run_rules
@@ -183,7 +184,7 @@ def _result(context: Context, options: FeedOptions, captions: Captions, head: st
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
     summary = f"{head}, {number(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:
-        others = f"; {number(len(findings), 'finding')}, see: {command(options, '--dry-run')}" if findings else ""
+        others = f"; {number(len(group(findings)), 'finding')}, see: {command(options, '--dry-run')}" if findings else ""
         return Preflight((summary + others,), reports=(report,))
     lines = [summary, *([wrong] if wrong else [])]
     lines += [f"{finding.severity} {finding.code}: {finding.message}" for finding in fatal[:_SHOWN]]
