@@ -25,7 +25,8 @@ class NotATar(TallyRule):
     counts_samples = False
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        return Tally(1, None, 0, shard.error_detail) if shard.error in ("not-a-tar", "empty") else Tally()
+        cut = shard.tally("tar.cut-stream").count  # W001
+        return Tally(1, None, 0, shard.error_detail) if shard.error in ("not-a-tar", "empty") and not cut else Tally()
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         if shard.error == "empty":

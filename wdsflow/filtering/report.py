@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wdsflow.filtering.record import ShardFailure, ShardRecord
-from wdsflow.filtering.sample import NO_END_MARK
+from wdsflow.filtering.sample import HARMLESS
 from wdsflow.shards.escape import escape
 
 _SHOWN = 20  # shards that are done again
@@ -36,7 +36,8 @@ class RunReport:
     @property
     def lost(self) -> bool:
         """Whether any part of a shard could not be read."""
-        return any(NO_END_MARK not in damage for record in self.records for damage in record.damage)
+        damages = [damage for record in self.records for damage in record.damage]
+        return any(not any(text in damage for text in HARMLESS) for damage in damages)
 
     def total(self, name: str) -> int:
         """Sum a number over the shards."""

@@ -14,7 +14,7 @@ _BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
 
 @contextmanager
 def seekable(url: str, folder: Path, *, allow_pipe: bool = False) -> Iterator[tuple[Source, str]]:
-    """Open a shard as a plain local file, and say what is wrong with the way it is packed.
+    """Open a shard as a plain local file, and report what is wrong with its packing; a cut is known to the file.
 
     What is compressed, or lies elsewhere, is first copied into ``folder``, unpacked; the copy goes with the block.
     Raises SourceError where it cannot be read, OSError where ``folder`` cannot take it.
@@ -27,8 +27,8 @@ def seekable(url: str, folder: Path, *, allow_pipe: bool = False) -> Iterator[tu
         try:
             _unpack(source, file)
             with open_source(str(name)) as copy:
-                copy.url = url
-                yield copy, source.damage or ""
+                copy.url, copy.damage, copy.cut = url, source.damage, source.cut
+                yield copy, "" if source.cut else source.damage or ""
         finally:
             discard(name, file)
 

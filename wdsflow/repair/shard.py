@@ -139,6 +139,10 @@ def _members(source: Source, report: ShardRepair) -> tuple[list[Member], list[in
     stop = walk.stop
     if stop is not None and (stop.kind == "unreadable" or (stop.kind == "error" and not walk.seen.keys() & _DAMAGE)):
         report.lost.append(f"at byte {stop.offset:,}: {stop.detail}")
+    if source.cut and walk.ended:
+        report.mended["compressed stream cut after the end mark"] += 1  # nothing is lost by that
+    elif source.cut and not report.lost:
+        report.lost.append(f"after byte {source.length or 0:,} of the tar: {source.damage}")
     return members, archives
 
 
@@ -158,6 +162,8 @@ def _seekable(stack: ExitStack, job: Job, report: ShardRepair) -> Source:
         view = memoryview(data)
         while view:
             view = view[os.write(file, view) :]
-    if source.damage:
+    if source.damage and not source.cut:
         report.lost.append(source.damage)
-    return stack.enter_context(open_source(str(name)))
+    copy = stack.enter_context(open_source(str(name)))
+    copy.damage, copy.cut = source.damage, source.cut
+    return copy

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .decompress import compression_of
+from .compression import compression_of
 from .faults import trying
 from .source import FIRST, NEXT, Source
 from .streams import ForwardSource

@@ -28,6 +28,7 @@ class Source:
     length: int | None = None  # bytes of the tar, where known
     bytes_read: int = 0  # of what is stored
     damage: str | None = None  # why it ends before its time
+    cut: bool = False  # its compressed stream ends too early
     breaks: bool = False  # a stream reader gets an exception at that end, rather than an end of file
     random: bool = True  # any offset can be read at any time; otherwise only onwards, see ``HISTORY``
     fd: int = -1  # of a plain local file
@@ -131,7 +132,7 @@ def local_folder(out: str | os.PathLike[str]) -> Path:
 
 
 def _open_local(url: str, path: str) -> Source:
-    from .decompress import compression_of
+    from .compression import compression_of
     from .streams import ForwardSource
 
     fd = open_file(path)
