@@ -31,6 +31,8 @@ class NotATar(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         if shard.error == "empty":
             return "the file has no bytes: readers skip the shard or end with an exception"
+        if detail.startswith("its first member"):
+            return f"{detail}: readers skip the shard or end with an exception"
         detail = detail.removeprefix("not a tar: ")
         reason = f" ({detail})" if detail else ""
         return f"not a tar archive{reason}: readers skip the shard or end with an exception"

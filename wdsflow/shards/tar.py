@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from .delivery import BACK_TO_START, CUT, deliver, following
 from .entry import Ending, Entry, read_entry
 from .fast import HUGE, SPAN, Row, Skimmer
-from .header import BLOCK, looks_like
+from .header import BLOCK, is_header, looks_like
 from .members import Batch, Behind, Member, Seen, Stop, StopKind
 from .pax import OTHER, TIMES
 from .search import search
@@ -76,9 +76,9 @@ class Walk:
                     yield from self._batch()
                     start = self._ended(ending)
                 else:
-                    if least := windows.missing(entry):
+                    if missing := windows.missing(entry):
                         yield from self._batch()
-                        windows.load(entry.header, least)
+                        windows.load(*missing)
                     start = self._take(entry)
                     if start is None:
                         if windows.go(entry.next, len(self._rows)):
@@ -182,11 +182,10 @@ class Walk:
     def _ended(self, ending: Ending) -> int | None:
         """Note how the archive ends here; return where to search on, None where that would be in vain."""
         why, offset, detail, source = ending.why, ending.offset, ending.detail, self._source
-        first = offset == 0 and not self._beyond
         if why == "end":
             self._halt("end", offset, "")
             return ending.resume
-        if first:
+        if offset == 0 and not self._beyond:
             return self._unreadable(ending)
         if source.breaks and why in ("eof", "cut", "error"):
             self._halt("error", offset, source.damage or "damaged")
@@ -205,6 +204,8 @@ class Walk:
     def _unreadable(self, ending: Ending) -> int | None:
         looks = looks_like(self._first)
         missing = ending.detail if self._first else "empty file"
+        if len(self._first) == BLOCK and is_header(self._first, old=True):
+            missing = f"its first member cannot be read: {missing}"
         detail = f"not a tar: looks like {looks}" if looks else self._source.damage or missing
         self._halt("unreadable", 0, detail)
         return None if looks or not self._first else ending.resume
