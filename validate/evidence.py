@@ -160,6 +160,7 @@ class ShardEvidence:
     frequent_images: dict[int, int] = field(default_factory=dict)  # hash -> Misra-Gries lower bound ("full")
     bytes_read: int = 0
     seconds: float = 0.0
+    by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
 
     def tally(self, name: str) -> Tally:
         """Return the tally of that name, an empty one if nothing was counted."""

@@ -164,11 +164,13 @@ def _bytes(shard: Shard, entries: list[Entry], rng: Random, style: _Style) -> by
         shard.hurts.append(name)
     if rng.random() < style.byte_rate / 4:
         name = rng.choice(sorted(COMPRESSIONS))
-        data = COMPRESSIONS[name](data)
-        shard.hurts.append(name)
+        border = rng.randint(0, len(data)) if rng.random() < 0.2 else len(data)
+        pieces = [data[:border], data[border:]] if border < len(data) else [data]
+        data = b"".join(map(COMPRESSIONS[name], pieces))
+        shard.hurts += [name, "in-two-streams"][: len(pieces)]
         if rng.random() < 0.5:
             shard.path += f".{name}"
-        if rng.random() < 0.2:
-            data = data[: rng.randrange(len(data))]
+        if rng.random() < 0.3:
+            data = data[: rng.choice((rng.randrange(len(data)), -rng.randint(1, 12)))]
             shard.hurts.append("cut-when-packed")
     return data

@@ -56,6 +56,7 @@ class Consumer(ABC):
     title: ClassVar[str]  # for people: "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
     visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
     sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
+    through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
     empty_stalls: ClassVar[bool] = False  # waits for ever where no sample passes; else it just ends
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
 

@@ -1,5 +1,7 @@
 """Ray Data."""
 
+from collections.abc import Sequence
+
 from ..evidence import Runs, Shape, ShardEvidence, Stop
 from .base import USABLE, Consumer, Fate
 from .fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
@@ -37,6 +39,7 @@ class RayData(Consumer):
     name = "ray-data"
     title = "Ray Data (read_webdataset)"
     sees_metadata = True
+    through_arrow = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""
@@ -85,7 +88,11 @@ class RayData(Consumer):
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Tell whether it can read the shard; Arrow unpacks zstd where the name ends so."""
-        return super().opens(shard) or shard.url.endswith((".zst", ".zstd"))
+        return super().opens(shard) or shard.url.endswith(".zst")
+
+    def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
+        """Return the shards as Arrow unpacks them: by their names, all streams of one as a whole."""
+        return [[shard.by_arrow or shard for shard in shards]]
 
 
 def _sample(shape: Shape) -> Sample:

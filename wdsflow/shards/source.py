@@ -43,6 +43,9 @@ class Source:
             return end <= self.length
         return end <= 0 or bool(self.read_at(end - 1, 1))
 
+    def join(self) -> None:
+        """Take several compressed streams for one, before anything is read."""
+
     def lift(self) -> bool:
         """Go on where stream readers end, if something follows; afterwards it can be read."""
         return False

@@ -36,6 +36,7 @@ class ForwardSource(Source):
         self._held, self._from = bytearray(), 0  # bytes, and the offset of the first
         self._more = self._stream(start)
         self._next = b""  # start of another stream
+        self._joined = False
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes, from at most ``HISTORY`` before the latest request on. Raises ``SourceError``."""
@@ -47,6 +48,10 @@ class ForwardSource(Source):
             data = bytes(held[start : start + size])
         self._drop(offset)
         return data
+
+    def join(self) -> None:
+        """Read all streams as one, as Arrow does: a cut, or bytes that are no stream, are then an error."""
+        self._joined = True
 
     def lift(self) -> bool:
         """Go on with the stream that follows the first, if there is one."""
@@ -96,6 +101,12 @@ class ForwardSource(Source):
             self.damage, self.breaks = str(damage), True
             return
         after = stream.after() if stream.complete else b""
+        if self._joined and (after or not stream.complete):
+            if self.compression is not None and follows(after, self.compression):
+                yield from self._stream(after)
+                return
+            self.damage, self.breaks = "the stream is cut, or bytes follow that are none", True
+            return
         if stream.raises:
             self.damage, self.breaks = f"bytes after the {self.compression} stream make tarfile raise EOFError", True
         if not stream.complete:
