@@ -6,6 +6,7 @@ from collections.abc import Callable
 from wdsflow.shards.source import Source, SourceError, open_source
 from wdsflow.shards.tar import Walk
 
+from .arrow import by_arrow
 from .evidence import ShardEvidence, Stop
 from .runs import RunCollector
 from .scan_options import ScanOptions
@@ -13,8 +14,6 @@ from .scanner import Scanner
 from .shapes import runs_of
 
 __all__ = ["ScanOptions", "runs_of", "scan_shard"]
-
-_ARROW = ("gz", "bz2", "zst")  # endings of names after which Arrow unpacks a file, whatever it holds
 
 
 def scan_shard(
@@ -30,43 +29,21 @@ def scan_shard(
     options = options or ScanOptions()
     start = time.perf_counter()
     shard = ShardEvidence(url)
-    _open_and_scan(shard, options, collector)
-    codec = url.rpartition(".")[2]
-    if options.arrow and codec in _ARROW and shard.error in (None, "not-a-tar"):
-        shard.by_arrow = _by_arrow(shard, codec, options, collector)
-    shard.seconds = time.perf_counter() - start
-    return shard
-
-
-def _by_arrow(
-    shard: ShardEvidence, codec: str, options: ScanOptions, collector: Callable[[], RunCollector]
-) -> ShardEvidence:
-    """Scan a shard as Arrow unpacks it."""
-    found = ShardEvidence(shard.url)
-    if shard.compression == codec:
-        _open_and_scan(found, options, collector, joined=True)
-    else:
-        found.error, found.error_detail = "not-a-tar", f"no {codec} stream, as its name says"
-        found.stop = Stop("unreadable", 0, found.error_detail)
-    return found
-
-
-def _open_and_scan(
-    shard: ShardEvidence, options: ScanOptions, collector: Callable[[], RunCollector], *, joined: bool = False
-) -> None:
     try:
-        with open_source(shard.url, allow_pipe=options.allow_pipe) as source:
-            if joined:
-                source.join()
+        with open_source(url, allow_pipe=options.allow_pipe) as source:
             _scan(source, shard, options, collector())
-            # tarfile reads 512 bytes, then 10,240 at a time: the error comes with the block of the end mark.
-            needed = 512 + -(-shard.stop.offset // 10_240) * 10_240
-            if joined and source.breaks and shard.stop.kind == "end" and needed > (source.length or 0):
-                shard.stop = Stop("error", shard.stop.offset, source.damage or "")
+        if options.arrow:
+            shard.by_arrow = by_arrow(
+                shard,
+                lambda source, found: _scan(source, found, options, collector()),
+                allow_pipe=options.allow_pipe,
+            )
     except SourceError as error:
         shard.error = error.kind
         shard.error_detail = str(error)
         shard.stop = Stop("unreadable", 0, str(error))
+    shard.seconds = time.perf_counter() - start
+    return shard
 
 
 def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> None:
