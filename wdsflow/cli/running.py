@@ -11,7 +11,7 @@ import typer
 from wdsflow.shards.escape import escape
 
 from .options import Engine
-from .terminal import WRONG_USE, fail
+from .terminal import WRONG_USE, cannot_write, fail
 
 if TYPE_CHECKING:
     from wdsflow.filtering.report import RunReport
@@ -155,9 +155,8 @@ def explained() -> Iterator[None]:
     except BrokenPipeError:  # nobody reads what is printed: no fault of the run's
         raise
     except OSError as error:
-        reason = f"{error.strerror}" if error.strerror else str(error)
-        fail(
-            f"cannot write: {reason}", "whole outputs stay, half ones were removed; the same command goes on from here"
+        cannot_write(
+            error, "make room there or choose another folder; finished shards are kept, and the same command resumes"
         )
 
 

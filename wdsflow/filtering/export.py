@@ -15,7 +15,7 @@ from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.sample import Sample
 from wdsflow.filtering.samples import Samples
-from wdsflow.shards.atomic import create, discard, sync_folder, write_file
+from wdsflow.shards.atomic import write_file, writing
 from wdsflow.shards.captions import parse_json
 from wdsflow.shards.source import open_source
 
@@ -35,6 +35,8 @@ def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], 
         )
     if not path.absolute().parent.is_dir():
         raise ValueError(f"the folder {path.absolute().parent} does not exist")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file for the list")
     return write_embeddings if kind_of(path) else ways[path.suffix]
 
 
@@ -108,19 +110,16 @@ def _columns(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
     types = dict.fromkeys(("key", "shard", *_TEXTS), pa.string()) | dict.fromkeys(_NUMBERS, pa.int64())
     schema = pa.schema(list(types.items()))
-    name, file = create(path)
     count = 0
-    try:
-        with os.fdopen(os.dup(file), "wb") as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
-            for record in records:
-                rows = [_row(record.name, sample, samples) for sample, samples in _kept(layout, record)]
-                writer.write_table(pa.Table.from_pylist(rows, schema))
-                count += len(rows)
-        os.fsync(file)
-        os.replace(name, path)
-    finally:
-        discard(name, file)
-    sync_folder(path.parent)
+    with (
+        writing(path) as file,
+        os.fdopen(os.dup(file), "wb") as stream,
+        pq.ParquetWriter(stream, schema, compression="zstd") as writer,
+    ):
+        for record in records:
+            rows = [_row(record.name, sample, samples) for sample, samples in _kept(layout, record)]
+            writer.write_table(pa.Table.from_pylist(rows, schema))
+            count += len(rows)
     return count
 
 

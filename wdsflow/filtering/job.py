@@ -26,13 +26,13 @@ from wdsflow.filtering.resolve import add_resolved
 from wdsflow.filtering.row import Row
 from wdsflow.filtering.samples import Samples
 from wdsflow.filtering.scored import read_scored
-from wdsflow.filtering.spool import seekable
 from wdsflow.filtering.staged import Gone
 from wdsflow.filtering.strikes import Strikes, struck_in
 from wdsflow.filtering.task import ShardTask
 from wdsflow.filtering.written import texts_of, write_shard
 from wdsflow.models.at import models_at
 from wdsflow.shards.source import Source, SourceError
+from wdsflow.shards.unpack import seekable
 from wdsflow.stages.scores.view import ViewOptions
 
 

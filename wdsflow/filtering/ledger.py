@@ -10,7 +10,7 @@ from wdsflow.filtering.columns import booleans, in_utf8, integers, names, number
 from wdsflow.filtering.embeddings.columns import GROUP, KEYS, Vectors, names_of
 from wdsflow.filtering.row import NOT_COMPARED, Row
 from wdsflow.filtering.where.values import Call, Unknown, Value
-from wdsflow.shards.atomic import create, discard, sync_folder, write_file
+from wdsflow.shards.atomic import write_file, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,25 +95,18 @@ def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequ
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    name, file = create(path)
     writer: pq.ParquetWriter | None = None
-    try:
-        with os.fdopen(os.dup(file), "wb") as stream:
-            for number, found in enumerate(vectors.groups(rows)):
-                group = table.slice(number * GROUP, GROUP)
-                whole = pa.Table.from_arrays([*group.columns, *found.values()], names=[*group.column_names, *found])
-                whole = whole.replace_schema_metadata(table.schema.metadata)
-                if writer is None:
-                    plain = [*table.column_names, KEYS]  # a dictionary of vectors would be in vain
-                    writer = pq.ParquetWriter(stream, whole.schema, compression="zstd", use_dictionary=plain)
-                writer.write_table(whole, GROUP)
-            if writer is not None:
-                writer.close()
-        os.fsync(file)
-        os.replace(name, path)
-    finally:
-        discard(name, file)
-    sync_folder(path.parent)
+    with writing(path) as file, os.fdopen(os.dup(file), "wb") as stream:
+        for number, found in enumerate(vectors.groups(rows)):
+            group = table.slice(number * GROUP, GROUP)
+            whole = pa.Table.from_arrays([*group.columns, *found.values()], names=[*group.column_names, *found])
+            whole = whole.replace_schema_metadata(table.schema.metadata)
+            if writer is None:
+                plain = [*table.column_names, KEYS]  # a dictionary of vectors would be in vain
+                writer = pq.ParquetWriter(stream, whole.schema, compression="zstd", use_dictionary=plain)
+            writer.write_table(whole, GROUP)
+        if writer is not None:
+            writer.close()
 
 
 def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":

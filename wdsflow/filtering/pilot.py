@@ -10,10 +10,10 @@ from wdsflow.filtering.failing import guarded
 from wdsflow.filtering.opened import opened
 from wdsflow.filtering.program import Program, program_of
 from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.spool import seekable
 from wdsflow.filtering.staged import Gone
 from wdsflow.filtering.where import Call, Pilot, Unknown, Value, explain, pilot_of, plan
 from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.unpack import seekable
 from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.view import ViewOptions

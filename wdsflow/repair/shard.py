@@ -1,7 +1,6 @@
 """Repair one shard: read what there is, write a sound one."""
 
 import errno
-import os
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -13,19 +12,17 @@ from wdsflow.repair.halves import first_members
 from wdsflow.repair.mend import Edits, Mender
 from wdsflow.repair.regroup import plan
 from wdsflow.repair.report import ShardRepair
-from wdsflow.shards.atomic import create, discard
 from wdsflow.shards.source import Source, SourceError, open_source
 from wdsflow.shards.tar import Member, Walk
+from wdsflow.shards.unpack import seekable
 from wdsflow.shards.write import ShardWriter, ShortSourceError
 
-_STEP = 4 << 20
 _DAMAGE = {
     "tar.truncated-data": "the contents of a member are cut",
     "tar.truncated-header": "the file ends inside a header",
     "tar.bad-header": "a header is damaged",
 }
 _CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
-_BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,10 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
     report = ShardRepair(job.url)
     try:
         with ExitStack() as stack:
-            source = _seekable(stack, job, report)
+            folder = job.target.parent if job.write else Path(tempfile.gettempdir())
+            opened = seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False)
+            source, damage = stack.enter_context(opened)
+            report.lost += [damage] if damage else []
             contents = Contents(source)
             members, archives = _members(source, report)
             _meet(stack, job, contents, members, archives, report)
@@ -144,26 +144,3 @@ def _members(source: Source, report: ShardRepair) -> tuple[list[Member], list[in
     elif source.cut and not report.lost:
         report.lost.append(f"after byte {source.length or 0:,} of the tar: {source.damage}")
     return members, archives
-
-
-def _seekable(stack: ExitStack, job: Job, report: ShardRepair) -> Source:
-    """Open a shard for reading in any order; compressed and streamed ones are unpacked beside the output first."""
-    source = stack.enter_context(open_source(job.url, allow_pipe=job.allow_pipe))
-    if source.compression is None and source.random and source.length is not None:
-        return source
-    folder = job.target.parent if job.write else Path(tempfile.gettempdir())
-    name, file = create(folder / job.target.name)
-    stack.callback(discard, name, file)
-    at = 0
-    while (data := source.read_at(at, _STEP)) or source.lift():  # also streams that readers do not reach
-        at += len(data)
-        if at > max(_BOMB_BYTES, _BOMB_RATIO * (source.size or at)):
-            raise ShortSourceError(f"expands to more than {_BOMB_RATIO} times its size: not unpacked further")
-        view = memoryview(data)
-        while view:
-            view = view[os.write(file, view) :]
-    if source.damage and not source.cut:
-        report.lost.append(source.damage)
-    copy = stack.enter_context(open_source(str(name)))
-    copy.damage, copy.cut = source.damage, source.cut
-    return copy
