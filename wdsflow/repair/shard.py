@@ -6,12 +6,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 from wdsflow.repair.contents import Contents
 from wdsflow.repair.halves import first_members
 from wdsflow.repair.mend import Edits, Mender
 from wdsflow.repair.regroup import plan
 from wdsflow.repair.report import ShardRepair
+from wdsflow.shards.identity import input_identity
 from wdsflow.shards.source import Source, SourceError, open_source
 from wdsflow.shards.tar import Member, Walk
 from wdsflow.shards.unpack import seekable
@@ -27,12 +29,11 @@ _CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 
 @dataclass(frozen=True)
 class Job:
-    """One shard to repair. Without ``write`` nothing is written."""
+    """One shard to repair. Without ``write`` nothing is written; with it a file at ``target`` is replaced."""
 
     url: str
     target: Path
     write: bool = True
-    force: bool = False
     allow_pipe: bool = False
     skip: int = 0  # members at the start that belong to the last sample of the shard before
     tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
@@ -46,6 +47,7 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
     """
     report = ShardRepair(job.url)
     try:
+        report.inputs = inputs_of(job)
         with ExitStack() as stack:
             folder = job.target.parent if job.write else Path(tempfile.gettempdir())
             opened = seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False)
@@ -59,10 +61,18 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
         if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
             raise
         report = ShardRepair(job.url, lost=[*report.lost, str(error)])
-    if not report.output and job.write and job.force and not report.lost:
+    if not report.output and job.write and not report.lost:
         job.target.unlink(missing_ok=True)  # the output of an earlier run would pass for this one's
     report.check()
     return report
+
+
+def inputs_of(job: Job) -> list[dict[str, Any]]:
+    """Return what tells whether the shard, and the next one if members come from it, are what they were.
+
+    Raises SourceError.
+    """
+    return [input_identity(url) for url in (job.url, *(job.tail or ())[:1])] if job.write else []
 
 
 def _meet(
@@ -88,7 +98,7 @@ def _repair(
 ) -> None:
     planned = plan(members, archives, contents.link_target)
     mender = Mender(contents, edits)
-    writer = ShardWriter(job.target, force=job.force) if job.write else None
+    writer = ShardWriter(job.target, force=True) if job.write else None
     try:
         for sample in planned.samples:
             if job.stop.is_set():
@@ -105,6 +115,8 @@ def _repair(
                     contents.copy(part.member, name, writer)
                 report.written += 1
         if writer is not None and report.samples_written:
+            if inputs_of(job) != report.inputs:
+                raise SourceError("io", "it changed while it was read")
             writer.commit()
             report.bytes = writer.size
     finally:

@@ -18,7 +18,13 @@ from wdsflow.validate.scan_options import scan_options
 pa = pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray.data._internal.datasource.webdataset_datasource")
 
-PACKERS: dict[str, Any] = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstandard.compress, "xz": lzma.compress, "": bytes}
+PACKERS: dict[str, Any] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zst": zstandard.compress,
+    "xz": lzma.compress,
+    "": bytes,
+}
 
 
 def by_ray(path: Path) -> int | None:
