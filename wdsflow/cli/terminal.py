@@ -54,7 +54,7 @@ def check_output(path: Path | None, option: str = "--output") -> None:
         fail(f"{path.parent} is a file, so nothing can be in it", "name another file")
     if not path.parent.is_dir():
         fail(f"the folder {path.parent} does not exist", f"mkdir -p {shlex.quote(str(path.parent))}")
-    if path.is_file() or not path.exists():
+    if not _is_device(path):
         with _written():
             discard(*create(path))
 
@@ -63,10 +63,15 @@ def write_output(path: Path, text: str) -> None:
     """Write a file in one step: a run that dies leaves the old one as it was."""
     data = text.encode("utf-8", "backslashreplace")
     with _written(), naming(path):
-        if path.exists() and not path.is_file():  # a pipe or device, such as /dev/stdout
+        if _is_device(path):
             path.write_bytes(data)
         else:
             write_file(path, data)
+
+
+def _is_device(path: Path) -> bool:
+    """Tell whether a path is a pipe or a device; /dev/stdout is one wherever it leads."""
+    return path.exists() and (not path.is_file() or path.is_relative_to("/dev"))
 
 
 def check_logs(path: str) -> None:

@@ -15,7 +15,7 @@ from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.sample import Sample
 from wdsflow.filtering.samples import Samples
-from wdsflow.shards.atomic import write_file, writing
+from wdsflow.shards.atomic import create, discard, write_file, writing
 from wdsflow.shards.captions import parse_json
 from wdsflow.shards.source import open_source
 
@@ -26,7 +26,7 @@ _UID = re.compile("[0-9a-f]{32}")
 
 
 def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], int]:
-    """Return what writes a file of this name, by its ending. Raises ValueError where nothing does."""
+    """Return what writes a file of this name, by its ending. Raises ValueError where nothing does, OSError as the disk."""
     ways = {".txt": _keys, ".npy": _uids, ".parquet": _columns}
     if path.suffix not in ways:
         raise ValueError(
@@ -37,6 +37,7 @@ def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], 
         raise ValueError(f"the folder {path.absolute().parent} does not exist")
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file for the list")
+    discard(*create(path))
     return write_embeddings if kind_of(path) else ways[path.suffix]
 
 

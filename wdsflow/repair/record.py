@@ -36,6 +36,8 @@ class Record:
     """
 
     def __init__(self, folder: Path) -> None:
+        if folder.exists() and not folder.is_dir():
+            raise FileExistsError(f"{folder} is a file: choose a folder for the output")
         self.folder, self._inside = folder, folder / INSIDE
         self._inside.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(self._inside / "lock", patience=1)

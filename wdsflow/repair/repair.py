@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from wdsflow.repair.counts import write_counts
@@ -43,10 +44,9 @@ def repair(
 ) -> RepairReport:
     """Write a sound shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` beside them.
 
-    A repair that was interrupted resumes: shards that are finished and have not changed are kept.
-
     Members of one sample are brought together (also those at the two sides of a shard border), junk is dropped, names are made safe, duplicates are merged, and what
     lies behind damage is kept; contents are copied byte for byte. The inputs are never changed.
+    A repair that was interrupted resumes: shards that are finished and have not changed are kept.
 
     Args:
         urls: shards, as for ``check``.
@@ -78,27 +78,19 @@ def repair(
     targets = [folder / name for name in output_names(found)]
     _refuse_inputs(found, targets)
     work = _jobs(found, targets, Job("", folder, not dry_run, allow_pipe))
-    options = {
-        "--caption": caption,
-        "--rename": [f"{old}={new}" for old, new in edits.rename],
-        "--drop-field": sorted(edits.drop_fields),
-        "--drop-bad": drop_bad,
-    }
     report = RepairReport([], dry_run)
     if dry_run:
         done: dict[Path, ShardRepair] = {}
         _run(work, edits, jobs, begin, lambda job, shard: done.update({job.target: shard}))
         report.shards += map(done.__getitem__, targets)
         return report
-    if folder.exists() and not folder.is_dir():
-        raise FileExistsError(f"{folder} is a file: choose a folder for the output")
     with Record(folder) as record:
         report.stale_removed = record.stale
         if restart:
             _refuse_inputs(found, [folder / name for name in record.outputs])
             record.clear()
         _refuse_existing(target for target in targets if not force and target.name not in record.outputs)
-        record.begin(options, [target.name for target in targets], force=force)
+        record.begin(_as_flags(caption, edits), [target.name for target in targets], force=force)
         _write(work, edits, jobs, begin, record, report, again=force)
     return report
 
@@ -144,6 +136,13 @@ def _edits(caption: str | None, rename: dict[str, str], drop_fields: Iterable[st
         frozenset(_field(name) for name in drop_fields),
         drop_bad,
     )
+
+
+def _as_flags(caption: str | None, edits: Edits) -> dict[str, Any]:
+    """Return what decides the outcome, as the command line spells it."""
+    renamed = [f"{old}={new}" for old, new in edits.rename]
+    dropped = sorted(edits.drop_fields)
+    return {"--caption": caption, "--rename": renamed, "--drop-field": dropped, "--drop-bad": edits.drop_bad}
 
 
 def _jobs(urls: Sequence[str], targets: Sequence[Path], common: Job) -> list[Job]:
