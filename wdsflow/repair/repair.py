@@ -45,8 +45,7 @@ def repair(
     """Write a sound shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` beside them.
 
     Members of one sample are brought together (also those at the two sides of a shard border), junk is dropped, names are made safe, duplicates are merged, and what
-    lies behind damage is kept; contents are copied byte for byte. The inputs are never changed.
-    A repair that was interrupted resumes: shards that are finished and have not changed are kept.
+    lies behind damage is kept; contents are copied byte for byte. The inputs are never changed. A repair that was interrupted resumes: shards that are finished and have not changed are kept.
 
     Args:
         urls: shards, as for ``check``.
@@ -71,34 +70,35 @@ def repair(
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
     edits = _edits(caption, rename or {}, drop_fields, drop_bad=drop_bad)
-    if jobs < 1:
-        raise ValueError("jobs must be at least 1")
     folder = local_folder(out)
     found = expand([urls] if isinstance(urls, str) else urls).urls
     targets = [folder / name for name in output_names(found)]
     _refuse_inputs(found, targets)
     work = _jobs(found, targets, Job("", folder, not dry_run, allow_pipe))
-    report = RepairReport([], dry_run)
+    if jobs < 1:
+        raise ValueError("jobs must be at least 1")
     if dry_run:
-        done: dict[Path, ShardRepair] = {}
-        _run(work, edits, jobs, begin, lambda job, shard: done.update({job.target: shard}))
-        report.shards += map(done.__getitem__, targets)
-        return report
+        return RepairReport(_tried(work, edits, jobs, begin), dry_run)
     with Record(folder) as record:
-        report.stale_removed = record.stale
         if restart:
             _refuse_inputs(found, [folder / name for name in record.outputs])
             record.clear()
         _refuse_existing(target for target in targets if not force and target.name not in record.outputs)
         record.begin(_as_flags(caption, edits), [target.name for target in targets], force=force)
-        _write(work, edits, jobs, begin, record, report, again=force)
-    return report
+        return _written(work, edits, jobs, begin, record, again=force)
 
 
-def _write(
-    work: list[Job], edits: Edits, jobs: int, begin: Begin | None, record: Record, report: RepairReport, *, again: bool
-) -> None:
+def _tried(work: list[Job], edits: Edits, jobs: int, begin: Begin | None) -> list[ShardRepair]:
+    done: dict[Path, ShardRepair] = {}
+    _run(work, edits, jobs, begin, lambda job, shard: done.update({job.target: shard}))
+    return [done[job.target] for job in work]
+
+
+def _written(
+    work: list[Job], edits: Edits, jobs: int, begin: Begin | None, record: Record, *, again: bool
+) -> RepairReport:
     """Repair what is not done yet, or all ``again``; what is finished is recorded, also where an error ends it."""
+    report = RepairReport([], stale_removed=record.stale)
     done: dict[Path, ShardRepair] = {}
     todo = []
     for job in work:
@@ -123,6 +123,7 @@ def _write(
         raise
     _count(record.folder, done.values())
     report.shards += [done[job.target] for job in work]
+    return report
 
 
 def _count(folder: Path, shards: Iterable[ShardRepair]) -> None:
