@@ -182,20 +182,29 @@ def test_a_packed_file_is_read_as_it_is_stored_whatever_its_encoding_is_called(r
             assert whole(source) == OLD
 
 
-@pytest.mark.parametrize("same", [True, False])
-def test_a_stream_that_breaks_goes_on_only_in_the_same_file(same):
+def tagged(asked, answer):
+    answer.body, answer.headers["ETag"] = NEW, '"another"'
+
+
+def untagged(asked, answer):
+    answer.body = NEW
+    del answer.headers["ETag"], answer.headers["Last-Modified"]
+
+
+@pytest.mark.parametrize("change", [None, tagged, untagged])
+def test_a_stream_that_breaks_goes_on_only_in_the_same_file(change):
     def changes(asked, answer):
-        if len(log.asked) > 1 and not same:
-            answer.body, answer.headers["ETag"] = NEW, '"another"'
+        if len(log.asked) > 1 and change:
+            change(asked, answer)
 
     with http_server({"a.tar": OLD}, ranges=False) as (base, log):
         log.cut = lambda asked: 1_500_000 if len(log.asked) == 1 else None
         log.twist = changes
         with open_source(f"{base}/a.tar") as source:
-            if same:
+            if change is None:
                 assert whole(source) == OLD
             else:
-                with pytest.raises(SourceError, match=r'it changed while it was read: ETag .*, now "another"'):
+                with pytest.raises(SourceError, match="it changed while it was read"):
                     whole(source)
 
 

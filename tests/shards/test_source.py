@@ -209,6 +209,13 @@ def test_a_file_without_permission_is_denied(tmp_path):
     assert caught.value.kind == "denied"
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="a file that cannot be read from its start")
+def test_a_disk_that_fails_at_the_first_byte_is_an_error_of_reading():
+    with pytest.raises(SourceError) as caught:
+        open_source("/proc/self/mem")
+    assert caught.value.kind == "io"
+
+
 def test_a_nul_in_the_name_is_an_error_of_the_right_kind():
     with pytest.raises(SourceError) as caught:
         open_source("a\0.tar")

@@ -1,11 +1,13 @@
 """Shards on other machines, through fsspec."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from zlib import crc32
 
 from .compression import compression_of
 from .faults import trying
-from .source import FIRST, NEXT, Source
+from .source import FIRST, NEXT, Source, SourceError
 from .streams import ForwardSource
 
 # Bytes asked from a server: at first; on behind what was read, more and more; what may be left out without that this
@@ -64,12 +66,13 @@ class _Stream:
 
     def __init__(self, url: str, open_file: Callable[[], Any], file: Any = None) -> None:
         self.url, self._open, self._file = url, open_file, file
-        self._held, self._at = b"", 0
+        self._held, self._at, self._sum = b"", 0, 0
 
     def read(self, size: int) -> bytes:
         """Return ``size`` bytes; fewer only at the end. Raises ``SourceError``."""
         while len(self._held) < size and (data := trying(self._more, self.url)):
             self._at += len(data)
+            self._sum = crc32(data, self._sum)
             self._held += data
         data, self._held = self._held[:size], self._held[size:]
         return data
@@ -92,11 +95,15 @@ class _Stream:
         return data
 
     def _skip(self, left: int) -> None:
+        seen = 0
         while left:
             data = self._file.read(min(left, _PIECE))
             if not data:
                 raise EOFError(f"the server sent {self._at - left:,} bytes; before, it sent {self._at:,}")
             left -= len(data)
+            seen = crc32(data, seen)
+        if seen != self._sum:
+            raise SourceError("io", "it changed while it was read: it starts with other bytes than before")
 
 
 def open_remote(url: str) -> Source:
@@ -144,7 +151,8 @@ def _parts_of(file: Any, url: str) -> Fetch:
 
 def _unpacked(source: RemoteSource) -> Source:
     """Return the source, or what it holds where that is compressed."""
-    start = source.read_at(0, FIRST)
+    with _closed_on_error(source):
+        start = source.read_at(0, FIRST)
     if compression_of(start) is None:
         return source
     at = len(start)
@@ -159,8 +167,19 @@ def _unpacked(source: RemoteSource) -> Source:
 
 
 def _onwards(stream: _Stream, size: int | None) -> Source:
-    close = _silent(stream.close)
-    return ForwardSource(stream.url, lambda: stream.read(NEXT), stream.read(FIRST), size=size, close=close)
+    with _closed_on_error(stream):
+        start = stream.read(FIRST)
+    return ForwardSource(stream.url, lambda: stream.read(NEXT), start, size=size, close=_silent(stream.close))
+
+
+@contextmanager
+def _closed_on_error(source: RemoteSource | _Stream) -> Iterator[None]:
+    """Close a source of which nothing can be read."""
+    try:
+        yield
+    except BaseException:
+        source.close()
+        raise
 
 
 def _silent(close: Callable[[], object]) -> Callable[[], str]:

@@ -139,7 +139,11 @@ def _open_local(url: str, path: str) -> Source:
     from .streams import ForwardSource
 
     fd = open_file(path)
-    start = os.pread(fd, FIRST, 0)
+    try:
+        start = os.pread(fd, FIRST, 0)
+    except OSError as error:
+        os.close(fd)
+        raise SourceError("io", str(error)) from None
     if compression_of(start) is None:
         return LocalSource(url, fd)
     os.lseek(fd, len(start), os.SEEK_SET)
