@@ -18,6 +18,7 @@ from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.run import filter_shards
 from wdsflow.repair.repair import repair
 from wdsflow.shards.source import open_source
+from wdsflow.training.catalog import Catalog
 from wdsflow.validate.check import check
 
 pytest.importorskip("aiohttp")
@@ -115,6 +116,22 @@ def test_a_command_that_fails_is_named_also_where_it_compresses(tmp_path):
     with open_source(f"pipe:cat {path}; exit 56", allow_pipe=True) as source:
         by_walk(source)
     assert source.damage == "the gz stream is cut: the command ended with status 56"
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_the_feed_of_training_and_lines_of_json_report_a_cut_too(kind, tmp_path: Path):
+    shard = tmp_path / "a.tar"
+    shard.write_bytes(PACKERS[kind](TAR[:BORDER])[:-2])
+    catalog, found = Catalog(("jpg",), ("txt",), allow_pipe=False), []
+    catalog.hurt = found.append
+    assert len(list(catalog.samples(str(shard)))) == 40
+    assert [(damage.what, damage.detail) for damage in found] == [
+        ("cut", f"the {kind} stream is cut at byte {BORDER:,}")
+    ]
+    lines = tmp_path / f"a.jsonl.{kind}"
+    lines.write_bytes(PACKERS[kind](b'{"text": "a cat"}\n' * 100)[:-2])
+    report = filter_shards(str(lines), tmp_path / "out", Recipe(where="caption_length > 3"), RunOptions(workers=0))
+    assert (report.total("kept"), report.lost) == (100, True)
 
 
 @pytest.mark.parametrize("where", CUTS)
