@@ -27,6 +27,9 @@ class RayData(Consumer):
     comes back after it was left, a pickled field. So does a sample without a decoded image (or array) that the first
     sample of its block has: the column cannot become a tensor. Names that are not UTF-8 fail as well.
 
+    Arrow unpacks shards whose names end in .gz, .bz2 or .zst: all streams of a file as one. A cut stream, bytes after it,
+    and contents of another kind fail the read.
+
     The reader also gives rows without image or caption; here they count as dropped, because they would train as None.
 
     Cannot be known here: how many rows came out before an error, since shards are read in parallel; where blocks begin,
