@@ -1,24 +1,19 @@
 """A worker process and its successors.
 
-Workers are plain subprocesses, not multiprocessing: spawn would run the caller's script again where it has no
-``__main__`` guard, and fork copies a process that may hold threads. A worker that dies (an image library that
-crashes, the out-of-memory killer) costs its task another try. If it dies again at the same sample, that sample is
-named in the next try, and put aside by it.
+A worker that dies (an image library that crashes, the out-of-memory killer) costs its task another try. If it dies
+again at the same sample, that sample is named in the next try, and put aside by it.
 """
 
 import contextlib
-import os
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from wdsflow.engines.base import Task, Trouble, Work
+from wdsflow.engines.child_process import receive, send, start_python
 from wdsflow.engines.mark import Mark
-from wdsflow.engines.worker import receive, send
 
 _MOST_DEATHS = 12  # for one task
 
@@ -76,17 +71,12 @@ class Process:
             return None
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-c", f"from wdsflow.engines.worker import serve; serve({self._mark.fd})"]
-        root = str(Path(sys.modules["wdsflow"].__path__[0]).resolve().parent)
-        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
-        worker = subprocess.Popen(
-            command,
+        worker = start_python(
+            f"from wdsflow.engines.worker import serve; serve({self._mark.fd})",
+            inherit=(self._mark.fd, *self._inherit),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=self._folder,
-            env={**os.environ, "PYTHONPATH": path},
-            pass_fds=(self._mark.fd, *self._inherit),
-            start_new_session=True,  # Ctrl-C is for the process that asked; workers end with it
         )
         with self._lock:
             self._worker = worker
