@@ -8,6 +8,7 @@ import contextlib
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from wdsflow.engines.child_process import receive, send, start_python
 from wdsflow.engines.mark import Mark
 
 _MOST_DEATHS = 12  # for one task
+_PATIENCE = 5.0  # seconds that a worker has to end what it has started
 
 
 class Process:
@@ -27,7 +29,7 @@ class Process:
         self._mark = Mark(self._file.fileno())
         self._worker: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
-        self._stopped = False
+        self._stopped, self._until = False, 0.0
 
     def work(self, task: Task) -> Any:
         """Return the answer to a task, or Trouble; None where it was stopped."""
@@ -49,15 +51,27 @@ class Process:
         return None
 
     def stop(self) -> None:
-        """Kill the worker; whoever waits for it ends. May be called from another thread."""
+        """Let the worker end; whoever waits for it ends. May be called from another thread, as ``end``."""
         with self._lock:
-            self._stopped = True
+            self._stopped, self._until = True, time.monotonic() + _PATIENCE
             if self._worker is not None:
-                self._worker.kill()
+                self._worker.terminate()
+
+    def end(self) -> None:
+        """Wait until the worker that was stopped has ended with all that it started, or kill it."""
+        with self._lock:
+            worker = self._worker
+        if worker is not None:
+            try:
+                worker.wait(max(0.0, self._until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
 
     def close(self) -> None:
         """Let everything go."""
         self.stop()
+        self.end()
         self._discard()
         self._file.close()
 

@@ -3,7 +3,8 @@
 import contextlib
 import os
 import signal
-from functools import partial
+
+import psutil
 
 from wdsflow.engines.base import trouble_of
 from wdsflow.engines.child_process import own_pipes, receive, send, when_gone
@@ -13,9 +14,10 @@ from wdsflow.engines.mark import Mark
 def serve(mark: int) -> None:
     """Work on tasks that come over stdin until it ends. ``mark``: a descriptor for ``Mark``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked decides
+    signal.signal(signal.SIGTERM, lambda *_: _end())
     tasks, answers = own_pipes()
     note = Mark(mark)
-    when_gone(tasks.fileno(), partial(os._exit, 1))  # at once: nobody would write down what is done from now on
+    when_gone(tasks.fileno(), _end)
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             function, argument = receive(tasks)
@@ -25,3 +27,12 @@ def serve(mark: int) -> None:
             except Exception as error:  # noqa: BLE001 - told to the process that asked
                 answer = trouble_of(error)
             send(answers, answer)
+
+
+def _end() -> None:
+    """End at once, with all that was started here: nobody would write down what is done from now on."""
+    with contextlib.suppress(psutil.Error):
+        for each in psutil.Process().children(recursive=True):  # a command of a pipe: url may wait for its storage
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+    os._exit(1)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
@@ -15,6 +16,7 @@ from wdsflow.repair.report import RepairReport, ShardRepair
 from wdsflow.repair.shard import Job, repair_shard
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.captions import parse_caption_field
+from wdsflow.shards.pipe import end_commands
 from wdsflow.shards.source import local_folder
 from wdsflow.shards.urls import expand
 
@@ -109,7 +111,9 @@ def _run(
     work: list[Job], edits: Edits, jobs: int, done: Callable[[object], object] | None, shards: list[ShardRepair]
 ) -> None:
     """Fill ``shards``, also where an error ends the run. Threads suffice: most time goes into copying."""
-    with ThreadPoolExecutor(min(jobs, len(work) or 1), "wdsflow-repair") as pool:
+    threads: list[threading.Thread] = []
+    note = lambda: threads.append(threading.current_thread())  # noqa: E731
+    with ThreadPoolExecutor(min(jobs, len(work) or 1), "wdsflow-repair", note) as pool:
         futures = [pool.submit(repair_shard, job, edits) for job in work]
         try:
             for future in as_completed(futures):
@@ -119,6 +123,8 @@ def _run(
         except BaseException:
             for job in work:
                 job.stop.set()
+            for thread in threads:  # a command may wait for its storage
+                end_commands(thread)
             pool.shutdown(wait=True, cancel_futures=True)
             raise
         finally:
