@@ -17,7 +17,7 @@ _LENGTH = struct.Struct("<Q")
 def start_python(
     code: str, *, environment: Mapping[str, str] | None = None, inherit: Sequence[int] = (), **options: Any
 ) -> "subprocess.Popen[bytes]":
-    """Start a Python that runs ``code`` and can import wdsflow.
+    """Start a Python that runs ``code``, and finds the modules that this process finds.
 
     It is a plain subprocess, not one of multiprocessing: spawn would run the caller's script again where it has no
     ``__main__`` guard, fork copies a process that may hold threads, and daemonic processes may have no children.
@@ -29,10 +29,11 @@ def start_python(
         options: further arguments of ``Popen``.
     """
     root = str(Path(sys.modules["wdsflow"].__path__[0]).resolve().parent)
-    path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
+    path = [str(place) for place in sys.path] + [root] * (root not in sys.path)
+    # Not by PYTHONPATH, which commands inherit that a shard or a score runs: these may be programs of another Python.
     return subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={**(environment or {}), **os.environ, "PYTHONPATH": path},
+        [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {code}"],
+        env={**(environment or {}), **os.environ},
         pass_fds=inherit,
         start_new_session=True,  # Ctrl-C is for the process that asked; those it started end with it
         **options,

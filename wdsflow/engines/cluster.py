@@ -15,7 +15,6 @@ from typing import Any
 
 from wdsflow.engines.base import Engine, EngineError
 from wdsflow.engines.child_process import receive, send, start_python
-from wdsflow.engines.ray_driver import Setup
 
 Make = Callable[[Any], Engine[Any]]  # from the module ray to an engine; picklable
 Cluster = Callable[[Make], Engine[Any]]  # starts an engine; the engine before has to be closed
@@ -35,7 +34,7 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
         return
     driver = _Driver()
     try:
-        driver.ask("connect", Setup(tuple(sys.path), sys.argv[0], address))
+        driver.ask("connect", sys.argv[0], address)
         yield lambda make: _DriverEngine(driver, make)
         driver.ask("leave")
     finally:

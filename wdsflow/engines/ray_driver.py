@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import IO, Any, NoReturn
 
 from wdsflow.engines.base import Engine, EngineError
 from wdsflow.engines.child_process import own_pipes, receive, send, when_gone
@@ -19,14 +19,6 @@ _SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what Ray 3 does; without, it warns
     "RAY_USAGE_STATS_ENABLED": "0",  # a new cluster would report itself to its makers
 }
-
-
-class Setup(NamedTuple):
-    """What the driver has in common with the program: where modules and the script are, and the cluster's address."""
-
-    path: tuple[str, ...]
-    script: str
-    address: str | None
 
 
 def serve() -> None:
@@ -86,16 +78,15 @@ def _await_interrupt() -> NoReturn:
 
 
 @contextlib.contextmanager
-def _joined(setup: Setup) -> Iterator[Any]:
-    """Connect as the program would, and yield the module ray. Raises EngineError."""
-    sys.path[:], sys.argv[:1] = setup.path, [setup.script]
+def _joined(script: str, address: str | None) -> Iterator[Any]:
+    """Connect as the program ``script`` would, and yield the module ray. Raises EngineError."""
+    sys.argv[:1] = [script]  # modules beside it are found on the nodes, too
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError:
         raise EngineError("the engine ray needs Ray: pip install 'wdsflow[ray]'") from None
-    address = setup.address
     _must_answer(address or os.environ.get("RAY_ADDRESS", ""))
     try:
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)

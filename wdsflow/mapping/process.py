@@ -30,7 +30,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         ours, theirs = socket.socketpair()
         # What lies in the folder where this started is no module, until the worker is told so.
-        start = "import sys; sys.path[:] = filter(None, sys.path); from wdsflow.mapping.worker import serve"
+        start = "sys.path[:] = filter(None, sys.path); from wdsflow.mapping.worker import serve"
         with theirs:
             self._process = start_python(
                 f"{start}; serve({theirs.fileno()})",
