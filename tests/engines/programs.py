@@ -54,9 +54,10 @@ def state() -> dict[str, Any]:
 
 
 def forks(source: str, out: str) -> None:
-    """Work on a cluster, then fork."""
+    """Work on this machine and on a cluster, then fork."""
     before = state()
-    filtered(source, Path(out), engine="ray")
+    filtered(source, Path(out, "local"), workers=2)
+    filtered(source, Path(out, "ray"), engine="ray")
     assert state() == before
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.map(abs, [-1]) == [1]
@@ -69,13 +70,14 @@ def in_ray(source: str, out: str) -> None:
     ray.init(log_to_driver=False, logging_level="ERROR")
 
     class Actor:
-        def everything(self, source: str, out: str) -> list[dict[str, str]]:
-            return everything(source, out)
+        def filtered(self, out: str) -> dict[str, str]:
+            return filtered(source, Path(out), engine="ray")
 
-    found = everything(source, f"{out}/program")
-    found += ray.get(ray.remote(everything).remote(source, f"{out}/task"))
+    found = ray.get(ray.remote(everything).remote(source, f"{out}/task"))
     actor: Any = ray.remote(Actor).remote()
-    found += ray.get(actor.everything.remote(source, f"{out}/actor"))
+    found.append(ray.get(actor.filtered.remote(f"{out}/actor")))
+    ray.kill(actor)  # it holds one of two cores
+    found.append(filtered(source, Path(out, "program"), engine="ray"))
     assert ray.is_initialized()
     assert all(each == found[0] for each in found)
 

@@ -34,7 +34,7 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
         return
     driver = _Driver()
     try:
-        driver.ask("connect", sys.argv[0], address)
+        driver.ask("connect", (sys.argv or [""])[0], address)
         yield lambda make: _DriverEngine(driver, make)
         driver.ask("leave")
     finally:
@@ -111,4 +111,5 @@ class _Driver:
             status = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             return "does not answer"
-        return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        names = {each.value: each.name for each in signal.Signals}
+        return f"was killed by {names.get(-status, -status)}" if status < 0 else f"ended with status {status}"

@@ -38,31 +38,45 @@ def serve() -> None:
 
 def _answer_all(requests: IO[bytes], answers: IO[bytes], stack: contextlib.ExitStack) -> None:
     """Answer requests until one is to leave. Raises KeyboardInterrupt where the program is gone."""
-    ray: Any = None
-    engine: Engine[Any] | None = None
+    driver = _Driver(stack)
     while True:
         try:
             what, arguments = receive(requests)
-            if what == "leave":
-                return
-            answer: Any = None
-            if what == "connect":
-                ray = stack.enter_context(_joined(*arguments))
-            elif what == "start":
-                engine = arguments[0](ray)
-                stack.callback(engine.close)
-            else:
-                attribute = getattr(engine, what)
-                answer = attribute(*arguments) if callable(attribute) else attribute
-            raised = False
         except EOFError:
             _await_interrupt()
+        if what == "leave":
+            return
+        try:
+            raised, answer = False, driver.answer(what, arguments)
         except Exception as error:  # noqa: BLE001 - raised in the program
             raised, answer = True, error
         try:
             send(answers, (raised, answer))
         except OSError:
             _await_interrupt()
+
+
+class _Driver:
+    """What the program asks for; what has to be given back goes to ``stack``."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self._stack = stack
+        self._ray: Any = None
+        self._engine: Engine[Any] | None = None
+
+    def answer(self, what: str, arguments: tuple[Any, ...]) -> Any:
+        """Connect, start an engine, or ask the engine."""
+        if what == "connect":
+            self._ray = self._stack.enter_context(_joined(*arguments))
+        elif what == "start":
+            self._engine = arguments[0](self._ray)
+            self._stack.callback(self._engine.close)
+        elif what == "width":
+            assert self._engine is not None
+            return self._engine.width
+        else:
+            return getattr(self._engine, what)(*arguments)
+        return None
 
 
 def _give_up() -> None:
