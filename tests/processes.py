@@ -18,12 +18,16 @@ def living_children(known: Iterable[psutil.Process] = (), *, recursive: bool = F
     return [each for each in children if each not in set(known) and not _ended(each)]
 
 
-def await_end(number: int) -> None:
-    """Wait until the process of that number has ended; it was told to."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(number)
-        while not _ended(process):
-            time.sleep(0.02)
+def await_end(*processes: psutil.Process | int) -> None:
+    """Wait until processes have ended, known by themselves or by their numbers; they were told to.
+
+    Where nobody asks for the status of one that has ended, it stays a zombie: that is enough.
+    """
+    for each in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(each) if isinstance(each, int) else each
+            while not _ended(process):
+                time.sleep(0.02)
 
 
 def left_behind() -> list[psutil.Process]:

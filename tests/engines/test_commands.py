@@ -46,8 +46,7 @@ def test_a_command_that_waits_for_its_storage_ends_with_the_run(
             family = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(how)
         process.wait()
-        for each in family:
-            await_end(each.pid)
+        await_end(*family)
     finally:
         process.kill()
         process.wait()

@@ -14,7 +14,7 @@ import pytest
 
 from tests.engines.cluster import ROOT, Cluster
 from tests.filtering.shards import write_shards
-from tests.processes import living_children
+from tests.processes import await_end, living_children
 from wdsflow.engines.base import EngineError
 from wdsflow.engines.cluster import connected
 
@@ -70,7 +70,7 @@ def test_no_process_of_a_cluster_of_its_own_outlives_a_run_that_is_killed(
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
-    psutil.wait_procs(started(alone))
+    await_end(*started(alone))
 
 
 def test_a_driver_that_is_lost_ends_the_run_with_its_reason(cluster: Cluster) -> None:

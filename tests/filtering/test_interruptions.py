@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.filtering.shards import digests, write_shards
+from tests.processes import await_end
 from tests.shards.archives import names
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
@@ -104,7 +105,7 @@ def test_workers_of_a_killed_run_end_and_the_next_run_goes_on(tmp_path: Path):
     process.kill()
     process.wait()
     assert workers
-    psutil.wait_procs(workers)
+    await_end(*workers)
     check_names(tmp_path / "out", digests(tmp_path / "whole"))
     again = run(*words)
     assert again.returncode == 0, again.stderr

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.processes import living_children
+from tests.processes import await_end, living_children
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -138,7 +138,7 @@ def test_a_killed_model_process_is_asked_again():
         children[0].send_signal(signal.SIGKILL)
         assert models.map(model, ["ab", "c"] * 50) == [2, 1] * 50
         models.close()
-    psutil.wait_procs(children)
+    await_end(*children)
 
 
 def test_modules_are_found_where_this_process_finds_them(tmp_path, monkeypatch):
@@ -251,4 +251,4 @@ def test_no_model_process_outlives_a_run_that_is_killed(tmp_path):
         time.sleep(0.05)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    psutil.wait_procs(found)
+    await_end(*found)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
 import tracemalloc
 import zlib
 from functools import partial
@@ -23,6 +22,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.processes import await_end
 from tests.shards.tars import by_tarfile, by_walk
 from wdsflow.shards.source import SourceError, open_source
 from wdsflow.shards.tar import Walk
@@ -328,20 +328,10 @@ while not number.exists() or not number.read_text().endswith("\\n"):
 """
 
 
-def alive(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no fifos here")
 def test_a_command_that_waits_for_ever_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     waiting, number = tmp_path / "waiting", tmp_path / "number"
     os.mkfifo(waiting)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", _WAITS, str(number), str(waiting)], env=environment, check=True)
-    group = int(number.read_text())
-    while alive(group):
-        time.sleep(0.05)
+    await_end(int(number.read_text()))

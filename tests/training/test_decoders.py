@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
-from tests.processes import living_children
+from tests.processes import await_end, living_children
 from tests.training.shards import arguments, samples, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.engines import cores
@@ -115,7 +115,7 @@ def test_no_decoding_process_outlives_its_parent(tmp_path, how):
     process.send_signal(how)
     process.wait()
     process.stdout.close()
-    psutil.wait_procs(children)
+    await_end(*children)
 
 
 def test_a_daemonic_process_decodes_in_threads_unless_told_otherwise(monkeypatch):
