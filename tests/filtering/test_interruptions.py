@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.filtering.shards import digests, write_shards
+from tests.processes import await_end
 from tests.shards.archives import names
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
@@ -36,7 +37,7 @@ def command(*words: object, path: Path | None = None) -> tuple[list[str], dict[s
 
 def run(*words: object, path: Path | None = None, **options) -> subprocess.CompletedProcess[str]:
     line, environment = command(*words, path=path)
-    return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(line, env=environment, capture_output=True, text=True, check=False, **options)
 
 
 def check_names(out: Path, whole: dict[str, str]) -> None:
@@ -98,15 +99,13 @@ def test_workers_of_a_killed_run_end_and_the_next_run_goes_on(tmp_path: Path):
     line, environment = command(*words)
     process = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL)
     manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
-    until = time.monotonic() + 60
-    while not (manifest.exists() and manifest.stat().st_size) and time.monotonic() < until:
+    while process.poll() is None and not (manifest.exists() and manifest.stat().st_size):
         time.sleep(0.002)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.wait()
     assert workers
-    _, alive = psutil.wait_procs(workers, timeout=10)
-    assert alive == []
+    await_end(*workers)
     check_names(tmp_path / "out", digests(tmp_path / "whole"))
     again = run(*words)
     assert again.returncode == 0, again.stderr
@@ -120,11 +119,10 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on(tmp_path: Path):
     line, environment = command(*words)
     process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
-    until = time.monotonic() + 60
-    while not (manifest.exists() and manifest.stat().st_size) and time.monotonic() < until:
+    while process.poll() is None and not (manifest.exists() and manifest.stat().st_size):
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode == 130
     assert "the same command goes on where this one ended" in errors
     assert "Traceback" not in errors
@@ -139,7 +137,7 @@ def test_two_runs_on_one_folder_at_once_do_not_mix(tmp_path: Path):
     words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE, "--workers", 1)
     line, environment = command(*words)
     both = [subprocess.Popen(line, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)]
-    told = [process.communicate(timeout=120) for process in both]
+    told = [process.communicate() for process in both]
     statuses = sorted(process.returncode for process in both)
     assert statuses in ([0, 0], [0, 2])  # the second waits a little, or is refused
     if statuses == [0, 2]:
@@ -175,7 +173,7 @@ def test_a_full_disk_leaves_no_half_file_and_the_run_goes_on_when_there_is_room(
     (tmp_path / "disk").mkdir()
     _, environment = command()
     line = ["unshare", "-rm", "sh", "-c", DISK, "sh", str(tmp_path), sys.executable, WHERE]
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
     before, _, _ = done.stdout.partition("enlarged")
     assert "status 2" in before, done.stderr
     assert "No space left on device" in done.stderr

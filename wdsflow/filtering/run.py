@@ -136,6 +136,7 @@ def _scored_first(
         scored = one.layout.scored
         again = replace(options, dry_run=False, restart=False)
         first = Pass("score", found, names, scored, recipe, again, tars=False, embedded=embedded, sources=one.sources)
+        first.cluster = one.cluster
         done = first.run()
         report.changed = done.changed
         if done.failures:
@@ -147,7 +148,7 @@ def _scored_first(
         return True
 
     whole.before, whole.compares = before, True
-    with joined(options):  # once for both passes
+    with joined(options) as whole.cluster:  # once for both passes
         return whole.run()
 
 

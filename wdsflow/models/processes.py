@@ -1,7 +1,6 @@
 """The processes that run models: one a device, started anew when one ends."""
 
 import contextlib
-import os
 import pickle
 import secrets
 import subprocess
@@ -11,9 +10,9 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 
+from wdsflow.engines.child_process import start_python
 from wdsflow.memory.batching.device import check_cap, choose
 from wdsflow.models.client import RemoteModels
 from wdsflow.models.place import ModelError, ModelPlace
@@ -100,13 +99,10 @@ class _ModelProcess:
                 self._process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        root = str(Path(sys.modules["wdsflow"].__path__[0]).resolve().parent)
-        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from wdsflow.models.server import serve; serve()"],
+        process = start_python(
+            "from wdsflow.models.server import serve; serve()",
+            environment=_CPU if self.setup.device == "cpu" else {},
             stdin=subprocess.PIPE,
-            env={**(_CPU if self.setup.device == "cpu" else {}), **os.environ, "PYTHONPATH": path},
-            start_new_session=True,  # Ctrl-C is for the process that started this one
         )
         assert process.stdin is not None
         with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -17,6 +18,7 @@ from wdsflow.repair.record import Record
 from wdsflow.repair.report import RepairReport, ShardRepair
 from wdsflow.repair.shard import Job, repair_shard
 from wdsflow.shards.captions import parse_caption_field
+from wdsflow.shards.pipe import end_commands
 from wdsflow.shards.source import local_folder
 from wdsflow.shards.urls import expand
 
@@ -165,7 +167,9 @@ def _run(
 ) -> None:
     """Call ``note`` with each shard, also where an error ends the run. Threads suffice: most time goes into copying."""
     step = begin(len(work)) if begin else None
-    with ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-repair") as pool:
+    threads: list[threading.Thread] = []
+    remember = lambda: threads.append(threading.current_thread())  # noqa: E731
+    with ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-repair", remember) as pool:
         futures = {pool.submit(repair_shard, job, edits): job for job in work}
         try:
             for future in as_completed(futures):
@@ -175,6 +179,8 @@ def _run(
         except BaseException:
             for job in work:
                 job.stop.set()
+            for thread in threads:  # a command may wait for its storage
+                end_commands(thread)
             pool.shutdown(wait=True, cancel_futures=True)
             for future, job in futures.items():
                 if future.done() and not future.cancelled() and future.exception() is None:
