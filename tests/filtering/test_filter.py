@@ -364,10 +364,10 @@ def test_duplicates_are_found_over_all_shards_among_those_that_other_terms_leave
         [("a.jpg", one), ("a.txt", b"x"), ("b.jpg", two), ("b.txt", b"long enough"), ("c.jpg", small)],
     )
     write_tar(tmp_path / "1.tar", [("d.jpg", one), ("d.txt", b"long enough"), ("e.jpg", two), ("e.txt", b"also long")])
-    recipe = Recipe(where="caption_words >= 2 and not duplicate")
+    recipe = Recipe(where="caption_words >= 2 and not duplicate(among='kept')")
     report = filter_shards(str(tmp_path / "{0..1}.tar"), tmp_path / "out", recipe, HERE)
     assert [name for name in kept_of(tmp_path / "out") if name.endswith("jpg")] == ["b.jpg", "d.jpg"]
-    assert report.merged("dropped") == {"caption_words >= 2": 1, "not duplicate": 1}
+    assert report.merged("dropped") == {"caption_words >= 2": 1, 'not duplicate(among="kept")': 1}
     assert report.merged("quarantined") == {"no-caption": 1}
     again = filter_shards(str(tmp_path / "{0..1}.tar"), tmp_path / "out", recipe, HERE)
     assert again.resumed == 2
@@ -380,14 +380,14 @@ def test_duplicates_are_found_over_all_shards_among_those_that_other_terms_leave
 def test_a_sample_that_is_put_aside_hides_no_sample_like_it(tmp_path: Path):
     image = picture(300, 300)
     write_tar(tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image), ("b.txt", b"two words"), ("c.jpg", image)])
-    recipe = Recipe(where="not duplicate and caption_words >= 2")
+    recipe = Recipe(where="not duplicate(among='kept') and caption_words >= 2")
     report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
     assert (report.total("kept"), report.merged("quarantined")) == (1, {"no-caption": 2})
     assert names(tmp_path / "out" / "0.tar") == ["b.jpg", "b.txt"]
     assert report.merged("failed") == {"caption_words: no-caption": 2}
-    cut = Recipe(where="not duplicate and (caption_words is null or caption_words < 9)")
+    cut = Recipe(where="not duplicate(among='kept') and (caption_words is null or caption_words < 9)")
     again = cut_shards(str(tmp_path / "0.tar"), tmp_path / "cut", tmp_path / "out", cut, HERE)
-    assert again.merged("dropped") == {"not duplicate": 2}
+    assert again.merged("dropped") == {'not duplicate(among="kept")': 2}
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg"]
 
 
@@ -395,11 +395,11 @@ def test_a_sample_that_is_put_aside_hides_no_sample_like_it(tmp_path: Path):
 def test_a_sample_that_stays_unknown_whatever_is_compared_is_compared_only_where_it_is_kept(tmp_path, unknown, kept):
     image = picture(300, 300)
     write_tar(tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image)])
-    recipe = Recipe(where="(width > 1 or duplicate) and caption_words > 1", unknown=unknown)
+    recipe = Recipe(where="(width > 1 or duplicate(among='kept')) and caption_words > 1", unknown=unknown)
     report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
     assert list(kept_of(tmp_path / "out")) == kept
     assert report.total("kept") == len(kept)
-    again = Recipe(where="not duplicate or caption_words > 1", unknown=unknown)
+    again = Recipe(where="not duplicate(among='kept') or caption_words > 1", unknown=unknown)
     filter_shards(str(tmp_path / "0.tar"), tmp_path / "again", again, HERE)
     assert list(kept_of(tmp_path / "again")) == ["a.jpg", *kept[1:]]
 

@@ -62,6 +62,8 @@ def write_ledger(
         values = [row.values.get(call) for row in rows]
         found = set(map(type, values))
         classes |= found
+        if type(None) in found and any(call in row.values and row.values[call] is None for row in rows):
+            classes.add(Unknown)  # computed, and null: unlike what was not computed
         cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
         columns[_column(str(call))] = _KINDS[kind](cells)
     for call in gathered:
@@ -153,9 +155,10 @@ def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
 
 
 def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] | None:
+    found = ((call, Unknown("null") if value is None else value) for call, value in row.values.items())
     return [
         {"score": str(call), "error": value.slug, "detail": in_utf8(value.detail)}
-        for call, value in row.values.items()
+        for call, value in found
         if isinstance(value, Unknown) and value != NOT_COMPARED and call in kinds
     ] or None
 

@@ -11,7 +11,7 @@ Empty = Literal["leave-out", "write"]
 Numbering = Literal["kept", "dense"]
 LinesTo = Literal["jsonl", "tar"]
 
-CODE = 1  # grows when the same recipe would give other bytes than before
+CODE = 2  # grows when the same recipe would give other bytes than before
 
 
 @dataclass(frozen=True, kw_only=True)
