@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from wdsflow.filtering.manifest import read_manifests
 from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.targets import makes_tars, refuse, refuse_inputs
+from wdsflow.filtering.tidy import remove_between
 from wdsflow.shards.atomic import remove_stale, write_file
 from wdsflow.shards.source import SourceError
 
@@ -72,7 +74,7 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool) -> None:
                 raise Differs(layout.folder, found)
     for folder in layout.folders():
         folder.mkdir(parents=True, exist_ok=True)
-        remove_stale(folder)
+    sweep(layout)
 
 
 def sweep(layout: Layout) -> None:
@@ -80,6 +82,10 @@ def sweep(layout: Layout) -> None:
     for folder in layout.folders():
         with contextlib.suppress(OSError):
             remove_stale(folder)
+    with contextlib.suppress(OSError):
+        for path in layout.spool.iterdir():
+            if path.is_dir():  # of a comparison: one run at a time has any, and it holds the folder
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def finished(
@@ -150,14 +156,22 @@ def _read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except ValueError:
-        raise FileExistsError(f"{path} cannot be read; --restart would not know what to remove") from None
-    return found if isinstance(found, dict) else {}
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), list) for name in ("names", "urls")):
+        raise FileExistsError(
+            f"{path} was damaged, and nobody knows which files a run wrote: remove {path.parent.parent}, or write elsewhere"
+        )
+    return found
 
 
 def _as_it_was(layout: Layout, before: Mapping[str, Any]) -> Layout:
-    """Return the layout of an earlier run: its samples may have been put aside elsewhere."""
-    aside = before.get("quarantine")
-    return replace(layout, quarantine_folder=layout.folder / aside if isinstance(aside, str) else None)
+    """Return the layout of an earlier run: other names of its outputs, another folder for its quarantine."""
+    aside, recipe = before.get("quarantine"), before.get("recipe")
+    return replace(
+        layout,
+        quarantine_folder=layout.folder / aside if isinstance(aside, str) else None,
+        dense=isinstance(recipe, dict) and recipe.get("numbering") == "dense",
+    )
 
 
 def _outputs(layout: Layout, before: Mapping[str, Any]) -> Iterator[Path]:
@@ -179,7 +193,7 @@ def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
         path.unlink(missing_ok=True)
     for path in (*layout.manifests(), layout.numbering, layout.folder / "sizes.json", layout.folder / "__len__"):
         path.unlink(missing_ok=True)
-    scored = _read(layout.scored.run_file)
-    if scored is not None:
-        _clear(layout.scored, scored)
-    layout.run_file.unlink(missing_ok=True)
+    shutil.rmtree(layout.scored.folder, ignore_errors=True)  # nobody works in it but who works around it
+    sweep(replace(layout, dense=True))
+    remove_between(layout)
+    layout.run_file.unlink(missing_ok=True)  # last: without it nobody would know what is left to remove

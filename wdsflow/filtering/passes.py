@@ -1,7 +1,6 @@
 """One pass over shards: what is done already, what is left, and its results written down."""
 
 import json
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from wdsflow.filtering.strikes import RunStrikes
 from wdsflow.filtering.targets import aside_of
 from wdsflow.filtering.task import ShardTask
 from wdsflow.filtering.tidy import tidy
+from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
 from wdsflow.models.at import models_at
 from wdsflow.models.place import ModelPlace
@@ -113,8 +113,7 @@ class Pass:
         options = self.options
         if options.dry_run:
             shared = self._shared_folder() if options.engine == "ray" else None
-            passing = stack.enter_context(tempfile.TemporaryDirectory(prefix="wdsflow-", dir=shared))
-            self.layout = Layout(Path(passing))
+            self.layout = Layout(stack.enter_context(scratch("run", shared)))
             for folder in self.layout.folders():
                 folder.mkdir(parents=True, exist_ok=True)
             return []

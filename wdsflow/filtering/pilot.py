@@ -1,10 +1,8 @@
 """Measure a predicate on a few samples: what each score costs, and how many samples pass each term."""
 
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from wdsflow.filtering.failing import guarded
 from wdsflow.filtering.opened import opened
@@ -13,6 +11,7 @@ from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.spool import seekable
 from wdsflow.filtering.staged import Gone
 from wdsflow.filtering.where import Call, Pilot, Unknown, Value, explain, pilot_of, plan
+from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
@@ -64,8 +63,8 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
     assert program.plan is not None
     order = sorted(seconds, key=program.plan.rank.__getitem__)
     with (
-        tempfile.TemporaryDirectory(prefix="wdsflow-") as folder,
-        seekable(url, Path(folder), allow_pipe=allow_pipe) as (source, _),
+        scratch("run") as folder,
+        seekable(url, folder, allow_pipe=allow_pipe) as (source, _),
     ):
         samples, views = opened(source, url, recipe, options, contents=True)
         for sample in samples:
