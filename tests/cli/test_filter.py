@@ -65,7 +65,7 @@ def test_a_recipe_means_what_the_flags_mean(tmp_path: Path, capsys):
     one, two = (tmp_path / name / "_wdsflow/ledger/00000.parquet" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
     assert run("filter", source, "-o", tmp_path / "one", "--recipe", recipe, "--unknown", "keep") == 2
-    assert 'recipe.unknown: "drop" is now "keep"' in capsys.readouterr().err
+    assert "holds a filter with --unknown drop; this run has --unknown keep" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_shard_that_cannot_be_read_is_status_1(tmp_path: Path, capsys):
     assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--workers", 0) == 1
     shown = capsys.readouterr().out
     assert "1.tar: not a tar: looks like HTML page" in shown
-    assert "next: the same command again" in shown
+    assert "1 shard is not done: put that right, and the same command resumes with it" in shown
     write_tar(tmp_path / "1.tar", [("b.jpg", picture(300, 300))])
     assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--workers", 0) == 0
     assert "2  kept" in capsys.readouterr().out

@@ -87,7 +87,7 @@ def on(cluster: Any, **more: Any) -> RunOptions:
     return RunOptions(engine="ray", address=cluster.address, **more)
 
 
-def at_each_result(act: Callable[[], bool]) -> Callable[[int], Callable[[Any], None]]:
+def at_each_result(act: Callable[[], bool]) -> Callable[[int, str], Callable[[Any], None]]:
     """Return a ``begin`` that tries something at each result until it has worked, and gives workers time before."""
     done: list[bool] = []
 
@@ -97,7 +97,7 @@ def at_each_result(act: Callable[[], bool]) -> Callable[[int], Callable[[Any], N
             if act():
                 done.append(True)
 
-    return lambda total: tell
+    return lambda total, what: tell
 
 
 def many_shards(folder: Path, shards: int) -> str:
@@ -299,7 +299,7 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(tmp_pat
     process.send_signal(signal.SIGINT)
     printed, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "the same command goes on where this one ended" in errors
+    assert "interrupted; to resume: wdsflow filter " in errors
     assert "Traceback" not in errors
     assert printed == ""
     assert workers(site) == []

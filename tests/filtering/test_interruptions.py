@@ -158,7 +158,7 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on(tmp_path: Path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command goes on where this one ended" in errors
+    assert f"interrupted; to resume: wdsflow filter {source} -o {tmp_path / 'out'} --where" in errors
     assert "Traceback" not in errors
     assert not list((tmp_path / "out").rglob("*.tmp"))
     assert run(*words).returncode == 0

@@ -47,7 +47,8 @@ predicates = st.recursive(
 samples = st.tuples(
     st.sampled_from("abcde"), st.sampled_from(IMAGES), st.sampled_from(CAPTIONS), st.sampled_from(TREES)
 )
-shard_sets = st.lists(st.lists(samples, max_size=8), min_size=1, max_size=3)
+FIRST = ("a", picture(30, 30), b"a caption", None)  # a set without any caption is refused
+shard_sets = st.lists(st.lists(samples, max_size=8), min_size=1, max_size=3).map(lambda sets: [[FIRST], *sets])
 
 
 def members(shard: list[Any]) -> Iterator[Entry]:

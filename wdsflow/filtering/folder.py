@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from wdsflow.filtering.differs import Differs, differ
 from wdsflow.filtering.identity import canonical, differences, fingerprint, input_identity
 from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.layout import Layout
@@ -19,14 +20,6 @@ from wdsflow.filtering.targets import makes_tars, refuse, refuse_inputs
 from wdsflow.filtering.tidy import remove_between
 from wdsflow.shards.atomic import remove_stale, write_file
 from wdsflow.shards.source import SourceError
-
-
-class Differs(ValueError):
-    """A folder holds a run of something else; ``differences`` names what."""
-
-    def __init__(self, folder: Path, found: list[str]) -> None:
-        super().__init__(f"{folder} holds a run that differs: {'; '.join(found)}")
-        self.differences = found
 
 
 @contextlib.contextmanager
@@ -52,15 +45,17 @@ def await_workers(layout: Layout, index: int, count: int) -> None:
             Lock(path, patience=60).close()
 
 
-def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool) -> None:
+def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: bool = True) -> None:
     """Make a folder ready for a run, or for the rest of one.
 
-    ``asked`` is what the run is to do; "names" are its outputs and "urls" its shards. Raises Differs where the folder
+    ``asked`` is what the run is to do; "names" are its outputs and "urls" its shards. ``alone``: no other slice of the
+    run works there. A run that finished no shard gives way to any other. Raises Differs where the folder
     holds a run that does something else, FileExistsError where files lie in the way that no run wrote.
     """
     with Lock(layout.inside / "lock-prepare", patience=60):  # slices may begin side by side
         before = _read(layout.run_file)
-        if before is not None and restart:
+        other = before is not None and differ(before, json.loads(canonical(asked)))
+        if before is not None and (restart or (other and alone and not _begun(layout))):
             was = _as_it_was(layout, before)
             refuse_inputs(asked, _outputs(was, before))
             _clear(was, before)
@@ -68,13 +63,23 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool) -> None:
         if before is None:
             refuse(layout, asked)
             write_file(layout.run_file, json.dumps(asked, indent=1, sort_keys=True).encode() + b"\n")
-        else:
-            found = list(differences(_decisive(before), _decisive(json.loads(canonical(asked)))))
-            if found:
-                raise Differs(layout.folder, found)
+        elif other:
+            raise Differs(layout.folder, before, json.loads(canonical(asked)))
     for folder in layout.folders():
         folder.mkdir(parents=True, exist_ok=True)
     sweep(layout)
+
+
+def _begun(layout: Layout) -> bool:
+    return any(read_manifests(each.manifests()) for each in (layout, layout.scored))
+
+
+def abandon(layout: Layout, asked: Mapping[str, Any]) -> bool:
+    """Take back what ``prepare`` did if no shard was finished since, and tell whether that is so."""
+    if _begun(layout):
+        return False
+    _clear(layout, asked)
+    return True
 
 
 def sweep(layout: Layout) -> None:
@@ -145,11 +150,6 @@ def _beside(layout: Layout, record: ShardRecord) -> Iterator[Path]:
         yield layout.stats(record.name)
 
 
-def _decisive(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what decides the outcome: our own version does not, ``code`` counts changes that matter."""
-    return {name: value for name, value in asked.items() if name != "wdsflow"}
-
-
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_bytes())
@@ -191,7 +191,8 @@ def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
     """Remove what a run wrote, and nothing else."""
     for path in _outputs(layout, before):
         path.unlink(missing_ok=True)
-    for path in (*layout.manifests(), layout.numbering, layout.folder / "sizes.json", layout.folder / "__len__"):
+    counts = (layout.folder / "sizes.json", layout.folder / "__len__") if _begun(layout) else ()
+    for path in (*counts, *layout.manifests(), layout.numbering):
         path.unlink(missing_ok=True)
     shutil.rmtree(layout.scored.folder, ignore_errors=True)  # nobody works in it but who works around it
     sweep(replace(layout, dense=True))

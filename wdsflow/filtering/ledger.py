@@ -32,6 +32,14 @@ class LedgerError(ValueError):
     """A file that is no ledger, or one that lacks something."""
 
 
+class MissingScore(LedgerError):
+    """A ledger without a score that a predicate hangs on: ``call``."""
+
+    def __init__(self, call: str, text: str) -> None:
+        super().__init__(text)
+        self.call = call
+
+
 def write_ledger(
     path: Path,
     rows: Sequence[Row],

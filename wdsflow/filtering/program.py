@@ -9,7 +9,7 @@ from typing import Any
 from wdsflow.filtering.failing import RAISED, failed, guarded
 from wdsflow.filtering.fields import ShardView, way_of
 from wdsflow.filtering.identity import canonical
-from wdsflow.filtering.ledger import LedgerError
+from wdsflow.filtering.ledger import MissingScore
 from wdsflow.filtering.owned import gathered, in_plain, must_be_installed
 from wdsflow.filtering.recipe import CODE, Recipe
 from wdsflow.filtering.row import Row
@@ -192,7 +192,9 @@ class Program:
         judgement = row.judgement or self.plan.settle(row.values)
         if judgement.keep is None and judgement.unknown is None:
             missing = self.plan.next_needed(row.values)
-            raise LedgerError(f"{missing} was not computed for sample {row.number}: score it first (wdsflow score)")
+            raise MissingScore(
+                str(missing), f"{missing} was not computed for sample {row.number}, nor for others maybe"
+            )
         if judgement.keep:
             return
         row.term = str(judgement.term) if judgement.term else None

@@ -1,6 +1,8 @@
 """What a run is asked to do, as a value: the same recipe on the same shards gives the same bytes."""
 
+import json
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Literal
 
 from wdsflow.filtering.stages import written_stages
@@ -57,3 +59,13 @@ class Recipe:
         """Return it as JSON holds it."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         return {**plain, "stages": written_stages(self.stages), "scores": list(self.scores)}
+
+
+def recorded_recipe(run_file: Path) -> dict[str, Any]:
+    """Return the recipe that a run wrote down, as JSON holds it; nothing where there is none."""
+    try:
+        found = json.loads(run_file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    recipe = found.get("recipe") if isinstance(found, dict) else None
+    return recipe if isinstance(recipe, dict) else {}

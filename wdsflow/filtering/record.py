@@ -34,6 +34,8 @@ class ShardRecord:
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     ledger: dict[str, Any] = field(default_factory=dict)  # identity
     quarantine: dict[str, Any] | None = None  # identity
+    # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and what is known of it.
+    examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Scores that failed wherever they were computed: how often, error and detail. Not in the manifest.
     struck: dict[str, tuple[int, str, str]] = field(default_factory=dict)
 
@@ -68,9 +70,15 @@ def _reader() -> Any:
 
 @dataclass
 class ShardFailure:
-    """A shard that could not be worked on; it is tried again by the next run."""
+    """A shard that could not be worked on; it is tried again by the next run.
+
+    ``kind``: that of a SourceError, "ledger" where its ledger does not serve, else "". ``lacks``: the score that the
+    ledger lacks, if that is why.
+    """
 
     shard: int
     url: str
     name: str
     reason: str
+    kind: str = ""
+    lacks: str = ""

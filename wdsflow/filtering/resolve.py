@@ -101,7 +101,7 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
     """
     known = {call for row in rows for call in (*row.gathered, *row.values)}
     for call in program.dataset_calls:
-        alike = [other for other in known if other != call and _gathers_like(program, call, other)]
+        alike = [other for other in known if other != call and gathers_like(program, call, other)]
         for row in rows:
             for other in alike:
                 found = row.values.get(other)
@@ -114,7 +114,8 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
                 row.values.pop(call, None)
 
 
-def _gathers_like(program: Program, call: Call, other: Call) -> bool:
+def gathers_like(program: Program, call: Call, other: Call) -> bool:
+    """Tell whether what was gathered for another score serves one of a program as well."""
     if call.name != other.name:
         return False
     score, made = program.scores[call], make_score(other.name, **dict(other.settings))
