@@ -218,7 +218,7 @@ def test_files_of_others_and_inputs_are_never_replaced(tmp_path: Path):
         filter_shards(source, tmp_path / "in", LARGE, HERE)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "00001.tar").write_bytes(b"precious")
-    with pytest.raises(FileExistsError, match="no run of wdsflow filter wrote it"):
+    with pytest.raises(FileExistsError, match="no run wrote it"):
         filter_shards(source, tmp_path / "out", LARGE, RunOptions(workers=0, restart=True))
     assert (tmp_path / "out" / "00001.tar").read_bytes() == b"precious"
 

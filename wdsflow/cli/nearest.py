@@ -31,7 +31,7 @@ def nearest_shards(pattern: str) -> str:
     wanted = os.path.join(top, missing) if known else missing
     if not rest and (near := _closest(wanted, shards)):
         return near[0]
-    if not rest and shards:
+    if not rest and shards and _holds_shards(top):
         return top
     near = _closest(wanted, folders) or folders[: len(folders) == 1]
     for folder in near:

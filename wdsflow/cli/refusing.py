@@ -64,6 +64,7 @@ def _advice(error: Exception, typed: Typed) -> Iterator[str]:
     from wdsflow.filtering.differs import Differs
     from wdsflow.filtering.ledger import LedgerError, MissingScore
     from wdsflow.filtering.share import TooLittleMemory
+    from wdsflow.filtering.targets import QuarantineTaken
     from wdsflow.shards.urls import NoShards
 
     if isinstance(error, NoShards):
@@ -78,6 +79,8 @@ def _advice(error: Exception, typed: Typed) -> Iterator[str]:
         if not typed.given.get("shard_count"):
             yield f"to replace it: {typed.again(restart=True)}"
         yield f"to keep it: {_elsewhere(typed)}"
+    elif isinstance(error, QuarantineTaken):
+        yield typed.again(quarantine=free(Path(f"{typed.given['out']}-quarantine")))
     elif isinstance(error, FileExistsError) and "out" in typed.given:
         yield f"elsewhere: {_elsewhere(typed)}"
     elif isinstance(error, TooLittleMemory):

@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+_LONGEST = 50  # characters of a name that is made up
+
 
 class Typed:
     """What somebody typed; ``again`` spells it as a command that can be pasted."""
@@ -81,10 +83,11 @@ def free(path: Path) -> Path:
     >>> free(Path("/proc/none/kept")).name
     'kept'
     """
-    places = [path, Path(path.name), Path(tempfile.gettempdir()) / path.name]
+    name = path.name[:_LONGEST]
+    places = [path.with_name(name), Path(name), Path(tempfile.gettempdir()) / name]
     found = path = next((place for place in places if _can_be_made(place)), path)
     number = 2
-    while found.exists() or found.is_symlink():
+    while os.path.lexists(found):
         found, number = path.with_name(f"{path.name}-{number}"), number + 1
     return found
 

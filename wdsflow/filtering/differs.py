@@ -17,13 +17,15 @@ class Differs(ValueError):
 
     def __init__(self, folder: Path, before: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         self.differences = list(_differences(before, asked))
-        kind, other = (_ONE_OF.get(str(run.get("kind")), "a run") for run in (before, asked))
+        kinds = [str(run.get("kind")) for run in (before, asked)]
+        other = kinds[0] != kinds[1]  # then what one of them does not say says nothing
         there, here = (
-            (", ".join(words) for words in zip(*self.differences, strict=True)) if self.differences else ("", "")
+            ", ".join(pair[side] for pair in self.differences if not (other and pair[side].startswith("no ")))
+            for side in (0, 1)
         )
         one, two = (f" with {words}" if words else "" for words in (there, here))
-        this = f"this run has {here}" if kind == other else f"this is {other}{two}"
-        super().__init__(f"{folder} holds {kind}{one}; {this}")
+        this = f"this is {_ONE_OF.get(kinds[1], 'a run')}{two}" if other else f"this run has {here}"
+        super().__init__(f"{folder} holds {_ONE_OF.get(kinds[0], 'a run')}{one}; {this}")
 
 
 def differ(before: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:

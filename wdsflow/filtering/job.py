@@ -14,6 +14,7 @@ from wdsflow.filtering.embeddings.reuse import stored_embeddings
 from wdsflow.filtering.embeddings.shard import ShardEmbeddings
 from wdsflow.filtering.embeddings.spool import Spool
 from wdsflow.filtering.embeddings.stored import CopiedEmbeddings
+from wdsflow.filtering.failing import UNREADABLE
 from wdsflow.filtering.fields import Views
 from wdsflow.filtering.identity import differences, digest, input_identity
 from wdsflow.filtering.jsonl.names import is_lines
@@ -51,6 +52,10 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
         return failure(str(error), error.kind)
     except LedgerError as error:
         return failure(str(error), "ledger", getattr(error, "call", ""))
+    except OSError as error:
+        if error.filename is None and error.errno not in UNREADABLE:  # of a file that was open
+            error.filename = str(task.layout.folder)
+        raise
 
 
 def _work(task: ShardTask, mark: Mark) -> ShardRecord:

@@ -13,6 +13,7 @@ class Manifest:
     """Appends lines to a file; a line that a killed run wrote by half is cut off first."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         size = os.fstat(self._file).st_size
         at = size

@@ -242,4 +242,4 @@ def _note(done: Sequence[ShardRecord], manifest: Manifest | None) -> None:
         try:
             manifest.add(record)
         except OSError as error:
-            raise OutputError(error.errno, f"{error.strerror}: the manifest") from error
+            raise OutputError(error.errno, f"{error.strerror}: {manifest.path}") from error

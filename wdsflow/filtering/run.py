@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from wdsflow.filtering.captions import with_captions
 from wdsflow.filtering.embeddings.reuse import Reuse, reuse_of
 from wdsflow.filtering.engine import joined
-from wdsflow.filtering.identity import digest, fingerprint
+from wdsflow.filtering.identity import digest, fingerprint, input_identity
 from wdsflow.filtering.jsonl.names import names_of
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.ledger import LedgerError, MissingScore, calls_of, read_about
@@ -16,11 +17,13 @@ from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.passes import Pass
 from wdsflow.filtering.program import program_of
 from wdsflow.filtering.recipe import Recipe, recorded_recipe
+from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.report import RunReport
 from wdsflow.filtering.resolve import gathers_like, resolve
+from wdsflow.filtering.scored import same_shard
 from wdsflow.filtering.spelling import canonical_recipe
 from wdsflow.filtering.stages import read_stages
-from wdsflow.shards.source import local_file, local_folder
+from wdsflow.shards.source import SourceError, local_file, local_folder
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.scores.models.clip_score import ClipScore
 
@@ -184,6 +187,10 @@ def _take_sources(one: Pass, scored: Layout) -> None:
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise LedgerError(f"{scored.folder} has no ledger of {missing[0]}{more}: score the shards, or leave them out")
     one.sources = digest([found.get(name) for name in one.names])
+    for url, name in zip(one.urls, one.names, strict=True) if one.compares else ():
+        with suppress(SourceError):  # that it cannot be read now changes nothing for the others
+            record = ShardRecord(0, url, name, "", input_identity(url))
+            same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
     if one.compares:
         shards = list(enumerate(one.names))
         resolve(program_of(one.recipe), shards, scored, one.layout)
