@@ -1,6 +1,7 @@
 """Whatever stands in a manifest, a run resumes: a line that is none costs its shard another go, and nothing else."""
 
 import json
+import shutil
 from dataclasses import fields
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.filtering.shards import digests, write_shards
+from wdsflow.filtering.differs import Differs
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.record import ShardRecord
@@ -74,3 +76,23 @@ def test_other_files_of_ours_that_were_damaged_are_named(tmp_path, name, numberi
         return  # a mapping: what it names is looked for, and done again where it is not there
     with pytest.raises(FileExistsError, match=f"{name} was damaged"):
         filter_shards(source, tmp_path / "out", recipe, HERE)
+
+
+def test_work_whose_manifest_cannot_be_read_is_never_removed_for_another_run(tmp_path: Path):
+    """A line of a later version is none to this one: what it stands for is there all the same."""
+    source = write_shards(tmp_path / "in", shards=2, samples=4)
+    filter_shards(source, tmp_path / "out", LARGE, HERE)
+    manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
+    for text in (manifest.read_text().replace('{"shard"', '{"later":1,"shard"'), ""):
+        manifest.write_text(text)
+        before = digests(tmp_path / "out")
+        with pytest.raises(Differs):
+            filter_shards(source, tmp_path / "out", Recipe(where="min_side >= 100"), HERE)
+        (tmp_path / "in").rename(tmp_path / "away")
+        (tmp_path / "in").mkdir()
+        for number in range(2):
+            (tmp_path / "in" / f"{number:05d}.tar").write_text("<html>")
+        assert filter_shards(source, tmp_path / "out", LARGE, HERE).unread
+        assert digests(tmp_path / "out") == before
+        shutil.rmtree(tmp_path / "in")
+        (tmp_path / "away").rename(tmp_path / "in")

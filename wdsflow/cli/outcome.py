@@ -128,10 +128,12 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
 
 
 def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
-    quarantine = next((record for record in report.records if record.quarantine is not None), None)
-    dropped = report.merged("dropped")
-    if quarantine is not None and report.quarantine is not None and not report.dry_run and not dropped:
-        yield f"next: wdsflow inspect {quote(str(report.quarantine / quarantine.name))}"
+    from wdsflow.filtering.jsonl.names import is_lines
+
+    aside = next((record.name for record in report.records if record.quarantine and not is_lines(record.name)), None)
+    mostly = report.merged("quarantined").total() > report.merged("dropped").total()
+    if aside is not None and mostly and report.quarantine is not None and not report.dry_run:
+        yield f"next: wdsflow inspect {quote(str(report.quarantine / aside))}"
     elif typed.name == "filter" and typed.given.get("where") and report.total("samples"):
         yield f"next: {typed.again(explain=True, out=None, restart=None, dry_run=None, export=None)}"
     elif typed.name == "cut" and (where := _example(report, Path(typed.given["ledger"]))):

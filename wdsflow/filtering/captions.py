@@ -74,7 +74,7 @@ def with_captions(
         found = None if picked or not tars else find_captions(tars, recipe, allow_pipe=allow_pipe)
         place = str(picked or (found.place if found else CAPTIONS))
         recipe = replace(recipe, captions=place)
-        told = f"--captions auto: {found or place}"
+        told = f"--captions auto: {found or place}" if tars else ""
     if tars and not (earlier and canonical(recipe.to_dict()) == canonical(earlier)):
         check_captions(tars, recipe, allow_pipe=allow_pipe)
     return recipe, told

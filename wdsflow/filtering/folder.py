@@ -55,7 +55,7 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: b
     with Lock(layout.inside / "lock-prepare", patience=60):  # slices may begin side by side
         before = _read(layout.run_file)
         other = before is not None and differ(before, json.loads(canonical(asked)))
-        if before is not None and (restart or (other and alone and not _begun(layout))):
+        if before is not None and (restart or (other and alone and not _begun(layout, before))):
             was = _as_it_was(layout, before)
             refuse_inputs(asked, _outputs(was, before))
             _clear(was, before)
@@ -70,13 +70,18 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: b
     sweep(layout)
 
 
-def _begun(layout: Layout) -> bool:
-    return any(read_manifests(each.manifests()) for each in (layout, layout.scored))
+def _begun(layout: Layout, run: Mapping[str, Any]) -> bool:
+    """Tell whether a run has left anything behind that took work, whatever its manifest looks like."""
+    manifests = (*layout.manifests(), *layout.scored.manifests())
+    ledgers = (layout.scored.inside / "ledger").glob("*.parquet")
+    return any(path.stat().st_size for path in manifests) or any(
+        path.exists() for path in (*_outputs(_as_it_was(layout, run), run), *ledgers)
+    )
 
 
 def abandon(layout: Layout, asked: Mapping[str, Any]) -> bool:
     """Take back what ``prepare`` did if no shard was finished since, and tell whether that is so."""
-    if _begun(layout):
+    if _begun(layout, asked):
         return False
     _clear(layout, asked)
     return True
@@ -189,9 +194,10 @@ def _outputs(layout: Layout, before: Mapping[str, Any]) -> Iterator[Path]:
 
 def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
     """Remove what a run wrote, and nothing else."""
+    begun = _begun(layout, before)
     for path in _outputs(layout, before):
         path.unlink(missing_ok=True)
-    counts = (layout.folder / "sizes.json", layout.folder / "__len__") if _begun(layout) else ()
+    counts = (layout.folder / "sizes.json", layout.folder / "__len__") if begun else ()
     for path in (*counts, *layout.manifests(), layout.numbering):
         path.unlink(missing_ok=True)
     shutil.rmtree(layout.scored.folder, ignore_errors=True)  # nobody works in it but who works around it

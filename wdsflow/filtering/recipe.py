@@ -22,7 +22,8 @@ class Recipe:
 
     ``where`` is the predicate, empty for none. ``stages`` are applied to each sample first: scores see what they make of
     it, and members that they change are written anew. ``scores`` are computed for every sample that is not dropped by the
-    tar, whether ``where`` needs them or not. ``images`` and ``captions`` say where these lie in a sample.
+    tar, whether ``where`` needs them or not. ``images`` and ``captions`` say where these are in a sample; "auto" for
+    captions is replaced by what a look at some samples finds, before the recipe is written down.
     ``unknown``: what becomes of a sample whose predicate stays unknown as a score failed. ``empty``: what becomes of a
     shard of which nothing is kept. ``numbering``: outputs have the names of their inputs, or 00000.tar and so on without
     gaps, which they get when all are done. ``hash_images``: xxh3 of every image in the ledger; this reads all their bytes.

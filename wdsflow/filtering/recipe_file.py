@@ -172,7 +172,7 @@ def _model() -> Any:
         "stages": (list[Any], "What is done to each sample before it is scored; what changes is written anew."),
         "scores": (list[str], "Further scores, computed for every sample."),
         "images": (str, "Fields that are images, the first that is there."),
-        "captions": (str, "Where captions lie: txt, json:caption;alt, txt|json:caption."),
+        "captions": (str, "Where captions are: txt, json:caption;alt, txt|json:caption; auto finds out."),
         "unknown": (Unknowns, "What becomes of a sample whose predicate stays unknown."),
         "empty": (Empty, "What becomes of a shard of which nothing is kept."),
         "numbering": (Numbering, "Names of the inputs, or numbers without gaps, given when all shards are done."),
