@@ -171,11 +171,11 @@ def test_a_command_with_any_name_can_be_pasted_into_a_shell(here):
 
 def test_a_run_without_any_finished_shard_leaves_its_folder_to_the_next(here):
     """The command that helps has the same output: nothing of the first may be in its way."""
-    assert run("filter", "hurt/00001.tar", "-o", "out", *LARGE).status == 2
+    assert run("filter", "hurt/00001.tar", "-o", "out", *LARGE, "--workers", 0).status == 2
     assert not Path("out").exists()
     Path("mine").mkdir()
     Path("mine/note").write_text("stays")
-    done: Done = run("filter", "hurt/00001.tar", "-o", "mine", *COPIES)
+    done: Done = run("filter", "hurt/00001.tar", "-o", "mine", *COPIES, "--workers", 0)
     assert done.status == 2
     assert [path.name for path in Path("mine").rglob("*")] == ["note"]
-    assert run("filter", "in", "-o", "mine", *LARGE).status == 0
+    assert run("filter", "in", "-o", "mine", *LARGE, "--workers", 0).status == 0

@@ -77,7 +77,7 @@ def decided_by(scored: Path, recipe: Recipe) -> list[Any]:
     return found
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(shard_sets, predicates, st.sampled_from(["quarantine", "keep", "drop"]))
 def test_a_filter_keeps_what_a_cut_by_the_scores_of_all_samples_keeps(shards, where, unknown):
     with TemporaryDirectory() as name:

@@ -155,7 +155,8 @@ def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
 
     if isinstance(error, BrokenRunError):
         return  # the same command would end in the same way
-    yield f"finished shards are kept; to resume, with any engine: {typed.again(restart=None)}"
+    there = "on this machine" if "engine" in typed.given else "to resume"
+    yield f"finished shards are kept; {there}: {typed.again(restart=None, engine=None, address=None)}"
 
 
 def _about_output(error: OSError, typed: Typed) -> tuple[str, str]:

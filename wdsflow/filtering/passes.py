@@ -102,8 +102,8 @@ class Pass:
                     with Lock(self.layout.inside / "lock-finish", patience=600):
                         take_numbers(self.layout)
                 self._work(locks, todo, report)
-                report.whole = len(report.records) == len(self.names)
-                if report.records and not self.options.dry_run:
+                report.whole = not report.failures
+                if not (self.options.dry_run or report.unread):
                     report.whole = finish(self.layout, self.names, tars=self.tars)
         if report.whole and not self.options.dry_run:
             tidy(self.layout)

@@ -43,8 +43,9 @@ def filter_shards(
 
     What is done already in ``out`` by the same recipe stays as it is. ``ledger``: the folder of an earlier run; scores on
     a CLIP take embeddings from its ledgers, half floats, where they are there. Raises:
-        ValueError: a recipe or options that make no sense (WhereError among them), urls that match nothing; LedgerError
-            where ``ledger`` has no embeddings that would be the same.
+        ValueError: a recipe or options that make no sense (WhereError among them); NoShards where urls match nothing;
+            NoCaptions where no sample has a caption in a place that the recipe looks at; LedgerError where ``ledger``
+            has no embeddings that would be the same.
         Differs: ``out`` holds a run of something else. Busy: another run works there.
         FileExistsError: files lie there that no run wrote.
         OutputError: an output could not be written; the run stopped and can be taken up again.
