@@ -42,6 +42,7 @@ __all__ = [
 Tier = Literal["header", "text", "pixels", "model"]
 Kind = Literal["number", "boolean", "text"]
 Subject = Literal["image", "video", "caption", "sample"]
+Among = Literal["all", "kept"]
 Scalar = float | int | bool | str | None
 Value = Scalar | list[Scalar]
 
@@ -190,9 +191,18 @@ class DatasetScore(Score):
        yields each record's value in the order of (shard, sample); what it yields does not depend on the order in
        which records come. Where one of several is the first, it is the one of the smallest (shard, sample).
 
-    Samples that are not among the records are not compared with: who filters decides which are. ``score`` is not for
-    these and raises TypeError.
+    ``among`` says which samples are compared: "all" that can be read, or "kept", those that the rest of a predicate
+    keeps. Whoever filters gives the records of these, and of no others. ``compares`` names the settings that only
+    ``resolve`` looks at: what was gathered with others serves as well. ``score`` is not for these and raises TypeError.
     """
+
+    compares: ClassVar[frozenset[str]] = frozenset({"among"})
+
+    among: Among = "all"
+
+    def gathers(self) -> dict[str, Any]:
+        """Return the settings that decide what ``gather`` returns."""
+        return {name: value for name, value in self.settings().items() if name not in self.compares}
 
     def score(self, view: "View") -> Value:
         """Raise TypeError: one sample alone has no such score."""

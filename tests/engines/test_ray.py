@@ -43,7 +43,7 @@ class Meanwhile:
     def __init__(self, act: Callable[[], bool]) -> None:
         self._act, self.happened = act, False
 
-    def __call__(self, total: int) -> Callable[[Any], None]:
+    def __call__(self, total: int, what: str) -> Callable[[Any], None]:
         return self._tell
 
     def _tell(self, result: Any) -> None:
@@ -234,7 +234,7 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(tmp_pat
     process.send_signal(signal.SIGINT)
     printed, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert "the same command goes on where this one ended" in errors
+    assert "interrupted; to resume: wdsflow filter " in errors
     assert "Traceback" not in errors
     assert printed == ""
     assert workers(site) == []

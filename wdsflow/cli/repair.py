@@ -11,6 +11,7 @@ from wdsflow.shards.escape import escape
 
 from .running import Restart
 from .terminal import WRONG_USE, cannot_write, console, fail, progress, several
+from .typed import Typed
 
 if TYPE_CHECKING:
     from wdsflow.repair.report import RepairReport
@@ -21,7 +22,7 @@ Caption = Annotated[
     str | None,
     typer.Option(
         metavar="json:FIELD[;OTHER]",
-        help="Write KEY.txt from that field of KEY.json where a sample has no caption.",
+        help="Write KEY.txt from that field of KEY.json where a sample has no caption; auto: the field that holds captions.",
         show_default=False,
     ),
 ]
@@ -40,6 +41,7 @@ Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards at a time.")
 
 
 def repair(
+    context: typer.Context,
     urls: Urls,
     out: Out,
     caption: Caption = None,
@@ -68,6 +70,8 @@ def repair(
     options = {"caption": caption, "rename": _pairs(several(rename)), "drop_fields": several(drop_field)}
     switches = {"drop_bad": drop_bad, "dry_run": dry_run, "force": force, "restart": restart, "allow_pipe": allow_pipe}
     try:
+        if caption is not None:
+            options["caption"] = _caption(urls, caption, Typed(context), allow_pipe=allow_pipe)
         with progress() as begin:
             report = run(urls, out, begin=begin, jobs=jobs, **options, **switches)  # type: ignore[arg-type]
     except NoShards as error:
@@ -87,6 +91,29 @@ def repair(
     if not any(shard.members for shard in report.shards):
         raise typer.Exit(WRONG_USE)
     raise typer.Exit(int(report.lost))
+
+
+def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -> str:
+    """Return where in json captions are. Fails where no sample has one there; raises ValueError, NoShards."""
+    from wdsflow.filtering.captions import AUTO, NoCaptions, check_captions, find_captions
+    from wdsflow.filtering.recipe import Recipe
+    from wdsflow.shards.captions import parse_caption_field
+    from wdsflow.shards.urls import expand
+
+    shards = expand(urls).urls
+    if caption == AUTO:
+        found = find_captions(shards, Recipe(), like="json:caption", allow_pipe=allow_pipe)
+        if found is None or ":" not in found.place:
+            fail("--caption auto: no json member holds captions", "" if found is None else str(found))
+        print(f"wdsflow: --caption auto: {escape(str(found), 500)}", file=sys.stderr)
+        return found.place.partition("|")[0]
+    parse_caption_field(caption)
+    try:
+        check_captions(shards, Recipe(captions=caption), allow_pipe=allow_pipe)
+    except NoCaptions as error:
+        place = error.found.place.partition("|")[0] if error.found else ""
+        fail(str(error), f"{error.found}: {typed.again(caption=place if ':' in place else None)}" if place else "")
+    return caption
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

@@ -30,7 +30,10 @@ def scores(name: Name = None) -> None:
             from wdsflow.filtering.where.errors import nearest
 
             close = nearest(name, known)
-            fail(f"there is no score {name!r}", f"did you mean {close}?" if close else "wdsflow scores lists all")
+            fail(
+                f"there is no score {name!r}",
+                f"did you mean {close}? wdsflow scores {close}" if close else "wdsflow scores",
+            )
         _page(known[name])
         return
     from rich import box

@@ -15,7 +15,7 @@ from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.sample import Sample
 from wdsflow.filtering.samples import Samples
-from wdsflow.shards.atomic import create, discard, write_file, writing
+from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
 from wdsflow.shards.captions import parse_json
 from wdsflow.shards.source import open_source
 
@@ -49,7 +49,9 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     in ``.txt`` beside it. ``.parquet``: key and shard, and of the samples' json what img2dataset writes there.
     Raises ValueError where samples lack what is asked for, OSError as the disk does.
     """
-    return check_export(path)(layout, records, path)
+    write = check_export(path)
+    remove_stale(path.absolute().parent)
+    return write(layout, records, path)
 
 
 def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[Sample, Samples]]:

@@ -32,6 +32,14 @@ class LedgerError(ValueError):
     """A file that is no ledger, or one that lacks something."""
 
 
+class MissingScore(LedgerError):
+    """A ledger without a score that a predicate hangs on: ``call``."""
+
+    def __init__(self, call: str, text: str) -> None:
+        super().__init__(text)
+        self.call = call
+
+
 def write_ledger(
     path: Path,
     rows: Sequence[Row],
@@ -62,6 +70,8 @@ def write_ledger(
         values = [row.values.get(call) for row in rows]
         found = set(map(type, values))
         classes |= found
+        if type(None) in found and any(call in row.values and row.values[call] is None for row in rows):
+            classes.add(Unknown)  # computed, and null: unlike what was not computed
         cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
         columns[_column(str(call))] = _KINDS[kind](cells)
     for call in gathered:
@@ -146,9 +156,10 @@ def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
 
 
 def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] | None:
+    found = ((call, Unknown("null") if value is None else value) for call, value in row.values.items())
     return [
         {"score": str(call), "error": value.slug, "detail": in_utf8(value.detail)}
-        for call, value in row.values.items()
+        for call, value in found
         if isinstance(value, Unknown) and value != NOT_COMPARED and call in kinds
     ] or None
 

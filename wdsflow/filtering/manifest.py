@@ -62,8 +62,8 @@ def read_manifests(paths: Iterable[Path]) -> dict[str, ShardRecord]:
         with open(path, "rb") as lines:
             for line in lines:
                 try:
-                    record = ShardRecord.from_dict(json.loads(line))
-                except (ValueError, TypeError):
+                    record = ShardRecord.from_line(line)
+                except ValueError:
                     continue  # the half line of a killed run, or one of another version: the shard is done again
                 found[record.name] = record
     return found

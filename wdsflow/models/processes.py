@@ -10,9 +10,11 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 
 from wdsflow.engines.child_process import start_python
+from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.memory.batching.device import check_cap, choose
 from wdsflow.models.client import RemoteModels
 from wdsflow.models.place import ModelError, ModelPlace
@@ -39,10 +41,10 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
                 check_cap(name, memory)
         except ValueError as error:
             raise ModelError(str(error)) from None
-        self._folder = tempfile.TemporaryDirectory(prefix="wdsflow-models-")
+        self._folder = make_scratch(Path(tempfile.gettempdir()), "models")
         key = secrets.token_bytes(32)
         self._processes = [
-            _ModelProcess(Setup(f"{self._folder.name}/{number}", key, name, memory, tuple(sys.path)))
+            _ModelProcess(Setup(f"{self._folder}/{number}", key, name, memory, tuple(sys.path)))
             for number, name in enumerate(devices)
         ]
         addresses = tuple(process.setup.address for process in self._processes)
@@ -63,7 +65,7 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
     ) -> None:
         for process in self._processes:
             process.end()
-        self._folder.cleanup()
+        remove_scratch(self._folder)
 
 
 class _ModelProcess:
