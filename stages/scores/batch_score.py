@@ -1,4 +1,4 @@
-"""The short way to a score of one's own that a model computes: load it, score a batch."""
+"""The short way to a custom score that a model computes: load it, score a batch."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from .base import Scalar, Value, bare
 from .model import Item, Model, ModelScore, Output, Request
+from .returned import one_each, scalar
 
 if TYPE_CHECKING:
     from .view import View
@@ -33,7 +34,10 @@ class BatchScore(ModelScore):
 
     @abstractmethod
     def score(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Scalar]:
-        """Return a value for each item, in order; it must not depend on the others. Called in inference mode."""
+        """Return a value for each item, in order; it must not depend on the others. Called in inference mode.
+
+        A list, or an array of shape (n,) or (n, 1). An item whose value is NaN or infinite is the error "not-finite".
+        """
 
     def cost(self, item: Item) -> int:
         """Return the size of an item before padding: pixels, characters."""
@@ -60,15 +64,15 @@ class BatchScore(ModelScore):
         return [Request(model, text, partial(_pair, view, self.image, text)) for text in view.captions(self.caption)]
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the outputs."""
-        return bare(list(outputs))
+        """Return the outputs. Raises ScoreError "not-finite", TypeError where one is no single value."""
+        return bare([scalar(output, self.kind, "score()") for output in outputs])
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Own(Model):
     """A score as its own model."""
 
-    kind: ClassVar[str] = "a score of your own"
+    kind: ClassVar[str] = "custom score"
 
     score: BatchScore
 
@@ -79,7 +83,7 @@ class _Own(Model):
         return self.score.name
 
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
-        return self.score.score(loaded, batch)
+        return one_each(self.score.score(loaded, batch), len(batch))
 
     def cost(self, item: Item) -> int:
         return self.score.cost(item)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wdsflow.filtering.failing import guarded
 from wdsflow.filtering.opened import opened
+from wdsflow.filtering.owned import in_plain
 from wdsflow.filtering.program import Program, program_of
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.spool import seekable
@@ -82,7 +83,7 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
                 if isinstance(score, DatasetScore):
                     guarded(score.gather, view)
                 else:
-                    values[call] = guarded(score.score, view)
+                    values[call] = guarded(in_plain(score, score.score), view)
                 seconds[call] += time.perf_counter() - begun
             yield values
             most -= 1

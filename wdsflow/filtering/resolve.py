@@ -7,6 +7,7 @@ from itertools import groupby
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.ledger import LedgerError, read_ledger
 from wdsflow.filtering.program import Program
+from wdsflow.filtering.resolved import as_json, from_json
 from wdsflow.filtering.row import NOT_COMPARED, Row
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file
@@ -28,7 +29,9 @@ def resolve(
     for number, call in enumerate(program.dataset_calls):
         score = program.scores[call]
         assert isinstance(score, DatasetScore)
-        found = score.resolve(_records(program, call, shards, scored), target.spool, memory=memory)
+        found = as_json(
+            call, score, score.resolve(_records(program, call, shards, scored), target.spool, memory=memory)
+        )
         for shard, values in groupby(found, key=lambda item: item[0]):
             lines = {str(sample): value for _, sample, value in values}
             write_file(target.resolved(names[shard], number), json.dumps(lines).encode())
@@ -58,8 +61,10 @@ def add_resolved(program: Program, rows: Sequence[Row], layout: Layout, name: st
             found: Mapping[str, Value] = json.loads(layout.resolved(name, number).read_bytes())
         except FileNotFoundError:
             found = {}  # no sample of this shard took part
+        score = program.scores[call]
+        assert isinstance(score, DatasetScore)
         for row in rows:
             if str(row.number) in found:
-                row.values[call] = found[str(row.number)]
+                row.values[call] = from_json(score, found[str(row.number)], row, name, program.recipe)
             elif row.number in apart:
                 row.values.setdefault(call, NOT_COMPARED)

@@ -43,7 +43,9 @@ class LoadedModels:
         try:
             return self._runner(model).map(items, alone)
         except OutputsError as error:
-            raise ModelError(f"{model.called()}: {error}") from None
+            useless = ModelError(f"{model.called()}: {error}")
+            useless.blames = model.called()
+            raise useless from None
 
     def has(self, model: Model) -> bool:
         """Say whether a model is loaded."""
