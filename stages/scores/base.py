@@ -5,7 +5,7 @@ decodes as little as the scores ask for, and each thing once.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
@@ -178,7 +178,12 @@ class TextScore(Score):
 
     def score(self, view: "View") -> Value:
         """Return the value of the sample's captions."""
-        return bare([self.of(text) for text in view.captions(self.caption)])
+        of = self.way(view)
+        return bare([of(text) for text in view.captions(self.caption)])
+
+    def way(self, view: "View") -> Callable[[str], Scalar]:
+        """Return what scores the captions of a sample: ``of``, unless its kind of input has a count of its own."""
+        return self.of
 
 
 @dataclass(frozen=True, kw_only=True)
