@@ -57,7 +57,7 @@ class Classify(PictureScore):
 
         model = self._model()
         label_index(model.model, self._label())
-        prepare = preparation(model.model)
+        prepare = preparation(model.model, how=self.decode)
         return [Request(model, key, make) for key, make in self.pictures(view, self.fields_of(view), prepare)]
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:

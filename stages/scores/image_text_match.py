@@ -47,7 +47,7 @@ class ImageTextMatch(PictureScore):
         """Return a request for each pair, caption by caption."""
         from .models.processors import preparation
 
-        (model,), prepare = self.models(), preparation(self.model, self.flip)
+        (model,), prepare = self.models(), preparation(self.model, self.flip, self.decode)
         found = pairs(view, self, self.caption)
         pictures: dict[Any, list[Picture]] = {}
         for picture in self.pictures(view, names_of(found), prepare):

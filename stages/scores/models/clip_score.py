@@ -54,7 +54,7 @@ class ClipScore(PictureScore):
         """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
         from .prepare import Prepare
 
-        prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip)
+        prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
         model = self.image_model()
         return [Request(model, (*key, flip), make) for key, make in self.pictures(view, names, prepare)]
 
@@ -68,7 +68,9 @@ class ClipScore(PictureScore):
         found = []
         for model in self.models():
             if isinstance(model, ClipImage):
-                found.append(Embedded("image", model, self._given("image", "video", "frames", "sampling", "flip")))
+                found.append(
+                    Embedded("image", model, self._given("image", "video", "frames", "sampling", "decode", "flip"))
+                )
             elif isinstance(model, ClipText):
                 found.append(Embedded("caption", model, self._given("caption")))
         return tuple(found)
