@@ -6,13 +6,13 @@ from typing import ClassVar, Literal
 
 from .base import Subject, Value, bare
 from .model import Model, Output, Request
-from .models.clip_score import ClipScore
+from .models.clip_score import ClipTextScore
 from .models.pairs import names_of, pairs, reduced
 from .view import View
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipSimilarity(ClipScore):
+class ClipSimilarity(ClipTextScore):
     """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 where they match, for ViT-B-32.
 
     One value for each caption. Where a sample has several images, it is the mean over them, or as ``reduce`` says the

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from .base import Subject, Value, bare
 from .model import Model, Output, Request
 from .models.clip import ClipLabels
-from .models.clip_score import ClipScore
+from .models.clip_score import ClipTextScore
 from .models.pairs import finite, reduced
 from .view import View
 
@@ -16,7 +16,7 @@ _MOST = 100  # labels: their embeddings travel with each batch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZeroShot(ClipScore):
+class ZeroShot(ClipTextScore):
     """Probability that an image fits the first of ``labels`` rather than one of the others: from 0 to 1.
 
     ``labels`` are texts with semicolons between: "a photo of a dog;a drawing of a dog;a text". The value is the first
@@ -45,8 +45,13 @@ class ZeroShot(ClipScore):
         return tuple(text for each in self.labels.split(";") if (text := each.strip()))
 
     def _label_model(self) -> ClipLabels:
-        weights = {"model": self.model, "pretrained": self.pretrained, "precision": self.precision}
-        return ClipLabels(labels=self._texts(), **weights)  # type: ignore[arg-type]
+        return ClipLabels(
+            model=self.model,
+            pretrained=self.pretrained,
+            precision=self.precision,
+            labels=self._texts(),
+            tokenizer=self.tokenizer,
+        )
 
     def models(self) -> tuple[Model, ...]:
         """Return the image tower, and the labels' embeddings."""
