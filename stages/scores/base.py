@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 
 from .errors import ScoreError
 from .selection import parse_captions, parse_images
@@ -34,6 +34,7 @@ __all__ = [
     "Subject",
     "TextScore",
     "Tier",
+    "Tolerance",
     "Value",
     "bare",
     "versions_of",
@@ -50,6 +51,13 @@ _PLAIN: dict[Any, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float
 TIERS: tuple[Tier, ...] = get_args(Tier)  # cheap first
 
 
+class Tolerance(NamedTuple):
+    """What decoding images at a reduced scale changes in a value, at most: measured on photographs, see docs/filter.md."""
+
+    most: float
+    of: str = ""  # "of the value", "bits", ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score(ABC):
     """Base of all scores.
@@ -58,6 +66,7 @@ class Score(ABC):
     ``needs`` names the extras of this distribution that have to be installed. ``packages`` are the distributions
     whose versions decide a value, ``revision`` counts changes of our own definition: both belong to the identity.
     ``gpus`` is the share of a GPU that a process takes which computes it: 0.25 where four may work on one.
+    ``tolerance``: None where nothing is decoded at a reduced scale, or where that does not show.
     """
 
     name: ClassVar[str]
@@ -70,6 +79,7 @@ class Score(ABC):
     needs: ClassVar[tuple[str, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
     gpus: ClassVar[float] = 0.0
+    tolerance: ClassVar[Tolerance | None] = None
     revision: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
