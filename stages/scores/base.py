@@ -5,12 +5,12 @@ decodes as little as the scores ask for, and each thing once.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 
 from .errors import ScoreError
 from .selection import parse_captions, parse_images
@@ -34,6 +34,7 @@ __all__ = [
     "Subject",
     "TextScore",
     "Tier",
+    "Tolerance",
     "Value",
     "bare",
     "versions_of",
@@ -51,6 +52,13 @@ _PLAIN: dict[Any, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float
 TIERS: tuple[Tier, ...] = get_args(Tier)  # cheap first
 
 
+class Tolerance(NamedTuple):
+    """What decoding images at a reduced scale changes in a value, at most: measured on photographs, see docs/filter.md."""
+
+    most: float
+    of: str = ""  # "of the value", "bits", ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score(ABC):
     """Base of all scores.
@@ -59,6 +67,7 @@ class Score(ABC):
     ``needs`` names the extras of this distribution that have to be installed. ``packages`` are the distributions
     whose versions decide a value, ``revision`` counts changes of our own definition: both belong to the identity.
     ``gpus`` is the share of a GPU that a process takes which computes it: 0.25 where four may work on one.
+    ``scale_tolerance``: None where nothing is decoded at a reduced scale, or where that does not show.
     """
 
     name: ClassVar[str]
@@ -71,6 +80,7 @@ class Score(ABC):
     needs: ClassVar[tuple[str, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
     gpus: ClassVar[float] = 0.0
+    scale_tolerance: ClassVar[Tolerance | None] = None
     revision: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -179,7 +189,12 @@ class TextScore(Score):
 
     def score(self, view: "View") -> Value:
         """Return the value of the sample's captions."""
-        return bare([self.of(text) for text in view.captions(self.caption)])
+        of = self.way(view)
+        return bare([of(text) for text in view.captions(self.caption)])
+
+    def way(self, view: "View") -> Callable[[str], Scalar]:
+        """Return what scores the captions of a sample: ``of``, unless its kind of input has a count of its own."""
+        return self.of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -195,7 +195,6 @@ print(*wdsflow.bounded_map(range(9), fn, "2GiB", 1, batch_size=1))
 
 
 def test_a_program_that_ignores_the_ends_of_its_children_loses_no_row(tmp_path):
-    pytest.importorskip("dill")
     (tmp_path / "program.py").write_text(IGNORES)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     line = [sys.executable, "program.py"]

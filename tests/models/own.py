@@ -20,6 +20,11 @@ brightest = tests.models.own:Brightest
 faulty = tests.models.faulty:Faulty
 faulty_batch = tests.models.faulty:FaultyBatch
 faulty_plain = tests.models.faulty:FaultyPlain
+odd_plain = tests.models.odd:OddPlain
+odd_pixels = tests.models.odd:OddPixels
+odd_text = tests.models.odd:OddText
+odd_dataset = tests.models.odd:OddDataset
+odd_batch = tests.models.odd:OddBatch
 """
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from wdsflow.filtering.captions import with_captions
 from wdsflow.filtering.failing import guarded
 from wdsflow.filtering.opened import opened
+from wdsflow.filtering.owned import in_plain
 from wdsflow.filtering.program import Program, program_of
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.staged import Gone
@@ -83,7 +84,7 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
                 if isinstance(score, DatasetScore):
                     guarded(score.gather, view)
                 else:
-                    values[call] = guarded(score.score, view)
+                    values[call] = guarded(in_plain(score, score.score), view)
                 seconds[call] += time.perf_counter() - begun
             yield values
             most -= 1

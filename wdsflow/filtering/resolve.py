@@ -9,6 +9,7 @@ from pathlib import Path
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.ledger import LedgerError, read_ledger
 from wdsflow.filtering.program import Program
+from wdsflow.filtering.resolved import as_json, from_json
 from wdsflow.filtering.row import NOT_COMPARED, Row
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file
@@ -32,7 +33,9 @@ def resolve(
         score = program.scores[call]
         assert isinstance(score, DatasetScore)
         scratch = _scratch(target)
-        found = score.resolve(_records(program, call, shards, scored, target), scratch, memory=memory)
+        found = as_json(
+            call, score, score.resolve(_records(program, call, shards, scored, target), scratch, memory=memory)
+        )
         for shard, values in groupby(found, key=lambda item: item[0]):
             lines = {str(sample): value for _, sample, value in values}
             write_file(_resolved(target, program, names[shard], call), json.dumps(lines).encode())
@@ -85,9 +88,11 @@ def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls
             found: Mapping[str, Value] = json.loads(_resolved(layout, program, name, call).read_bytes())
         except FileNotFoundError:
             continue  # no sample of this shard took part
+        score = program.scores[call]
+        assert isinstance(score, DatasetScore)
         for row in rows:
             if str(row.number) in found:
-                row.values[call] = found[str(row.number)]
+                row.values[call] = from_json(score, found[str(row.number)], row, name, program.recipe)
 
 
 def _resolved(layout: Layout, program: Program, name: str, call: Call) -> Path:
