@@ -1,7 +1,6 @@
 """Looks into the contents of one shard's members, as far as the level asks, and counts what it sees."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from wdsflow.images.image_header import ImageHeader, read_header
 
@@ -172,8 +171,8 @@ class Looker:
         status, notes, value = look_at_json(data, self.wanted)
         if notes:
             self.note(notes, key, offset)
-        if column is not None and status != BAD:
-            status = self._fit(column, status, key, offset, data, value)
+        if column is not None and status != BAD and (value is None or not column.surely_takes(value)):
+            status = self._fit(column, status, key, offset, data)
         if value:
             keys = self.shard.json_keys
             for name, text, plain in texts_in(value):
@@ -191,8 +190,8 @@ class Looker:
                         entry.example = text[:60]
         return status
 
-    def _fit(self, column: Column, status: str, key: str, offset: int, data: bytes, parsed: Any = None) -> str:
-        takes = column.takes(data, parsed)
+    def _fit(self, column: Column, status: str, key: str, offset: int, data: bytes) -> str:
+        takes = column.takes(data)
         if takes is None:
             return UNKNOWN
         if takes:

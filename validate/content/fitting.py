@@ -14,6 +14,7 @@ from .columns import Kind, UnknownColumns, first_line, value_of
 _INT64 = 1 << 63
 _NOTHING = frozenset({type(None)})
 _INTEGERS, _FLOATS = _NOTHING | {int, bool}, _NOTHING | {float}
+_BY_CLASS = {"int": _INTEGERS, "float": _FLOATS}  # values of these classes fit whatever they are
 _PLAIN_ARRAYS = {"int": "iu", "float": "f", "bool": "b", "string": "U"}
 
 Fits = Callable[[Any], bool]
@@ -78,16 +79,15 @@ def _fits_struct(kind: Kind) -> Fits:
     for name, part in zip(kind.names, kind.parts, strict=True):
         test = fits_quickly(part)
         if test is not None:
-            # Most values are let through by their class: a call for each would take as long as the parser.
-            classes = {"int": _INTEGERS, "float": _FLOATS}.get(part.tag, _NOTHING)
-            tests.append((name, classes, test))
+            # Most values fit by their class: a call for each would take as long as the parser.
+            tests.append((name, _BY_CLASS.get(part.tag, _NOTHING), test))
 
     def fits(value: Any) -> bool:
         if value.__class__ is not dict:
             return value is None
+        get = value.get
         for name, classes, test in tests:
-            item = value.get(name)
-            if item.__class__ not in classes and not test(item):
+            if (item := get(name)).__class__ not in classes and not test(item):
                 return False
         return True
 
@@ -100,16 +100,11 @@ class Column:
     def __init__(self, suffix: str, kind: Kind) -> None:
         self.suffix, self.kind = suffix, kind
         self.said = ""  # what the reader raises for the last value that did not fit
-        self._quick = fits_quickly(kind)
+        self.surely_takes: Fits = fits_quickly(kind) or (lambda _: True)  # json as a fast parser gives it
 
-    def takes(self, data: bytes, parsed: Any = None) -> bool | None:
-        """Tell whether the reader converts a sound field without an exception; None where that is not known.
-
-        Args:
-            data: the field's bytes.
-            parsed: what a fast parser made of json, as ``fits_quickly`` wants it; None where there is no such thing.
-        """
-        if self.kind.tag == "any" or (parsed is not None and (self._quick is None or self._quick(parsed))):
+    def takes(self, data: bytes) -> bool | None:
+        """Tell whether the reader converts a sound field without an exception; None where that is not known."""
+        if self.kind.tag == "any":
             return True
         try:
             value = value_of(self.suffix, data)
