@@ -41,6 +41,7 @@ TALLIES: dict[str, str] = {
     "field.unsafe": "pickled field: decoding it runs code",
     "field.bad": "a field that its decoder refuses (integer, array, msgpack, gzip, ...)",
     "field.huge": "contents over 256 MiB: not decoded",
+    "column.misfit": "a value that does not fit the type that the first samples gave its column",
     "field.needs-library": "a field whose decoder needs a library that is not installed here",
     # captions
     "text.empty": "caption without a byte",

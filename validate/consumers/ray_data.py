@@ -33,8 +33,10 @@ class RayData(Consumer):
     The reader also gives rows without image or caption; here they count as dropped, because they would train as None.
 
     Cannot be known here: how many rows came out before an error, since shards are read in parallel; where blocks begin,
-    which hold up to 128 MiB and can span shards that one task reads (a shard is taken for one block); the conversion
-    of grey and coloured images in one block to Arrow, which fails later, in ``iter_batches``.
+    which hold up to 128 MiB and can span shards that one task reads (a shard is taken for one block); so the verdict is
+    not exact where images or arrays of one field differ in their number of dimensions (grey and coloured ones, say),
+    which cannot stand in one tensor, or hold what Arrow has no tensor of. Json of any types passes: what Arrow refuses
+    stays as Python objects.
 
     Source: ray 2.60, data/_internal/datasource/webdataset_datasource.py.
     """
@@ -88,6 +90,15 @@ class RayData(Consumer):
             if field.rpartition(".")[2] in _ARRAYS and not all(field in row for row in rows):
                 return Fate("crash", "batch", "schema", field)
         return None
+
+    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+        """Return which field has arrays that may or may not come to stand in one tensor."""
+        for shard in shards:
+            for name, count in shard.fields.items():
+                differ = bool(count.ranks & (count.ranks - 1)) or count.ranks & 1
+                if differ and name.rpartition(".")[2] in _ARRAYS:
+                    return f"whether {name} fits into one tensor depends on where Ray's blocks begin"
+        return ""
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Tell whether it can read the shard; Arrow unpacks zstd where the name ends so."""

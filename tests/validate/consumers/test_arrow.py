@@ -67,7 +67,7 @@ def test_what_ray_makes_of_a_compressed_shard_is_foretold(kind, tmp_path: Path):
             "."
         )
         path.write_bytes(hurt(r, kind))
-        predicted = predict(scan_all([str(path)], scan_options("names", [reader])), reader)
+        predicted = predict(scan_all([str(path)], scan_options("names", [reader], [str(path)])), reader)
         funnel = predicted.verdict.funnel
         members = by_ray(path)
         assert predicted.error == (members is None), (seed, predicted.verdict)
