@@ -61,9 +61,9 @@ def installed(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def shards(tmp_path_factory):
-    """The small set on which the pages' examples run: `shards/{000..003}.tar`, captions in json."""
+    """The small set on which a page's examples run: `shards/{000..003}.tar`, captions in json."""
     folder = tmp_path_factory.mktemp("readme")
     faults.captions_in_json(folder / "shards", scenes.draw(40))
     return folder
@@ -75,22 +75,14 @@ def test_python_blocks_run(page, block, shards, monkeypatch):
     exec(compile(block, page, "exec"), {"__name__": "__main__"})
 
 
-def sessions() -> dict[str, list[str]]:
-    """Return the console blocks of each page: one may read what one before it wrote."""
-    found: dict[str, list[str]] = {}
-    for page, block in blocks("console"):
-        found.setdefault(page, []).append(block)
-    return found
-
-
-@pytest.mark.parametrize("page", sessions())
-def test_console_blocks_show_what_the_command_prints(page, shards, installed):
+@pytest.mark.parametrize("page", sorted({page for page, _ in blocks("console")}))
+def test_console_blocks_show_what_the_commands_print_one_after_the_other(page, shards, installed):
     """Each line of output that a block shows stands in the real output, in that order; `...` skips lines."""
-    for block in sessions()[page]:
+    environment = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "COLUMNS": "100", "NO_COLOR": "1"}
+    for block in (block for other, block in blocks("console") if other == page):
         command, *shown = block.splitlines()
         assert command.startswith("$ wdsflow "), command
         run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *shlex.split(command)[2:]]
-        environment = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "COLUMNS": "100", "NO_COLOR": "1"}
         done = subprocess.run(run, cwd=shards, capture_output=True, text=True, env=environment, check=False)
         rest = iter([line.strip() for line in done.stdout.splitlines()])
         for line in shown:

@@ -1,5 +1,6 @@
 """What samples would be if something were written, renamed or left out: changes to the shapes of samples."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -64,8 +65,8 @@ class Edits:
         """Return a part under another name, under which it may be decoded in another way."""
         kind = kind_of(new)
         if part.suffix in self.judged or kind == kind_of(part.suffix):
-            return Part(new, part.status)
-        return Part(new, OPAQUE if kind == "opaque" else UNKNOWN)
+            return part._replace(suffix=new)
+        return part._replace(suffix=new, status=OPAQUE if kind == "opaque" else UNKNOWN)
 
 
 def is_bad(shape: Shape) -> bool:
@@ -129,6 +130,17 @@ def is_uniform(shards: Sequence[ShardEvidence]) -> bool:
 def shapes_of(shards: Sequence[ShardEvidence]) -> set[Shape]:
     """Return the distinct shapes of samples."""
     return {item.shape for shard in shards for item in _items(shard)}
+
+
+def keeps_first(shard: ShardEvidence, edit: Edit, caption: str, most: int) -> bool:
+    """Tell whether an edit leaves none of the first ``most`` samples of a shard out, as far as can be told."""
+    told = shard.json_keys[caption].shapes if caption in shard.json_keys else {}
+    items = _items(shard)
+    total: Counter[Shape] = Counter()
+    for item in items:
+        total[item.shape] += item.count
+    early = [item.shape for index, item in enumerate(items) if max(index, 1 + sum(item.before)) < most or index == 0]
+    return all(edit(shape, told.get(shape, 0) == total[shape]) is not None for shape in early)
 
 
 def _items(shard: ShardEvidence) -> list[ShapeCount]:

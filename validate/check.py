@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.engines.base import EngineName, check_engine
-from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.urls import Expansion, NoShards, expand
 
 from .advice import advise
 from .arguments import Arguments, parse_arguments
@@ -74,12 +74,12 @@ def check(
     start = time.perf_counter()
     check_engine(engine, address)
     scan = partial(scan_shards, jobs=jobs, engine=engine, address=address)
-    written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
+    written, expansion = _expanded(urls)
     check_codes(select, ignore or {})
     environment = versions()
     parsed, readers = _readers(consumers, arguments, world_size, environment)
-    options = scan_options(level, readers, allow_pipe=allow_pipe)
-    evidence = _gather(written, options, scan, progress)
+    options = scan_options(level, readers, expansion.urls, allow_pipe=allow_pipe)
+    evidence = _gather(expansion, options, scan, progress)
     report = Report(written, evidence, level=level, against_baseline=baseline is not None)
     context = _context(report, readers, max_loss, parsed, environment)
     report.forecasts, report.verdicts = _forecasts(context, parsed, options, scan), context.verdicts
@@ -90,6 +90,11 @@ def check(
     report.findings, report.advice = settle(report.findings, advise(context, options, scan), asked)
     report.seconds = evidence.seconds = time.perf_counter() - start
     return report
+
+
+def _expanded(urls: str | Path | Iterable[str | Path]) -> tuple[tuple[str, ...], Expansion]:
+    written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
+    return written, expand(written)
 
 
 def _context(
@@ -110,8 +115,7 @@ def _readers(
     return parsed, [CONSUMERS[name](parsed.options(name) if parsed else Options()) for name in names]
 
 
-def _gather(written: Sequence[str], options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:
-    expansion = expand(written)
+def _gather(expansion: Expansion, options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:
     told = progress(len(expansion.urls)) if progress is not None else None
     shards = scan(expansion.urls, options, progress=told)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]

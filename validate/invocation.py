@@ -94,26 +94,32 @@ def settle(
                 dict.fromkeys(finding.repair.shards)
             )
     commands = {
-        (options, safe): _advised(options, advised, safe=safe) or asked.repair(list(shards), options, next(folders))
+        (options, safe): _advised(options, advised, safe=safe)
+        or (asked.repair(list(shards), options, next(folders)), safe)
         for (options, safe), shards in kinds.items()
     }
 
     def settled(repair: Repair) -> Repair:
         if repair.flags:
             return replace(repair, command=asked.with_training(repair.flags))
-        return replace(repair, command=commands[repair.options, repair.safe]) if repair.shards else repair
+        if not repair.shards:
+            return repair
+        words, safe = commands[repair.options, repair.safe]
+        return replace(repair, command=words, safe=safe)
 
     done = [each if each.repair is None else replace(each, repair=settled(each.repair)) for each in findings]
     return done, advised
 
 
-def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) -> str:
-    """Return the command of advice that does all that these options do, and loses nothing if they lose nothing."""
+def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) -> tuple[str, bool] | None:
+    """Return the command of advice that does all that these options do, and whether it loses nothing.
+
+    It loses nothing if they lose nothing; except where readers take the shards only if incomplete samples are left out.
+    """
     wanted = _pairs(options)
-    fitting = (
-        each for each in advice if each.options is not None and wanted <= _pairs(each.options) and safe <= each.safe
-    )
-    return next((each.command for each in fitting), "")
+    fitting = [each for each in advice if each.options is not None and wanted <= _pairs(each.options)]
+    found = [each for each in fitting if safe <= each.safe] or (fitting if wanted else [])
+    return (found[0].command, found[0].safe) if found else None
 
 
 def _pairs(options: Sequence[str]) -> set[tuple[str, ...]]:

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .changes import CAPTION, IMAGES, Edit, Edits, changed, is_known, is_plain, is_uniform, shapes_of
+from .changes import CAPTION, IMAGES, Edit, Edits, changed, is_known, is_plain, is_uniform, keeps_first, shapes_of
 from .consumers.base import Consumer
+from .consumers.datasets import EXAMPLES
+from .content.columns import holds_value
 from .content.kinds import kind_of
 from .evidence import OK, Evidence, Part, ShardEvidence
 from .finding import Advice
@@ -35,6 +37,7 @@ class Trial:
             self.judged = frozenset(old for old, _ in unlike)
         self._usable_after: dict[tuple[str, Edits], int | None] = {}
         self._looked_at: dict[Edits, bool] = {}
+        self._uncertain: set[tuple[str, Edits]] = set()  # where the number of usable samples is a guess
 
     def reader(self, verdict: Verdict) -> Consumer:
         """Return the reader of a verdict."""
@@ -47,7 +50,16 @@ class Trial:
             shards = changed(self.repaired, edits, edits.caption)
             self._usable_after[place] = self._usable(shards, self.reader(verdict))
             self._looked_at[edits] = is_known(shards)
+            if self.reader(verdict).makes_columns and not self._same_columns(edits, shards):
+                self._uncertain.add(place)
         return self._usable_after[place]
+
+    def _same_columns(self, edits: Edits, shards: Sequence[ShardEvidence]) -> bool:
+        """Tell whether columns get the types that they have now: from the same first samples, or whatever the samples are."""
+        if not any(holds_value(part.suffix) for shape in shapes_of(shards) for part in shape):
+            return True
+        before, after = self.shards[0], self.repaired[0]
+        return after.runs is before.runs and keeps_first(after, edits, edits.caption, EXAMPLES)
 
     def safely(self, verdict: Verdict, edits: Edits) -> tuple[Edits, int | None]:
         """Do the same as ``after_repair``; where the reader would or might raise at samples, leave those out, too."""
@@ -107,11 +119,12 @@ class Trial:
         return Advice(gained, does, verdict.consumer, title, usable, verdict.usable, verdict.samples, exact)
 
     def repair(self, verdict: Verdict, does: str, usable: int, edits: Edits) -> Advice:
-        """Return the same for a repair; without a number where some shards are not known as they would be."""
+        """Return the same for a repair; without a number where shards or columns are not known as they would be."""
         exact = verdict.exact and self._looked_at[edits]
         safe = not edits.drop and not edits.drop_bad
         advice = replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)
-        return advice if self.known else replace(advice, usable=None)
+        certain = self.known and (verdict.consumer, edits) not in self._uncertain
+        return advice if certain else replace(advice, usable=None)
 
 
 def _without_one(edits: Edits) -> list[Edits]:

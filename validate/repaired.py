@@ -17,7 +17,7 @@ from .scan import NOT_TRIED, ScanOptions, runs_of
 Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with who scans
 
 # What a repair leaves as it is. Anything else that was counted may change which members make a sample.
-_KEPT = ("image.", "text.", "json.", "field.")
+_KEPT = ("image.", "text.", "json.", "field.", "column.")
 _KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory"})
 _PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and the like become no samples
 _MOST_SHAPES = 50
@@ -52,7 +52,10 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
     written = dict(enumerate(readable))
     written |= {place: shard for place, shard in zip(changes, found, strict=True) if shard.error != NOT_TRIED}
     written |= dict(zip(stay, again, strict=True))
-    whole = (replace(written[place], error=None, compression=None, stop=Stop()) for place in range(len(readable)))
+    whole = (
+        replace(written[place], error=None, compression=None, stop=Stop(), by_arrow=None)
+        for place in range(len(readable))
+    )
     return Repaired([shard for shard in whole if shard.runs.head is not None], known)
 
 

@@ -59,6 +59,14 @@ SETS: dict[str, list[Members | bytes]] = {
     "json with a name that needs quoting": [
         samples(5, jpg=PICTURE, json=json.dumps({"the caption's": "a brown dog"}).encode())
     ],
+    "types of a column that are those of samples without a caption": [
+        [
+            *samples(5, jpg=PICTURE, json=b'{"a": "text"}'),
+            *pairs(5, start=10, json=b'{"a": 1}'),
+            *pairs(5, start=20, json=b'{"a": "text"}'),
+        ]
+    ],
+    "types of a column that change": [[*pairs(5, json=b'{"a": 1}'), *pairs(5, start=10, json=b'{"a": "text"}')]],
     "many shards with the same fault": [
         [*pairs(3, start=10 * n), *samples(1, start=10 * n + 5, jpg=PICTURE)] for n in range(9)
     ],

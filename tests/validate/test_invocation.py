@@ -61,6 +61,18 @@ def test_advice_that_does_what_a_fix_does_and_loses_no_more_is_its_command():
     assert fixes([plain], [dropping])[0] == ["wdsflow repair s/0.tar -o repaired-2"]  # nothing of it may be lost
 
 
+def test_a_fix_after_which_readers_would_raise_becomes_the_advice_after_which_they_do_not():
+    """Only what does the same: other fixes stay as they are."""
+    dropping = Advice(9, "drop", options=("--caption", "json:a", "--drop-bad"), safe=False)
+    captions = finding("F101", repair(["s/0.tar"], "--caption", "json:a"))
+    plain = finding("W001", repair(["s/0.tar"]))
+    (first, second), (advised,) = settle([captions, plain], [dropping], Invocation(("s/{0..9}.tar",)))
+    assert first.repair is not None
+    assert second.repair is not None
+    assert (first.repair.command, first.repair.safe) == (advised.command, False)
+    assert (second.repair.command, second.repair.safe) == ("wdsflow repair s/0.tar -o repaired-2", True)
+
+
 def test_another_flag_of_the_training_command_is_judged_by_the_same_command():
     words = ("--train-data", "s/{0..9}.tar", "--workers=4", "--batch-size", "8", "--dataset-resampled")
     asked = Invocation(("s/{0..9}.tar",), ("open-clip", "datasets"), "full", words, world_size=2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from .terminal import WRONG_USE, console, fail, progress
+from .terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
 from .train_options import (
     Caption,
     CheckpointEvery,
@@ -95,7 +95,8 @@ def train(
     if dry_run:
         _report(argv, options)
     refused = not no_preflight and _refused(argv, options)
-    raise typer.Exit(_train(argv, options, checkpoint_every, refused=refused))
+    with full_disk("make room there; --resume latest after -- goes on at the latest checkpoint"):
+        raise typer.Exit(_train(argv, options, checkpoint_every, refused=refused))
 
 
 def _options(**values: Any) -> "FeedOptions":
@@ -110,7 +111,7 @@ def _options(**values: Any) -> "FeedOptions":
         if values["image"] is not None:
             alternatives(values["image"])
         if values["metrics"] is not None:
-            Metrics(values["metrics"])
+            check_output(Metrics(values["metrics"]).path, "--metrics")
         return FeedOptions(**values)
     except ValueError as error:
         fail(str(error))
@@ -121,7 +122,7 @@ def _parse(argv: Sequence[str]) -> None:
     from wdsflow.training.launch import NoOpenClip, parse
 
     try:
-        parse(argv)
+        check_logs(parse(argv).logs)
     except NoOpenClip as error:
         fail(str(error))
 

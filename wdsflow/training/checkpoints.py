@@ -9,11 +9,11 @@ import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
-from wdsflow.shards.atomic import create, discard, sync_folder
+from wdsflow.shards.atomic import create, discard, naming, sync_folder
 
 ENTRY = "wdsflow"
 LATEST = "epoch_latest.pt"  # what OpenCLIP calls it
@@ -81,13 +81,21 @@ def save(checkpoint: Any, path: Path) -> None:
     # A hidden name: it sorts before all checkpoints, should a remote copy of the folder hold it for ever.
     name, file = create(path.with_name(f".{path.name}"))
     try:
-        with open(file, "wb", closefd=False) as stream:
-            torch.save(checkpoint, stream)
-        os.fsync(file)
-        os.replace(name, path)
+        with naming(path):
+            with open(file, "wb", closefd=False) as stream:
+                _save(checkpoint, stream)
+            os.fsync(file)
+            os.replace(name, path)
     finally:
         discard(name, file)
     sync_folder(path.parent)
+
+
+def _save(checkpoint: Any, stream: IO[bytes]) -> None:
+    try:
+        torch.save(checkpoint, stream)
+    except RuntimeError as error:  # all that torch says of a full disk is "unexpected pos"
+        raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
 
 
 def tidy(newest: Path) -> None:

@@ -175,8 +175,7 @@ def _judge(
 
 def _result(context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float) -> Preflight:
     verdict = context.verdicts[0]
-    found, _ = run_rules(context)
-    findings, _ = settle(found, [], _Asked(context.urls, allow_pipe=options.allow_pipe, options=options))
+    findings, _ = settle(run_rules(context)[0], [], _Asked(context.urls, allow_pipe=options.allow_pipe, options=options))
     report = Report(context.urls, context.evidence, context.verdicts, findings, level="names", seconds=seconds)
     report.forecasts = context.forecast or ()
     fatal = _fatal(context, findings)
@@ -184,7 +183,8 @@ def _result(context: Context, options: FeedOptions, captions: Captions, head: st
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
     summary = f"{head}, {number(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:
-        others = f"; {number(len(group(findings)), 'finding')}, see: {command(options, '--dry-run')}" if findings else ""
+        found = number(len(group(findings)), "finding")
+        others = f"; {found}, see: {command(options, '--dry-run')}" if findings else ""
         return Preflight((summary + others,), reports=(report,))
     lines = [summary, *([wrong] if wrong else [])]
     lines += [f"{finding.severity} {finding.code}: {finding.message}" for finding in fatal[:_SHOWN]]
