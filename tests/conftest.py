@@ -15,6 +15,7 @@ from support.stacks import print_stacks
 
 from tests import processes
 from tests.processes import MARK, left_behind
+from tests.skips import SkipWatch, expected_skips
 
 # The same cases each time, and no clock: what fails here was changed here. `--hypothesis-profile search` draws new ones.
 settings.register_profile("gate", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,6 +27,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ[MARK] = uuid.uuid4().hex  # by which processes of these tests are known, whoever their parent is by then
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that the gate gives."""
+    parser.addoption(
+        "--only-expected-skips",
+        action="store_true",
+        help="fail where a test is skipped that expected_skips.txt does not name",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch for skipped tests where that is asked for; of several processes, in the one that hears of all tests."""
+    if config.getoption("--only-expected-skips") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SkipWatch(expected_skips()))
 
 
 @pytest.fixture(scope="session", autouse=True)

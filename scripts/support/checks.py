@@ -101,7 +101,7 @@ def pytest(*options: str, first_on_path: Path | None = None) -> None:
         environment["PYTHONPATH"] = str(first_on_path)
     workers = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "worksteal"]
     order = f"--randomly-seed={random.randrange(1 << 32)}"  # printed: the same seed gives the same order again
-    call(PYTHON, "-m", "pytest", "-q", *workers, order, *options, environment=environment)
+    call(PYTHON, "-m", "pytest", "-q", "--only-expected-skips", *workers, order, *options, environment=environment)
 
 
 def call(*command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:
