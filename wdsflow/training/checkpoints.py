@@ -15,14 +15,12 @@ import torch
 
 from wdsflow.shards.atomic import create, discard, sync_folder
 
+from .errors import ResumeError
+
 ENTRY = "wdsflow"
 LATEST = "epoch_latest.pt"  # what OpenCLIP calls it
 # OpenCLIP sorts names to find the latest one. This is behind epoch_3.pt and before epoch_4.pt.
 _NAME = re.compile(r"epoch_(\d+)(?:\.step_(\d+))?\.pt")
-
-
-class ResumeError(ValueError):
-    """A checkpoint from which this run cannot go on exactly where that one was."""
 
 
 @dataclass(frozen=True)

@@ -1,46 +1,74 @@
 """Decoding in processes: two threads of Python cannot work at once, and a processor more would gain half of one.
 
-Processes are forked when an epoch begins, as those of a DataLoader are, and end with it.
+Processes are started when an epoch begins, as those of a DataLoader are, and end with it.
 """
 
+import atexit
 import contextlib
 import multiprocessing
+import os
 import pickle
 import selectors
-import signal
+import time
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 from multiprocessing.connection import Connection
 
-from .decoder import END, Answer, Order, opened, serve
+import psutil
+
+from .busy import Busy
+from .deaths import Death, ProcessDied
+from .decoder import END, Answer, Order, Seat, forget, opened, serve
 from .engines import Engine, Result, Results
+from .errors import SampleError
+from .lanes import Task
 from .planner import Chunk
 from .slots import Slots
+from .whereabouts import Where, Whereabouts
 from .work import Work
 
-_PATIENCE = 2.0  # seconds that a process has to end
+_PATIENCE = 2.0  # seconds that processes have to end
 _LOOK = 0.2  # seconds without an answer, after which whoever waits may look round
 _PIPE = 1 << 20  # bytes of answers that wait while nobody listens
 _NOTHING: Result = (Chunk(-1, ()), [])
 
-
-class DecoderError(RuntimeError):
-    """A decoding process ended; names the samples that it was at."""
+_living: "weakref.WeakSet[_Process]" = weakref.WeakSet()
 
 
 class Decoders(Engine):
-    """``count`` processes, with ``ahead`` chunks on their way and memory for ``room`` pictures of a shape."""
+    """``count`` processes, with ``ahead`` chunks on their way.
 
-    def __init__(self, count: int, ahead: int, room: int, shape: tuple[int, ...]) -> None:
-        self._count, self._ahead = count, max(ahead, 2 * count)
-        self._room, self._shape = room, shape
+    ``method``: how they are started. Forked ones have shared memory for ``room`` images of at most ``size`` bytes; other
+    images, and those of other processes, come through pipes. ``known``: they run a transform of OpenCLIP's. Of any
+    other nothing is known, it may keep state: chunks go to the processes in turn then, as a DataLoader's do.
+    """
+
+    def __init__(self, count: int, ahead: int, *, room: int, size: int, method: str, known: bool) -> None:
+        self._count, self._ahead, self._method, self._known = count, max(ahead, 2 * count), method, known
+        self._room, self._size = (room, size) if method == "fork" else (0, 0)
         self._slots: Slots | None = None
+        self._team: _Team | None = None
 
     def map(self, work: Work, chunks: Iterator[Chunk]) -> Iterator[Result]:
-        """Yield results, among them empty ones; an error of the work is raised where its chunk would have come."""
+        """Yield results, among them empty ones; an error of the work is raised where its chunk would have come.
+
+        Raises SampleError where the transform cannot be sent to a process that is not forked.
+        """
         if self._slots is None:
-            self._slots = Slots(self._room, self._shape)
-        return _Results(_Team(self._count, work, self._slots), chunks, self._ahead)
+            self._slots = Slots(self._room, self._size)
+        self._team = _Team(self._count, work, self._slots, self._method, known=self._known)
+        return _Results(self._team, chunks, self._ahead)
+
+    def busy(self, seconds: float) -> list[Busy]:
+        """Return the processes that have been at the same for so long."""
+        return [] if self._team is None else self._team.busy(seconds)
+
+    def kill(self) -> None:
+        """Kill the processes."""
+        if self._team is not None:
+            self._team.kill()
 
     def close(self) -> None:
         """Let go of the memory; what is still looked at stays."""
@@ -103,26 +131,39 @@ class _Sent:
 
     def forget(self) -> None:
         """Free its slots. Nobody may write into them any more."""
-        for slot in self.order.slots:
-            self._slots.give_back(slot)
+        forget(self.order, self._slots)
 
 
 class _Process:
     """One process, and what it has been sent."""
 
-    def __init__(self, number: int, work: Work, slots: Slots, others: Sequence[Connection]) -> None:
-        context = multiprocessing.get_context("fork")
+    def __init__(self, seat: Seat, method: str, work: Work, others: Sequence[Connection]) -> None:
+        context = multiprocessing.get_context(method)
         theirs, self.orders = context.Pipe(duplex=False)
         self.answers, answering = context.Pipe(duplex=False)
         _widen(answering)
-        ours = (*others, self.orders, self.answers)
-        self.process = context.Process(
-            target=serve, args=(theirs, answering, ours, work, slots), name=f"wdsflow-decoder-{number}", daemon=True
+        ours = (*others, self.orders, self.answers) if method == "fork" else ()
+        self.process = context.Process(  # type: ignore[attr-defined]  # of all contexts
+            target=serve,
+            args=(theirs, answering, ours, work, seat),
+            name=f"wdsflow-decoder-{seat.number}",
+            daemon=True,
         )
-        self.process.start()
-        theirs.close()
-        answering.close()
+        self._where, self._owner, self._heard = seat.where, os.getpid(), 0
         self.sent: deque[_Sent] = deque()
+        try:
+            self.process.start()
+        except Exception as error:
+            raise SampleError(
+                f"the image transform or the tokenizer cannot be sent to another process: {error}\n"
+                "Define it at the top level of a module, not inside of a function."
+            ) from error
+        finally:
+            theirs.close()
+            answering.close()
+        self._pid: int = self.process.pid
+        self.name = f"decoder {seat.number} (process {self._pid})"
+        _living.add(self)
 
     def send(self, sent: _Sent) -> None:
         self.sent.append(sent)
@@ -130,66 +171,109 @@ class _Process:
             self.orders.send_bytes(pickle.dumps(sent.order, pickle.HIGHEST_PROTOCOL))
 
     def hear(self) -> None:
+        """Take an answer. Raises EOFError where the process has ended."""
         try:
             data = self.answers.recv_bytes()
         except (EOFError, OSError):
-            raise self._why_it_ended() from None
+            raise EOFError from None
+        self._heard += 1
         self.sent.popleft().answer(data)
+
+    def death(self, count: int, *, known: bool) -> Death:
+        """Return how it ended."""
+        self.process.join(_PATIENCE)
+        _, tasks, tokens = self._began()
+        return Death(self.name, self.process.exitcode, tasks, tokens, count, known)
+
+    def busy(self, seconds: float) -> Busy | None:
+        """Return what it has been at for so long; None if it has not, or if that is not known."""
+        where, tasks, tokens = self._began()
+        if where is None or not self.sent or (waited := time.monotonic() - where.since) < seconds:
+            return None
+        with contextlib.suppress(psutil.Error, OSError):  # it has ended meanwhile
+            stopped = psutil.Process(self._pid).status() in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
+            stack = self._where.stack(self._pid) if self._where is not None and tasks and not stopped else ()
+            if tasks or stopped:
+                return Busy(self.name, tasks, waited, stack, stopped=stopped, tokens=tokens)
+        return None
 
     def ask_to_end(self) -> None:
         with contextlib.suppress(OSError):
+            os.set_blocking(self.orders.fileno(), False)  # one that is stopped takes nothing from a full pipe
             self.orders.send_bytes(END)
 
-    def end(self) -> None:
-        self.process.join(_PATIENCE)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
+    def end(self, until: float) -> None:
+        self.process.join(max(0.0, until - time.monotonic()))
+        self.kill()
+        self.process.join()
         self.process.close()
+        self.sent.clear()
         self.orders.close()
         self.answers.close()
+        _living.discard(self)
 
-    def _why_it_ended(self) -> DecoderError:
-        self.process.join(_PATIENCE)
-        code = self.process.exitcode
-        how = f"exit status {code}"
-        if code is not None and code < 0:
-            how = f"signal {signal.Signals(-code).name}"
-            if -code == signal.SIGKILL:
-                how += ", as the kernel does where memory runs out"
-        text = f"a decoding process was ended by {how}"
-        if self.sent:
-            tasks = self.sent[0].order.tasks
-            keys = ", ".join(repr(task.ref.key) for task in tasks)
-            text += f"; it was at one of the samples {keys} of {tasks[0].ref.shard!r}"
-        return DecoderError(text)
+    def kill(self) -> None:
+        """Kill it, if this process has started it."""
+        with contextlib.suppress(ValueError):  # it is closed
+            if self._owner == os.getpid():
+                self.process.kill()
+
+    def _began(self) -> tuple[Where | None, Sequence[Task], bool]:
+        """Return how far it has come, if that is known, the tasks that it may be at, and whether in the tokenizer."""
+        sent = self.sent.copy()
+        if self._where is None:
+            return None, sent[0].order.tasks if sent else (), False
+        where = self._where.read()
+        unheard = where.order - self._heard - 1  # answers that are in the pipe
+        tasks = sent[unheard].order.tasks if 0 <= unheard < len(sent) else ()
+        tokens = bool(tasks) and where.task == len(tasks)
+        return where, tasks if tokens else tasks[where.task : where.task + 1], tokens
 
 
 class _Team:
     """Processes that share out chunks."""
 
-    def __init__(self, count: int, work: Work, slots: Slots) -> None:
-        self._slots = slots
+    def __init__(self, count: int, work: Work, slots: Slots, method: str, *, known: bool) -> None:
+        self._slots, self._known = slots, known
         self._team: list[_Process] = []
         self._ends = selectors.DefaultSelector()
-        for number in range(count):
-            others = [end for each in self._team for end in (each.orders, each.answers)]
-            self._team.append(_Process(number, work, slots, others))
+        forks = method == "fork"
+        try:
+            for number in range(count):
+                others = [end for each in self._team for end in (each.orders, each.answers)]
+                seat = Seat(number, count, slots if forks else None, Whereabouts() if forks else None)
+                self._team.append(_Process(seat, method, work, others))
+        except BaseException:
+            self.close()
+            raise
         for each in self._team:
             self._ends.register(each.answers, selectors.EVENT_READ, each)
+        self._turns = cycle(self._team)
 
     def send(self, chunk: Chunk) -> _Sent:
-        """Give a chunk to whoever has least to do."""
+        """Give a chunk to whoever has least to do, or whose turn it is."""
         sent = _Sent(chunk, Order(chunk.tasks, self._slots.take(len(chunk.tasks))), self._slots)
-        min(self._team, key=lambda each: len(each.sent)).send(sent)
+        (min(self._team, key=lambda each: len(each.sent)) if self._known else next(self._turns)).send(sent)
         return sent
 
     def hear(self, seconds: float) -> bool:
-        """Take what answers there are, after waiting for the first. Raises DecoderError where a process has ended."""
+        """Take what answers there are, after waiting for the first. Raises ProcessDied where a process has ended."""
         found = self._ends.select(seconds)
         for key, _ in found:
-            key.data.hear()
+            try:
+                key.data.hear()
+            except EOFError:
+                raise ProcessDied(key.data.death(len(self._team), known=self._known)) from None
         return bool(found)
+
+    def busy(self, seconds: float) -> list[Busy]:
+        """Return who has been at the same for so long."""
+        return [busy for each in list(self._team) if (busy := each.busy(seconds)) is not None]
+
+    def kill(self) -> None:
+        """Kill all processes; whoever waits for them goes on."""
+        for each in list(self._team):
+            each.kill()
 
     def close(self) -> None:
         """End all processes."""
@@ -197,8 +281,16 @@ class _Team:
         team, self._team = self._team, []
         for each in team:
             each.ask_to_end()
+        until = time.monotonic() + _PATIENCE
         for each in team:
-            each.end()
+            each.end(until)
+
+
+@atexit.register
+def kill_decoders() -> None:
+    """Kill the processes that are left: multiprocessing would ask them to end and wait, for ever if one is stopped."""
+    for each in list(_living):
+        each.kill()
 
 
 def _widen(end: Connection) -> None:

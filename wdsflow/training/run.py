@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .engines import Engine
-from .lanes import Position
+from .lanes import Position, Task
 from .planner import Chunk, Planner, StarvedError
 from .tally import Tally
 from .work import Made, Work
@@ -41,11 +41,12 @@ class Run:
         engine: Engine,
         work: Work,
         tally: Tally,
-        assemble: Callable[[list[Made]], Any],
+        assemble: Callable[[list[Made], list[Task]], Any],
         plan: Callable[[Callable[[], None]], Planner],
         *,
         depth: int = 1,
     ) -> None:
+        self.engine = engine
         self._work, self._tally, self._assemble, self._plan = work, tally, assemble, plan
         self._ready: queue.Queue[Ready | _End] = queue.Queue(depth)
         self._stop = threading.Event()
@@ -86,6 +87,9 @@ class Run:
                 self._ready.get_nowait()
         if threading.current_thread() is not self._thread:
             self._thread.join(wait)
+            if self._thread.is_alive():  # it gives something to a process that hangs
+                self.engine.kill()
+                self._thread.join(wait)
 
     def _drive(self) -> None:
         error: BaseException | None = None
@@ -111,7 +115,7 @@ class Run:
                 while (cut := planner.cut()) is not None:
                     self._tally.kept += len(cut.samples)
                     count = len(cut.samples)
-                    batch = self._assemble(cut.samples)
+                    batch = self._assemble(cut.samples, cut.tasks)
                     cut.samples.clear()  # places in shared memory are free again
                     self._put(Ready(batch, cut.number, count, cut.positions))
                 if found is None and not planner.finished:

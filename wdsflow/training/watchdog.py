@@ -18,6 +18,8 @@ from wdsflow.shards.escape import escape
 from wdsflow.shards.pipe import end_commands
 
 from .board import Board, connect
+from .decoders import kill_decoders
+from .errors import FeedStopped
 from .stall import StallError
 from .voice import cry, say
 
@@ -133,7 +135,7 @@ class Watchdog:
 
     def explain(self, error: BaseException) -> StallError | None:
         """Return what another rank said when it failed, if that is why ``error`` was raised here."""
-        if isinstance(error, StallError) or not isinstance(error, Exception) or self._pid != os.getpid():
+        if isinstance(error, FeedStopped) or not isinstance(error, Exception) or self._pid != os.getpid():
             return None
         self._listen(urgent=True)
         return None if self._message is None else self._heard(self._message)
@@ -167,7 +169,7 @@ class Watchdog:
         board = self._board
         if board is None or self._message is not None:
             return False
-        told = str(error) if isinstance(error, StallError) else f"{type(error).__name__}: {error}"
+        told = str(error) if isinstance(error, FeedStopped) else f"{type(error).__name__}: {error}"
         lines = [escape(line, _WIDE) for line in told.splitlines()[:_LINES]]
         message = "\n".join(lines)
         try:
@@ -219,6 +221,7 @@ class Watchdog:
         # thread goes on with sums that are garbage, perhaps into a checkpoint.
         cry(f"rank {self._board.rank} did not end by itself: its process is ended now")
         end_commands()
+        kill_decoders()
         os._exit(1)
 
 

@@ -1,0 +1,87 @@
+"""What is said when a decoding process ends that should not."""
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from wdsflow.memory.limits import host_memory
+from wdsflow.memory.sizes import format_size
+
+from .busy import at, without
+from .cures import command
+from .lanes import Task
+from .options import FeedOptions
+
+_SHARED = "/dev/shm"  # noqa: S108 - what others put there
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGILL, signal.SIGFPE, signal.SIGABRT})
+
+
+class Death(NamedTuple):
+    """How a process ended."""
+
+    who: str  # "decoder 1 (process 4242)"
+    code: int | None  # its exit status, negative for a signal
+    tasks: Sequence[Task]  # it was at one of these
+    tokens: bool  # all images of them were done
+    processes: int  # in all
+    known: bool  # they run one of OpenCLIP's transforms, as many of them as --decoders says
+
+
+class ProcessDied(RuntimeError):
+    """Carries ``Death`` to where its message is made."""
+
+    def __init__(self, death: Death) -> None:
+        super().__init__(death)
+        self.death = death
+
+
+def death_message(death: Death, options: FeedOptions) -> str:
+    """Return what happened, to which sample, and what to do next."""
+    where = f"at {at(death.tasks, tokens=death.tokens)}" if death.tasks else "between two samples"
+    lines = [f"{death.who} {_how(death.code)}, {where}.", *_cause(death.code), "To fix it:"]
+    return "\n".join([*lines, *(f"  {each}" for each in _next(death, options))])
+
+
+def _how(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"ended by itself with exit status {code}"
+
+
+def _cause(code: int | None) -> Iterator[str]:
+    if code == -signal.SIGKILL:
+        memory = host_memory()
+        yield (
+            "The kernel kills a process this way when memory runs out: "
+            f"{format_size(memory.free)} of {format_size(memory.total)} are free now."
+        )
+    elif code == -getattr(signal, "SIGBUS", 0):
+        yield f"This happens where shared memory, or a disk, is full: {shared_memory_state()}."
+    elif code is not None and -code in _CRASHES:
+        yield "A library has crashed in it."
+    elif code is not None and code >= 0:
+        yield "The image transform or the tokenizer called exit."
+
+
+def _next(death: Death, options: FeedOptions) -> Iterator[str]:
+    if death.code == -signal.SIGKILL:
+        if death.known and death.processes > 1:
+            yield f"with less memory: {command(options, decoders=str(max(1, death.processes // 2)))}"
+        elif not death.known:
+            yield f"with less memory: fewer --workers than {death.processes}, or a smaller --batch-size, of OpenCLIP's arguments"
+        yield "look who killed it: dmesg | grep -i -e oom -e killed"
+    elif death.code == -getattr(signal, "SIGBUS", 0):
+        yield "more shared memory for a container: docker run --shm-size=8g ..., or fewer --workers"
+    if len(death.tasks) == 1 and death.code not in {-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP}:
+        yield from without(death.tasks[0])
+    yield f"from the last checkpoint: {command(options)} --resume latest"
+
+
+def shared_memory_state(folder: str = _SHARED) -> str:
+    """Return how much shared memory there is, in words."""
+    try:
+        found = os.statvfs(folder)
+    except OSError as error:
+        return f"{folder} is not there ({error.strerror})"
+    return f"{folder} has {format_size(found.f_bavail * found.f_frsize)} of {format_size(found.f_blocks * found.f_frsize)} free"
