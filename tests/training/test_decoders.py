@@ -21,7 +21,7 @@ from tests.training.shards import arguments, samples, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.engines import cores
 from wdsflow.memory.shared_budget import SharedBudget
-from wdsflow.training.errors import DecoderError, SampleError
+from wdsflow.training.errors import SampleError
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.options import FeedOptions
 from wdsflow.training.place import decoders_for, start_method
@@ -65,17 +65,6 @@ def test_processes_end_with_the_pass_and_their_memory_is_used_again(tmp_path):
     gc.collect()
     assert sorted(slots.take(slots.count)) == list(range(slots.count))
     assert slots.take(1) == [-1]
-
-
-def test_a_decoding_process_that_is_killed_ends_the_run_with_the_samples_it_was_at(tmp_path):
-    loading = loader(write_shards(tmp_path, [40, 40]), decode_in="processes", decoders=1)
-    running = iter(loading)
-    next(running)
-    for each in living_children():
-        each.send_signal(signal.SIGKILL)
-    with pytest.raises(DecoderError, match="signal SIGKILL, as the kernel does where memory runs out"):
-        list(running)
-    loading.close()
 
 
 def locked(text):

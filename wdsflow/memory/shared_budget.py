@@ -29,6 +29,10 @@ class SharedBudget:
         self._state = memoryview(mmap.mmap(self._fd, mmap.PAGESIZE)).cast("q")  # in use; the largest that waits
         weakref.finalize(self, os.close, self._fd)
 
+    def clear(self) -> None:
+        """Forget what processes held that have been killed. Nobody may hold or wait now."""
+        self._state[0] = self._state[1] = 0
+
     @property
     def used(self) -> int:
         """Bytes in use now, but for small ones."""

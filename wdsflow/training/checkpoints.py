@@ -9,13 +9,15 @@ import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any
 
 import torch
 
+from wdsflow.memory.sizes import format_size
 from wdsflow.shards.atomic import create, discard, sync_folder
 
-from .errors import ResumeError
+from .errors import CheckpointError, ResumeError
 
 ENTRY = "wdsflow"
 LATEST = "epoch_latest.pt"  # what OpenCLIP calls it
@@ -75,16 +77,29 @@ def gather(state: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def save(checkpoint: Any, path: Path) -> None:
-    """Write a checkpoint in one step: it is there as a whole, on the disk, or not at all."""
-    # A hidden name: it sorts before all checkpoints, should a remote copy of the folder hold it for ever.
-    name, file = create(path.with_name(f".{path.name}"))
+    """Write a checkpoint in one step: it is there as a whole, on the disk, or not at all.
+
+    Raises CheckpointError where the disk is full, or the folder cannot be written to.
+    """
     try:
-        with open(file, "wb", closefd=False) as stream:
-            torch.save(checkpoint, stream)
-        os.fsync(file)
-        os.replace(name, path)
-    finally:
-        discard(name, file)
+        # A hidden name: it sorts before all checkpoints, should a remote copy of the folder hold it for ever.
+        name, file = create(path.with_name(f".{path.name}"))
+        try:
+            with open(file, "wb", closefd=False) as stream:
+                torch.save(checkpoint, stream)
+            os.fsync(file)
+            os.replace(name, path)
+        finally:
+            discard(name, file)
+    except (OSError, RuntimeError) as error:
+        cause = error if isinstance(error, OSError) else error.__context__  # torch says that it lost its place
+        if not isinstance(cause, OSError):
+            raise
+        free = f"; {format_size(disk_usage(path.parent).free)} are free there" if path.parent.is_dir() else ""
+        raise CheckpointError(
+            f"the checkpoint {path} cannot be written: {cause.strerror or cause}{free}\n"
+            "To fix it, make room, then run the same command again with --resume latest"
+        ) from error
     sync_folder(path.parent)
 
 

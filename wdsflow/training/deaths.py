@@ -1,5 +1,6 @@
 """What is said when a decoding process ends that should not."""
 
+import errno
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from .lanes import Task
 from .options import FeedOptions
 
 _SHARED = "/dev/shm"  # noqa: S108 - what others put there
+_MORE_SHARED = "more shared memory for a container: docker run --shm-size=8g ..., or fewer --workers"
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGILL, signal.SIGFPE, signal.SIGABRT})
 
 
@@ -57,7 +59,7 @@ def _cause(code: int | None) -> Iterator[str]:
             f"{format_size(memory.free)} of {format_size(memory.total)} are free now."
         )
     elif code == -getattr(signal, "SIGBUS", 0):
-        yield f"This happens where shared memory, or a disk, is full: {shared_memory_state()}."
+        yield f"This happens where shared memory, or a disk, is full: {_shared_memory()}."
     elif code is not None and -code in _CRASHES:
         yield "A library has crashed in it."
     elif code is not None and code >= 0:
@@ -72,16 +74,23 @@ def _next(death: Death, options: FeedOptions) -> Iterator[str]:
             yield f"with less memory: fewer --workers than {death.processes}, or a smaller --batch-size, of OpenCLIP's arguments"
         yield "look who killed it: dmesg | grep -i -e oom -e killed"
     elif death.code == -getattr(signal, "SIGBUS", 0):
-        yield "more shared memory for a container: docker run --shm-size=8g ..., or fewer --workers"
+        yield _MORE_SHARED
     if len(death.tasks) == 1 and death.code not in {-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP}:
         yield from without(death.tasks[0])
     yield f"from the last checkpoint: {command(options)} --resume latest"
 
 
-def shared_memory_state(folder: str = _SHARED) -> str:
-    """Return how much shared memory there is, in words."""
+def shared_memory_notes(error: BaseException) -> list[str]:
+    """Return how much shared memory there is, and how to get more, where an error may be for want of it."""
+    if _SHARED in str(error) or "shared memory" in str(error) or getattr(error, "errno", 0) == errno.ENOSPC:
+        return [f"  {_shared_memory()}; {_MORE_SHARED}"]
+    return []
+
+
+def _shared_memory() -> str:
     try:
-        found = os.statvfs(folder)
+        found = os.statvfs(_SHARED)
     except OSError as error:
-        return f"{folder} is not there ({error.strerror})"
-    return f"{folder} has {format_size(found.f_bavail * found.f_frsize)} of {format_size(found.f_blocks * found.f_frsize)} free"
+        return f"{_SHARED} is not there ({error.strerror})"
+    free, total = (format_size(blocks * found.f_frsize) for blocks in (found.f_bavail, found.f_blocks))
+    return f"{_SHARED} has {free} of {total} free"

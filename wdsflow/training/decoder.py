@@ -114,6 +114,7 @@ def _answer(order: Order, number: int, work: Work, seat: Seat) -> Answer:
                 continue
             texts.append(result.text)
             images.append(result.image if slots is None else slots.write(slot, result.image))
+        note(len(order.tasks) + 1)  # all is done
         rows = joined_rows(texts)
         return Answer(lost, images, texts if rows is None else rows)
     except BaseException as error:  # noqa: BLE001 - it is raised where training waits

@@ -187,10 +187,10 @@ class _Process:
 
     def busy(self, seconds: float) -> Busy | None:
         """Return what it has been at for so long; None if it has not, or if that is not known."""
-        where, tasks, tokens = self._began()
-        if where is None or not self.sent or (waited := time.monotonic() - where.since) < seconds:
-            return None
-        with contextlib.suppress(psutil.Error, OSError):  # it has ended meanwhile
+        with contextlib.suppress(psutil.Error, OSError, ValueError):  # it has ended meanwhile
+            where, tasks, tokens = self._began()
+            if where is None or not self.sent or (waited := time.monotonic() - where.since) < seconds:
+                return None
             stopped = psutil.Process(self._pid).status() in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
             stack = self._where.stack(self._pid) if self._where is not None and tasks and not stopped else ()
             if tasks or stopped:
@@ -210,6 +210,8 @@ class _Process:
         self.sent.clear()
         self.orders.close()
         self.answers.close()
+        if self._where is not None:
+            self._where.close()
         _living.discard(self)
 
     def kill(self) -> None:

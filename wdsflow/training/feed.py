@@ -74,6 +74,7 @@ class Feed:
         # What Pillow warns of is judged by headers before it decodes; a line for each such image helps nobody.
         warnings.filterwarnings("ignore", module=r"PIL\.Image$")
         self._engine: Engine | None = None
+        self._shared: SharedBudget | None = None  # of the engine's processes
         self._owner = 0  # process that made the engine
 
     def limit(self, largest: int) -> None:
@@ -85,7 +86,7 @@ class Feed:
 
     def start(self, epoch: int, first: int, positions: list[Position] | None) -> Run:
         """Begin with batch ``first`` of an epoch, the lanes at ``positions``."""
-        recipe = self.recipe
+        recipe, engine = self.recipe, self._ready_engine()
         work = Work(
             recipe.images,
             recipe.captions.at_epoch(epoch),
@@ -108,7 +109,7 @@ class Feed:
                 idle=idle,
             )
 
-        return Run(self._ready_engine(), work, self.tally, self._assemble, plan)
+        return Run(engine, work, self.tally, self._assemble, plan)
 
     def close(self) -> None:
         """End the threads or processes."""
@@ -143,6 +144,7 @@ class Feed:
     def _ready_engine(self) -> Engine:
         if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
             self._engine = self._new_engine()
+            self._shared = SharedBudget(self._shares.decode, self._workers) if self._method == "fork" else None
             self._owner = os.getpid()
         return self._engine
 
@@ -161,8 +163,10 @@ class Feed:
         )
 
     def _budget(self) -> Budget | SharedBudget:
-        total = self._shares.decode
-        return SharedBudget(total, self._workers) if self._method == "fork" else Budget(total)
+        if self._shared is None:
+            return Budget(self._shares.decode)
+        self._shared.clear()
+        return self._shared
 
     def _most_lost(self) -> int:
         """Return how many samples lost in a row mean starvation; a lane that comes to its end is judged there."""

@@ -81,15 +81,16 @@ class Run:
 
     def close(self, wait: float = 5.0) -> None:
         """Stop; wait a while for what is being done."""
+        again = self._stop.is_set()
         self._stop.set()
         with contextlib.suppress(queue.Empty):
             while True:
                 self._ready.get_nowait()
-        if threading.current_thread() is not self._thread:
+        if threading.current_thread() is not self._thread and not again:
             self._thread.join(wait)
             if self._thread.is_alive():  # it gives something to a process that hangs
                 self.engine.kill()
-                self._thread.join(wait)
+                self._thread.join(1.0)
 
     def _drive(self) -> None:
         error: BaseException | None = None

@@ -25,6 +25,7 @@ from .voice import cry, say
 
 _EVERY = 1.0  # seconds between two looks at the store
 _GRACE = 6.0  # seconds that a rank has to end by itself
+_PAUSE = 5.0  # seconds without any look at the time: this process was stopped, and goes on now
 _HEARING = 3.0  # seconds that a rank which fails waits for the others to hear of it
 _LINES, _WIDE = 40, 1000  # of a message
 _WRITERS = ("torch.serialization", "safetensors.torch", "torch.distributed.checkpoint.state_dict_saver")
@@ -59,6 +60,7 @@ class Watchdog:
         self._message: str | None = None  # of the rank that failed
         self._told = False  # the main thread knows it, or has said it itself
         self._wait: tuple[float, Callable[[float], StallError]] | None = None
+        self._looked = 0.0  # when anybody looked at the time last
         _living.add(self)
 
     def start(self) -> None:
@@ -98,7 +100,8 @@ class Watchdog:
 
         ``describe`` gets the seconds waited and returns the error.
         """
-        self._wait = (time.monotonic(), describe)
+        self._looked = time.monotonic()
+        self._wait = (self._looked, describe)
         try:
             yield
         finally:
@@ -113,6 +116,7 @@ class Watchdog:
         """Raise StallError if another rank has failed, or if this wait has lasted too long. Call it while waiting."""
         if self._message is not None and self._pid == os.getpid():
             raise self._heard(self._message)
+        self._look()
         wait = self._wait
         if wait is not None and (waited := time.monotonic() - wait[0]) >= self.stall_after:
             error = wait[1](waited)
@@ -139,6 +143,13 @@ class Watchdog:
             return None
         self._listen(urgent=True)
         return None if self._message is None else self._heard(self._message)
+
+    def _look(self) -> None:
+        """Leave out of this wait the time that this process was stopped: by Ctrl-Z, or with its machine."""
+        now, wait = time.monotonic(), self._wait
+        pause, self._looked = now - self._looked, now
+        if wait is not None and pause > max(_PAUSE, self.stall_after / 2):
+            self._wait = (wait[0] + pause, wait[1])
 
     def _connect(self) -> Board | None:
         try:
@@ -193,6 +204,7 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stopped.wait(_EVERY):
             self._listen()
+            self._look()
             wait = self._wait
             if self._message is not None:
                 if wait is not None:

@@ -25,7 +25,7 @@ class Where(NamedTuple):
     """How far a process has come."""
 
     order: int  # chunks that it has begun
-    task: int  # of the latest; as many as the chunk has: all images are done, captions are tokenized
+    task: int  # of the latest; as many as it has while captions are tokenized, one more when all is done
     since: float  # of ``time.monotonic``, which is the same in all processes
 
 
@@ -35,7 +35,11 @@ class Whereabouts:
     def __init__(self) -> None:
         self._fd = nameless_file(_TEXT)
         self._cell = mmap.mmap(self._fd, _TEXT)
-        weakref.finalize(self, os.close, self._fd)
+        self._end = weakref.finalize(self, _close, self._fd, self._cell)
+
+    def close(self) -> None:
+        """In the parent: give its files back. Nothing can be read any more."""
+        self._end()
 
     def listen(self) -> None:
         """In the child: write the stack down when asked for it, also in the midst of a library's code."""
@@ -59,6 +63,11 @@ class Whereabouts:
             time.sleep(0.02)
             text = os.pread(self._fd, 1 << 16, _TEXT)
         return frames(text.decode(errors="replace"))
+
+
+def _close(fd: int, cell: mmap.mmap) -> None:
+    os.close(fd)
+    cell.close()  # it has a descriptor of its own
 
 
 def frames(dump: str) -> list[str]:

@@ -15,6 +15,7 @@ from wdsflow.stages.base import Dropped, StageError
 from .busy import at, without
 from .captions import Captions
 from .catalog import Blob, Ref
+from .deaths import shared_memory_notes
 from .errors import SampleError
 from .files import Files, read_fully
 from .images import TransformError
@@ -165,5 +166,6 @@ def _failed(what: str, tasks: Sequence[Task], error: BaseException) -> SampleErr
     stack = reversed(extract_tb(cause.__traceback__ if cause is not None else None))
     inside = others_frames((frame.name, frame.filename, frame.lineno or 0) for frame in stack)
     lines = [f"{what} failed at {at(tasks)}: {told}", *(f"  in {frame}" for frame in inside[:_FRAMES])]
+    lines += shared_memory_notes(error if cause is None else cause)
     cures = [f"  {cure}" for cure in without(tasks[0])] if len(tasks) == 1 else []
     return SampleError("\n".join([*lines, *(["To fix it, correct the code, or:", *cures] if cures else [])]))
