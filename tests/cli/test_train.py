@@ -1,4 +1,7 @@
 import importlib.util
+import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -67,10 +70,25 @@ def test_without_openclip_it_names_what_to_install(capsys, monkeypatch):
 
 @needs_openclip
 def test_a_refusal_is_status_1_and_goes_to_standard_error(tmp_path, capsys):
-    assert run("train", "--", "--train-data", shards.with_json(tmp_path)) == 1
+    data = shards.with_json(tmp_path)
+    assert run("train", "--", "--train-data", data) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "wdsflow train --caption json:caption -- ..." in shown.err
+    assert f"wdsflow train --caption json:caption -- --train-data {shlex.quote(data)}\n" in shown.err
+
+
+@needs_openclip
+def test_a_shard_that_gives_nothing_ends_the_look_at_shards_with_its_commands_as_typed():
+    words = ["--", "--train-data", "pipe:sleep 600", "--workers", "1"]
+    program = [sys.executable, "-m", "wdsflow", "train", "--stall-after", "1", *words]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "wdsflow: preflight: 0 of 1 shards were read, then nothing came for 1 s",
+        "To fix it:",
+        f"  see which shard hangs: wdsflow train --stall-after 1 --no-preflight {shlex.join(words)}",
+        f"  if data is slow and does come, wait longer: wdsflow train --stall-after 10 {shlex.join(words)}",
+    ]
 
 
 @needs_openclip

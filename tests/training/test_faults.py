@@ -2,12 +2,17 @@
 
 import errno
 import faulthandler
+import json
 import multiprocessing
 import os
 import re
+import resource
 import shlex
+import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,16 +20,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
 import torch
-from torchvision.transforms.functional import to_tensor
 
 from tests.processes import living_children
-from tests.training.shards import arguments, jpeg, samples, texts, write_shards, write_tar
-from tests.training.test_loader import TRAIN, loader
+from tests.training.shards import arguments, jpeg, plain, samples, texts, write_shards, write_tar
+from tests.training.test_loader import TRAIN, digest, loader
 from wdsflow.cli.main import main
 from wdsflow.training import watchdog
 from wdsflow.training.checkpoints import save
@@ -46,8 +51,7 @@ class Transform:
     act: Callable[[], object]
 
     def __call__(self, image):
-        small = to_tensor(image.resize((8, 8)))
-        return self.act() if image.size == MARKED else small
+        return self.act() if image.size == MARKED else plain(image)
 
 
 def shards(folder):
@@ -167,6 +171,18 @@ def test_a_process_that_hangs_is_named_with_its_sample_and_killed(tmp_path, act)
     assert "wait longer" in str(caught.value) or act is not hang
 
 
+def test_processes_that_the_system_does_not_start_are_too_many(tmp_path):
+    loading = loader(write_shards(tmp_path, [20]), workers=1, decoders=40, decode_in="processes")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, before[1]))
+    try:
+        with ended(DecoderError, r"^rank 0: decoder \d+ cannot be started: Too many open files\n.*--decoders \d+"):
+            iter(loading)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        loading.close()
+
+
 def test_samples_of_several_shards_are_named_each_with_its_own(tmp_path):
     def tokenizer(text):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -252,3 +268,52 @@ def test_the_time_for_which_a_process_was_stopped_is_no_wait(monkeypatch):
 def test_a_checkpoint_for_which_there_is_no_room_is_named(tmp_path):
     with pytest.raises(CheckpointError, match=r"checkpoint .*/no/epoch_1\.pt cannot be written: No such file"):
         save({"epoch": 1}, tmp_path / "no" / "epoch_1.pt")
+
+
+def batches(data):
+    """Return what known and unknown transforms make of shards, in processes."""
+    return [
+        [digest(batch) for batch in loader(data, preprocess=each, decode_in="processes")] for each in (TRAIN, plain)
+    ]
+
+
+_WITHOUT_SHARED_MEMORY = """
+import json, multiprocessing, os, signal, sys, threading
+from tests.training.test_faults import TRAIN, SampleError, batches, loader, plain
+data = sys.argv[1]
+print(json.dumps(batches(data)))
+multiprocessing.set_start_method("spawn")
+print(json.dumps(batches(data)))
+try:
+    next(iter(loader(data, preprocess=lambda image: plain(image))))
+except SampleError as error:
+    print(str(error).splitlines()[-1])
+multiprocessing.set_start_method("fork", force=True)
+hanging = loader(data, decode_in="threads")
+hanging._feed._tokens.tokenizer = lambda text: threading.Event().wait()
+running = [iter(loader(data, preprocess=each)) for each in (TRAIN, plain)] + [iter(hanging)]
+for each in running[:2]:
+    next(each)
+for child in multiprocessing.active_children():
+    os.kill(child.pid, signal.SIGSTOP)
+    print(child.pid)
+sys.stdout.flush()
+raise ZeroDivisionError("the user's own")
+"""
+_FULL = 'mount -t tmpfs -o size=64k tmpfs /dev/shm && { head -c 64k /dev/zero > /dev/shm/full; exec "$@"; }'
+
+
+def test_nothing_needs_shared_memory_and_no_stopped_process_or_hanging_thread_keeps_a_program_from_its_end(tmp_path):
+    isolated = ["unshare", "--mount", "sh", "-c", _FULL, "sh"]
+    if not shutil.which("unshare") or subprocess.run([*isolated, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("/dev/shm cannot be replaced here: this needs root and Linux")
+    data = write_shards(tmp_path, [20, 20])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = [*isolated, sys.executable, "-c", _WITHOUT_SHARED_MEMORY, data]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.stderr.splitlines()[-1] == "ZeroDivisionError: the user's own"
+    forked, spawned, hint, *pids = done.stdout.splitlines()
+    assert json.loads(forked) == json.loads(spawned) == batches(data)
+    assert hint == "Define it at the top level of a module, not inside of a function."
+    assert len(pids) == 4
+    assert not [pid for pid in pids if psutil.pid_exists(int(pid))]

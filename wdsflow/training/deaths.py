@@ -48,7 +48,7 @@ def death_message(death: Death, options: FeedOptions) -> str:
 def _how(code: int | None) -> str:
     if code is not None and code < 0:
         return f"was ended by {signal.Signals(-code).name}"
-    return f"ended by itself with exit status {code}"
+    return "closed its pipe" if code is None else f"ended by itself with exit status {code}"
 
 
 def _cause(code: int | None) -> Iterator[str]:

@@ -7,10 +7,10 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from traceback import walk_stack
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from .busy import Busy
 from .lanes import Task
@@ -22,6 +22,8 @@ from .work import Made, Work
 Results = list[Made | Loss]
 Result = tuple[Chunk, Results]
 _PATIENCE = 2.0  # seconds that threads have to end when Python does
+_LOOK = 0.2  # seconds without an answer, after which whoever waits may look round
+_NOTHING: Result = (Chunk(-1, ()), [])
 
 
 class Engine(ABC):
@@ -44,6 +46,51 @@ class Engine(ABC):
         """Give everything back."""
 
 
+class Pending(Protocol):
+    """A chunk on its way."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether ``result`` returns at once."""
+
+    def result(self) -> Result:
+        """Return the chunk and what became of it. Raises the error of the work."""
+
+
+P = TypeVar("P", bound=Pending)
+
+
+def in_order(
+    chunks: Iterator[Chunk],
+    waiting: deque[P],
+    ahead: int,
+    send: Callable[[Chunk], P],
+    hear: Callable[[float], bool],
+) -> Iterator[Result]:
+    """Yield results in the order of their chunks, empty ones now and then where nothing comes.
+
+    ``waiting`` holds what is on its way, at most ``ahead`` chunks. ``hear`` waits for so many seconds until something is
+    answered, and tells whether anything was.
+    """
+    for chunk in chunks:
+        if chunk.tasks:
+            waiting.append(send(chunk))
+        elif not waiting:
+            yield _NOTHING
+        while waiting and (len(waiting) >= ahead or not chunk.tasks) and not waiting[0].answered:
+            if not hear(_LOOK):
+                yield _NOTHING
+        if waiting:
+            hear(0)
+        while waiting and waiting[0].answered:  # the next chunk may take long to come
+            yield waiting.popleft().result()
+    while waiting:
+        while not waiting[0].answered:
+            if not hear(_LOOK):
+                yield _NOTHING
+        yield waiting.popleft().result()
+
+
 class Threads(Engine):
     """``count`` threads of this process, with ``ahead`` chunks on their way."""
 
@@ -61,21 +108,22 @@ class Threads(Engine):
         atexit.register(self._end)
 
     def map(self, work: Work, chunks: Iterator[Chunk]) -> Iterator[Result]:
-        """Yield results; an error of the work is raised where its chunk would have come."""
-        waiting: deque[tuple[Chunk, Future[Results] | None]] = deque()
+        """Yield results, among them empty ones; an error of the work is raised where its chunk would have come."""
+        waiting: deque[_Job] = deque()
+
+        def send(chunk: Chunk) -> _Job:
+            job = _Job(chunk, work)
+            self._jobs.put(job)
+            return job
+
+        def hear(seconds: float) -> bool:
+            return bool(wait([waiting[0].future], seconds).done)
+
         try:
-            for chunk in chunks:
-                waiting.append((chunk, self._submit(work, chunk.tasks) if chunk.tasks else None))
-                if len(waiting) >= self._ahead or not chunk.tasks:
-                    yield self._first(waiting)
-                while waiting and _is_done(waiting[0][1]):  # the next chunk may take long to come
-                    yield self._first(waiting)
-            while waiting:
-                yield self._first(waiting)
+            yield from in_order(chunks, waiting, self._ahead, send, hear)
         finally:
-            for _, future in waiting:
-                if future is not None:
-                    future.cancel()
+            for job in waiting:
+                job.future.cancel()
 
     def busy(self, seconds: float) -> list[Busy]:
         """Return the threads that have been at the same for so long."""
@@ -105,17 +153,12 @@ class Threads(Engine):
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
-    def _submit(self, work: Work, tasks: Sequence[Task]) -> "Future[Results]":
-        job = _Job(Future(), work, tasks)
-        self._jobs.put(job)
-        return job.future
-
     def _serve(self, number: int) -> None:
         me = threading.get_ident()
         while (job := self._jobs.get()) is not None:
             if not job.future.set_running_or_notify_cancel():
                 continue
-            tasks = job.tasks
+            tasks = job.chunk.tasks
 
             def note(task: int, tasks: Sequence[Task] = tasks) -> None:
                 self._at[me] = _At(number, tasks, task, time.monotonic())
@@ -128,16 +171,17 @@ class Threads(Engine):
                 self._at.pop(me, None)
             del job  # neither images nor the work are kept while nothing is to be done
 
-    @staticmethod
-    def _first(waiting: "deque[tuple[Chunk, Future[Results] | None]]") -> Result:
-        chunk, future = waiting.popleft()
-        return chunk, future.result() if future is not None else []
 
+class _Job:
+    def __init__(self, chunk: Chunk, work: Work) -> None:
+        self.chunk, self.work, self.future = chunk, work, Future[Results]()
 
-class _Job(NamedTuple):
-    future: "Future[Results]"
-    work: Work
-    tasks: Sequence[Task]
+    @property
+    def answered(self) -> bool:
+        return self.future.done()
+
+    def result(self) -> Result:
+        return self.chunk, self.future.result()
 
 
 class _At(NamedTuple):
@@ -145,7 +189,3 @@ class _At(NamedTuple):
     tasks: Sequence[Task]
     task: int
     since: float
-
-
-def _is_done(future: "Future[Results] | None") -> bool:
-    return future is None or future.done()

@@ -64,7 +64,11 @@ class Loader:
         epoch = self._epoch()
         self._seed()
         first, positions = self._take_up(epoch)
-        self._run = self._feed.start(epoch, first, positions)
+        try:
+            self._run = self._feed.start(epoch, first, positions)
+        except FeedStopped as error:
+            self._watchdog.start()
+            raise self._told(self._placed(type(error), str(error))) from error.__cause__
         return self._batches(self._run, epoch, first)
 
     def state_dict(self) -> dict[str, Any]:

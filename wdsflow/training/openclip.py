@@ -21,6 +21,7 @@ from wdsflow.stages.fields import IMAGES, alternatives
 from .balanced import Balanced
 from .captions import captions_for
 from .catalog import Catalog
+from .epoch import SharedEpoch
 from .feed import Recipe
 from .images import image_work
 from .loader import Loader
@@ -30,22 +31,6 @@ from .schedule import Buffers, InOrder, OpenClip, Resampled, Schedule, Workload
 from .shard_list import count_samples, shard_list, weighted_list
 
 DataInfo = upstream.DataInfo
-
-
-class SharedEpoch:
-    """The epoch, for ``DataInfo.set_epoch``. OpenCLIP's is in shared memory, for workers that read it themselves."""
-
-    def __init__(self, epoch: int = 0) -> None:
-        self._epoch = epoch
-
-    def set_value(self, epoch: int) -> None:
-        """Begin another epoch with the next iteration."""
-        self._epoch = epoch
-
-    def get_value(self) -> int:
-        """Return the epoch."""
-        return self._epoch
-
 
 # Kept as it is now: who puts ours in its place must not make it call itself.
 _get_wds_dataset = upstream.get_wds_dataset

@@ -12,20 +12,19 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType, TracebackType
+from types import FrameType
 
 from wdsflow.shards.escape import escape
 from wdsflow.shards.pipe import end_commands
 
 from .board import Board, connect
-from .decoders import kill_decoders
+from .decoder_process import kill_decoders
 from .errors import FeedStopped
 from .stall import StallError
 from .voice import cry, say
 
-_EVERY = 1.0  # seconds between two looks at the store
+_EVERY, _PAUSE = 1.0, 5.0  # seconds between two looks at the store; without a look this process was stopped
 _GRACE = 6.0  # seconds that a rank has to end by itself
-_PAUSE = 5.0  # seconds without any look at the time: this process was stopped, and goes on now
 _HEARING = 3.0  # seconds that a rank which fails waits for the others to hear of it
 _LINES, _WIDE = 40, 1000  # of a message
 _WRITERS = ("torch.serialization", "safetensors.torch", "torch.distributed.checkpoint.state_dict_saver")
@@ -89,9 +88,7 @@ class Watchdog:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @contextmanager

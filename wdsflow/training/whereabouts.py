@@ -36,6 +36,7 @@ class Whereabouts:
         self._fd = nameless_file(_TEXT)
         self._cell = mmap.mmap(self._fd, _TEXT)
         self._end = weakref.finalize(self, _close, self._fd, self._cell)
+        self.note(0, 0)
 
     def close(self) -> None:
         """In the parent: give its files back. Nothing can be read any more."""
