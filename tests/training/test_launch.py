@@ -82,8 +82,7 @@ def test_a_run_that_would_starve_is_refused_before_it_starts(said):
     status, text, folder = said["refused"]
     assert status == "1"
     assert "no sample has a txt field" in text
-    assert "wdsflow train --caption json:caption --status-every 0 -- --train-data" in text
-    assert "..." not in text
+    assert "wdsflow train --caption json:caption --status-every 0 -- ..." in text
     assert "--no-preflight" in text
     assert not (folder / "logs" / "refused").exists()
 

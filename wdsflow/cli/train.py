@@ -1,7 +1,7 @@
 """``wdsflow train``: OpenCLIP's training on wdsflow's feed."""
 
+import logging
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from enum import Enum
@@ -203,11 +203,13 @@ def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
     rank, world_size = rank_and_world()
     if rank:
         return False
-    with progress() as begin, ended_if_idle(options, begin, lambda text: _show(text, argv)) as begun:
+    with progress() as begin, ended_if_idle(options, begin, _show) as begun:
         found = preflight(argv, options, world_size=world_size, progress=begun)
     if found is None:
         return False
-    _show("\n".join(found.lines), argv, prefix="")
+    for line in found.lines:
+        print(line, file=sys.stderr)
+    sys.stderr.flush()
     if found.refused and (world_size == 1 or ends_others()):
         raise typer.Exit(_FAILED)
     return found.refused
@@ -224,24 +226,23 @@ def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | 
     except NoOpenClip as error:
         fail(str(error))
     except (Refused, FeedStopped, NoShards) as error:
-        _end(error, argv)
+        _end(error)
 
 
-def _show(text: str, argv: Sequence[str], prefix: str = "wdsflow: ") -> None:
-    """Print a message, with this training's own arguments in its commands, so that they can be pasted."""
+def _show(text: str) -> None:
     from wdsflow.shards.escape import escape
 
     for number, line in enumerate(text.splitlines()):
-        whole = line.replace(" -- ...", f" -- {shlex.join(argv)}") if "wdsflow train" in line else line
-        print(f"{'' if number else prefix}{escape(whole, 4_000)}", file=sys.stderr)
+        print(f"{'' if number else 'wdsflow: '}{escape(line, 4_000)}", file=sys.stderr)
     sys.stderr.flush()
 
 
-def _end(error: Exception, argv: Sequence[str]) -> NoReturn:
+def _end(error: Exception) -> NoReturn:
     """Say what is wrong with the data or the run, without a traceback."""
     from wdsflow.training.launchers import rank_and_world
 
-    _show(str(error), argv)
+    logging.disable(logging.INFO)  # what torch logs at the end of Python would push the message away
+    _show(str(error))
     if rank_and_world()[1] > 1:
         os._exit(_FAILED)  # a process group whose other ranks are gone may never come down
     raise typer.Exit(_FAILED)

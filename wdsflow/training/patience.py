@@ -95,6 +95,6 @@ def ended_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None
 
 
 def _message(what: str, options: FeedOptions) -> str:
-    blind = command(options).replace(" -- ", " --no-preflight -- ")
+    blind = command(options).replace(" -- ", " --no-preflight -- ", 1)
     longer = command(options, stall_after=f"{10 * options.stall_after:g}")
     return f"preflight: {what}\nTo fix it:\n  see which shard hangs: {blind}\n  if data is slow and does come, wait longer: {longer}"
