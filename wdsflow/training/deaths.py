@@ -16,7 +16,7 @@ from .options import FeedOptions
 
 _SHARED = "/dev/shm"  # noqa: S108 - what others put there
 _MORE_SHARED = "more shared memory for a container: docker run --shm-size=8g ..., or fewer --workers"
-_CRASHES = frozenset({signal.SIGSEGV, signal.SIGILL, signal.SIGFPE, signal.SIGABRT})
+_CRASHES = frozenset({"SIGSEGV", "SIGILL", "SIGFPE", "SIGABRT"})
 
 
 class Death(NamedTuple):
@@ -41,41 +41,52 @@ class ProcessDied(RuntimeError):
 def death_message(death: Death, options: FeedOptions) -> str:
     """Return what happened, to which sample, and what to do next."""
     where = f"at {at(death.tasks, tokens=death.tokens)}" if death.tasks else "between two samples"
-    lines = [f"{death.who} {_how(death.code)}, {where}.", *_cause(death.code), "To fix it:"]
+    how, cause = _how(death.code)
+    lines = [f"{death.who} {how}, {where}.", *([cause] if cause else []), "To fix it:"]
     return "\n".join([*lines, *(f"  {each}" for each in _next(death, options))])
 
 
-def _how(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
-    return "closed its pipe" if code is None else f"ended by itself with exit status {code}"
-
-
-def _cause(code: int | None) -> Iterator[str]:
-    if code == -signal.SIGKILL:
+def _how(code: int | None) -> tuple[str, str]:
+    """Return how a process ended, and what that usually means."""
+    if code is None:
+        return "closed its pipe", ""
+    name = _signal(code)
+    if not name:
+        return f"ended by itself with exit status {code}", "The image transform or the tokenizer called exit."
+    cause = ""
+    if name == "SIGKILL":
         memory = host_memory()
-        yield (
-            "The kernel kills a process this way when memory runs out: "
-            f"{format_size(memory.free)} of {format_size(memory.total)} are free now."
-        )
-    elif code == -getattr(signal, "SIGBUS", 0):
-        yield f"This happens where shared memory, or a disk, is full: {_shared_memory()}."
-    elif code is not None and -code in _CRASHES:
-        yield "A library has crashed in it."
-    elif code is not None and code >= 0:
-        yield "The image transform or the tokenizer called exit."
+        free = f"{format_size(memory.free)} of {format_size(memory.total)} are free now"
+        cause = f"The kernel kills a process this way when memory runs out: {free}."
+    elif name == "SIGBUS":
+        cause = f"This happens where shared memory, or a disk, is full: {_shared_memory()}."
+    elif name in _CRASHES:
+        cause = "A library has crashed in it."
+    return f"was ended by {name}", cause
+
+
+def _signal(code: int | None) -> str:
+    """Return the name of the signal that ended a process, "" if none did."""
+    if code is None or code >= 0:
+        return ""
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time one
+        return f"signal {-code}"
 
 
 def _next(death: Death, options: FeedOptions) -> Iterator[str]:
-    if death.code == -signal.SIGKILL:
+    name = _signal(death.code)
+    if name == "SIGKILL":
         if death.known and death.processes > 1:
-            yield f"with less memory: {command(options, decoders=str(max(1, death.processes // 2)))}"
+            yield f"with less memory: {command(options, decoders=str(death.processes // 2))}"
         elif not death.known:
-            yield f"with less memory: fewer --workers than {death.processes}, or a smaller --batch-size, of OpenCLIP's arguments"
+            fewer = f"fewer --workers than {death.processes}, or " if death.processes > 1 else ""
+            yield f"with less memory: {fewer}a smaller --batch-size, of OpenCLIP's arguments"
         yield "look who killed it: dmesg | grep -i -e oom -e killed"
-    elif death.code == -getattr(signal, "SIGBUS", 0):
+    elif name == "SIGBUS":
         yield _MORE_SHARED
-    if len(death.tasks) == 1 and death.code not in {-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP}:
+    if len(death.tasks) == 1 and name not in {"SIGTERM", "SIGINT", "SIGHUP"}:
         yield from without(death.tasks[0])
     yield f"from the last checkpoint: {command(options)} --resume latest"
 
