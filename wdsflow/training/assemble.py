@@ -33,7 +33,7 @@ class Assembler:
             )
         images = self._images.collate(images, self._room(samples))
         texts = stack([made.text for made in samples])
-        return {"image": images, "text": texts} if self._as_dict else (images, texts)
+        return {"image": images, "text": texts} if self._as_dict else [images, texts]
 
     def _room(self, samples: Sequence[Made]) -> torch.Tensor | None:
         if self._images.shape is not None:
