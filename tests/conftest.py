@@ -1,8 +1,21 @@
 """What holds for all tests."""
 
+import contextlib
+import os
 import signal
+import sys
+import uuid
+from collections.abc import Iterator
+from typing import Any
 
+import psutil
+import pytest
 from hypothesis import HealthCheck, settings
+from support.stacks import print_stacks
+
+from tests import processes
+from tests.processes import MARK, left_behind
+from tests.skips import SkipWatch, expected_skips
 
 # The same cases each time, and no clock: what fails here was changed here. `--hypothesis-profile search` draws new ones.
 settings.register_profile("gate", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -12,3 +25,49 @@ settings.load_profile("gate")
 # A shell's background job ignores Ctrl-C, and so would all programs that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+os.environ[MARK] = uuid.uuid4().hex  # by which processes of these tests are known, whoever their parent is by then
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that the gate gives."""
+    parser.addoption(
+        "--only-expected-skips",
+        action="store_true",
+        help="fail where a test is skipped that expected_skips.txt does not name",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch for skipped tests where that is asked for; of several processes, in the one that hears of all tests."""
+    if config.getoption("--only-expected-skips") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SkipWatch(expected_skips()))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """Fail at the end where tests have left processes behind."""
+    yield
+    _, left = psutil.wait_procs(left_behind(), timeout=processes.PATIENCE)
+    told = []
+    for each in left:
+        with contextlib.suppress(psutil.Error):
+            told.append(f"{each.pid}: {' '.join(each.cmdline())}")
+            each.kill()
+    if told:
+        pytest.fail("tests have left processes behind:\n" + "\n".join(told))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer() -> Any:
+    """Where a test takes too long, print the stacks of all its processes; pytest-timeout knows this one's threads only."""
+    result = yield
+    fail: Any = signal.getsignal(signal.SIGALRM)
+
+    def print_and_fail(*arguments: Any) -> None:
+        print_stacks(psutil.Process(), sys.stderr)
+        fail(*arguments)
+
+    if callable(fail):
+        signal.signal(signal.SIGALRM, print_and_fail)
+    return result

@@ -1,14 +1,49 @@
 """What runs beside a test. Tests before it may have left children that have ended, and helpers of multiprocessing."""
 
+import contextlib
+import os
+import time
 from collections.abc import Iterable
 
 import psutil
+
+MARK = "WDSFLOW_TESTS"  # variable by which the processes of a session are known
+PATIENCE = 60.0  # seconds that processes have to end after the last test
+_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")  # of multiprocessing; they end with it
 
 
 def living_children(known: Iterable[psutil.Process] = (), *, recursive: bool = False) -> list[psutil.Process]:
     """Return the children of this process that have not ended, but for those in ``known``."""
     children = psutil.Process().children(recursive=recursive)
     return [each for each in children if each not in set(known) and not _ended(each)]
+
+
+def await_end(*processes: psutil.Process | int) -> None:
+    """Wait until processes have ended, known by themselves or by their numbers; they were told to.
+
+    Where nobody asks for the status of one that has ended, it stays a zombie: that is enough.
+    """
+    for each in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(each) if isinstance(each, int) else each
+            while not _ended(process):
+                time.sleep(0.02)
+
+
+def left_behind() -> list[psutil.Process]:
+    """Return the processes that tests of this session have started and that have not ended, orphans among them."""
+    found = set(psutil.Process().children(recursive=True))
+    for each in psutil.process_iter(["environ"]):
+        if (each.info["environ"] or {}).get(MARK) == os.environ[MARK]:
+            found.add(each)
+    return [each for each in found if not _ended(each) and not _is_helper(each)]
+
+
+def _is_helper(process: psutil.Process) -> bool:
+    try:
+        return any(helper in word for word in process.cmdline() for helper in _HELPERS)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _ended(process: psutil.Process) -> bool:

@@ -10,11 +10,13 @@ import sys
 import threading
 import time
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PIECE = 64 << 10
+_OWN = ("transfer-encoding", "connection", "date", "server", "content-length")  # headers that a relay has its own of
 
 
 @dataclass
@@ -28,14 +30,27 @@ class Asked:
 
 
 @dataclass
+class Answer:
+    """What a server is about to send."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
 class Log:
     """What a server was asked, and the faults that it has from now on.
 
     ``cut``: (method, path, range) -> bytes of the body after which the connection breaks, None for no fault.
+    ``twist``: changes an answer before it is sent. ``ignored``: headers of requests that a relay does not pass on.
     """
 
     asked: list[Asked] = field(default_factory=list)
     cut: Callable[[Asked], int | None] = lambda asked: None
+    twist: Callable[[Asked, Answer], object] = lambda asked, answer: None
+    ignored: tuple[str, ...] = ()
+    port: int = 0  # of the server that a relay passes requests on to
 
     def of(self, name: str) -> list[Asked]:
         return [asked for asked in self.asked if asked.path.partition("?")[0].endswith(name)]
@@ -46,6 +61,8 @@ class Log:
     def clear(self) -> None:
         self.asked.clear()
         self.cut = lambda asked: None
+        self.twist = lambda asked, answer: None
+        self.ignored = ()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -55,30 +72,42 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
 
-    def body(self, data: bytes) -> None:
-        """Send a body, or the start of it where the fault says so."""
+    def answer(self, answer: Answer) -> None:
+        """Send an answer, with the faults that the server has: ``Content-Length`` is the body's unless it is given."""
         asked = Asked(self.command, self.path, self.headers.get("Range"))
         self.log.asked.append(asked)
+        self.log.twist(asked, answer)
+        self.send_response(answer.status)
+        answer.headers.setdefault("Content-Length", str(len(answer.body)))
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
         if self.command == "HEAD":
             return
         cut = self.log.cut(asked)
-        data = data if cut is None else data[:cut]
+        data = answer.body if cut is None else answer.body[:cut]
         with contextlib.suppress(OSError):
             for at in range(0, len(data), PIECE):
                 self.wfile.write(data[at : at + PIECE])
                 asked.sent += len(data[at : at + PIECE])
-        if cut is not None:
+        if cut is not None or len(data) < int(answer.headers["Content-Length"]):
             self.wfile.flush()
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of connections that a client closed."""
+
+
 @contextlib.contextmanager
 def serving(handler: type[Handler]) -> Iterator[tuple[str, Log]]:
     log = Log()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (handler,), {"log": log}))
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), type("Bound", (handler,), {"log": log}))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", log
@@ -98,31 +127,24 @@ def http_server(
         def do_GET(self) -> None:
             name = self.path.lstrip("/").partition("?")[0]
             if name not in files:
-                self.send_response(403 if name.startswith("secret") else 404)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                self.body(b"")
+                self.answer(Answer(403 if name.startswith("secret") else 404, {}, b""))
                 return
             data = files[name]
             length = told.get(name, len(data))
-            asked = self.headers.get("Range")
-            if ranges and asked:
+            headers = {"ETag": f'"{zlib.crc32(data):08x}"', "Last-Modified": "Fri, 01 Jan 2021 00:00:00 GMT"}
+            if ranges:
+                headers["Accept-Ranges"] = "bytes"
+            elif honest:
+                headers["Accept-Ranges"] = "none"
+            status, asked = 200, self.headers.get("Range")
+            if ranges and asked and not data:
+                status, headers["Content-Range"] = 416, "bytes */0"
+            elif ranges and asked:
                 first, last = asked.removeprefix("bytes=").split("-")
                 start, stop = int(first), min(int(last or length - 1), length - 1) + 1
-                self.send_response(206)
-                self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{length}")
-                data, length = data[start:stop], stop - start
-            else:
-                self.send_response(200)
-            if ranges:
-                self.send_header("Accept-Ranges", "bytes")
-            elif honest:
-                self.send_header("Accept-Ranges", "none")
-            self.send_header("Content-Length", str(length))
-            self.end_headers()
-            self.body(data)
-            if len(data) < length:
-                self.close_connection = True
+                headers["Content-Range"] = f"bytes {start}-{stop - 1}/{length}"
+                status, data, length = 206, data[start:stop], stop - start
+            self.answer(Answer(status, {**headers, "Content-Length": str(length)}, data))
 
         do_HEAD = do_GET  # noqa: N815
 
@@ -138,21 +160,17 @@ def relay(port: int) -> Iterator[tuple[str, Log]]:
         def do_GET(self) -> None:
             size = int(self.headers.get("Content-Length") or 0)
             asked = self.rfile.read(size)
-            upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            upstream = http.client.HTTPConnection("127.0.0.1", port)
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in self.log.ignored}
             try:
-                upstream.request(self.command, self.path, asked or None, dict(self.headers))
+                upstream.request(self.command, self.path, asked or None, headers)
                 answer = upstream.getresponse()
                 data = answer.read()
             finally:
                 upstream.close()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
-                if name.lower() not in ("transfer-encoding", "connection", "date", "server", "content-length"):
-                    self.send_header(name, value)
             length = answer.getheader("Content-Length") if self.command == "HEAD" else None
-            self.send_header("Content-Length", length or str(len(data)))
-            self.end_headers()
-            self.body(data)
+            headers = {name: value for name, value in answer.getheaders() if name.lower() not in _OWN}
+            self.answer(Answer(answer.status, {**headers, "Content-Length": length or str(len(data))}, data))
 
         do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
 
@@ -174,13 +192,12 @@ def s3_server() -> Iterator[tuple[str, int, Log]]:
         env={**os.environ, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"},
     )
     try:
-        deadline = time.monotonic() + 60
         while True:
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/", timeout=5).close()
                 break
             except OSError:
-                if time.monotonic() > deadline or process.poll() is not None:
+                if process.poll() is not None:
                     raise
                 time.sleep(0.05)
         with relay(port) as (url, log):
@@ -196,4 +213,4 @@ def put(port: int, path: str, data: bytes | dict[str, object]) -> None:
     request = urllib.request.Request(f"http://127.0.0.1:{port}/{path}", data=body, method="PUT")
     request.add_header("Content-Type", "application/octet-stream")  # not a form
     request.add_header("Authorization", "AWS4-HMAC-SHA256 Credential=x/20200101/us-east-1/s3/aws4_request, Signature=x")
-    urllib.request.urlopen(request, timeout=30).close()
+    urllib.request.urlopen(request).close()

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.engines.base import EngineName, check_engine
-from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.urls import Expansion, NoShards, expand
 
 from .advice import advise
 from .arguments import Arguments, parse_arguments
@@ -73,12 +73,12 @@ def check(
     start = time.perf_counter()
     check_engine(engine, address)
     scan = partial(scan_shards, jobs=jobs, engine=engine, address=address)
-    written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
+    written, expansion = _expanded(urls)
     check_codes(select, ignore or {})
     environment = versions()
     parsed, readers = _readers(consumers, arguments, world_size, environment)
-    options = scan_options(level, readers, allow_pipe=allow_pipe)
-    evidence = _gather(written, options, scan, progress)
+    options = scan_options(level, readers, expansion.urls, allow_pipe=allow_pipe)
+    evidence = _gather(expansion, options, scan, progress)
     context = _context(evidence, readers, max_loss, written, parsed, environment)
     forecasts = _forecasts(context, parsed, options, scan)
     findings, ignored = run_rules(context, select, ignore or {})
@@ -89,6 +89,11 @@ def check(
     report.forecasts, report.advice, report.level = forecasts, advise(context), level
     report.seconds = evidence.seconds = time.perf_counter() - start
     return report
+
+
+def _expanded(urls: str | Path | Iterable[str | Path]) -> tuple[tuple[str, ...], Expansion]:
+    written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
+    return written, expand(written)
 
 
 def _context(
@@ -112,8 +117,7 @@ def _readers(
     return parsed, [CONSUMERS[name](parsed.options(name) if parsed else Options()) for name in names]
 
 
-def _gather(written: Sequence[str], options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:
-    expansion = expand(written)
+def _gather(expansion: Expansion, options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:
     told = progress(len(expansion.urls)) if progress is not None else None
     shards = scan(expansion.urls, options, progress=told)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]

@@ -7,6 +7,8 @@ kind of trouble only the first place and the number of places are kept.
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from .content.columns import Columns
+
 Level = Literal["names", "headers", "full"]
 
 # The contents of a field as a decoder would find them. UNKNOWN where the level did not look.
@@ -17,6 +19,7 @@ NO_CAPTION = "no-caption"  # readable json without a usable string under the wan
 BOMB = "bomb"  # Pillow refuses it from the header: more than twice its MAX_IMAGE_PIXELS
 BIG, BIG_BAD = "big", "big-bad"  # over the consumer's pixel limit; decodable or not
 UNSAFE = "unsafe"  # pickled: never opened by us
+MISFIT = "!"  # follows any status: the value does not fit the type of its column, see ``Part.fits``
 
 
 class Part(NamedTuple):
@@ -24,6 +27,7 @@ class Part(NamedTuple):
 
     suffix: str
     status: str
+    fits: bool = True  # False: Hugging Face datasets cannot convert the value to the type of the first samples' values
 
 
 Shape = tuple[Part, ...]
@@ -94,6 +98,8 @@ class FieldCount:
     count: int = 0
     bytes: int = 0  # 0 at level "names"
     largest: int = 0
+    # Bit n + 1: as an array it has n dimensions; bit 0: Arrow has no tensor of it. Of images, and at "full" of npy.
+    ranks: int = 0
 
 
 @dataclass(slots=True)
@@ -151,6 +157,7 @@ class ShardEvidence:
     visible_runs: Runs | None = None  # without hidden members (Hugging Face); None: the same as runs
     all_runs: Runs | None = None  # with metadata members (Ray Data); None: the same as runs
     fields: dict[str, FieldCount] = field(default_factory=dict)
+    columns: Columns | None = None  # what its first samples give, in the first shard where a reader makes columns
     tallies: dict[str, Tally] = field(default_factory=dict)  # names: see tallies.py
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     images: ImageFacts = field(default_factory=ImageFacts)
@@ -160,6 +167,7 @@ class ShardEvidence:
     frequent_images: dict[int, int] = field(default_factory=dict)  # hash -> Misra-Gries lower bound ("full")
     bytes_read: int = 0
     seconds: float = 0.0
+    by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
 
     def tally(self, name: str) -> Tally:
         """Return the tally of that name, an empty one if nothing was counted."""

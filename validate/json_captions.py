@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
+from .content.json_fields import texts_in
 from .evidence import JsonKey, ShardEvidence
 
 # The names that public data sets and downloaders use for captions, the most usual first.
@@ -11,6 +13,21 @@ _MACHINE = re.compile(
     r"(?i)^\s*(?:[a-z][a-z0-9+.-]*://|/|[a-z]:\\|data:|[{\[<]|\d[\d\s.,:/TZ+-]*$|[0-9a-f-]{16,}$|\S+\.[a-z0-9]{2,4}$"
     r"|.*\.(?:jpe?g|png|webp|gif|tiff?|bmp)\s*$)"
 )
+
+
+_MOST_NAMES = 200  # of one shard
+
+
+def note_names(shard: ShardEvidence, tree: Any) -> None:
+    """Add the names in the json of a sample to ``shard.json_keys``; of one that is no object there are none."""
+    for name, text, _ in texts_in(tree) if isinstance(tree, dict) else ():
+        if name not in shard.json_keys and len(shard.json_keys) >= _MOST_NAMES:
+            continue
+        entry = shard.json_keys.setdefault(name, JsonKey())
+        entry.count += 1
+        if text:
+            entry.strings += 1
+            entry.example = entry.example or text[:60]
 
 
 def json_names(shards: Iterable[ShardEvidence]) -> dict[str, JsonKey]:

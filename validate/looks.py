@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 
 from wdsflow.images.image_header import ImageHeader, read_header
 
+from .content.arrays import npy_rank
+from .content.columns import MOST_VALUE, Columns, Kind
+from .content.fitting import Column
 from .content.image import decode_image, ends_early, header_status, image_notes
 from .content.json_fields import look_at_json, texts_in
 from .content.kinds import kind_of
 from .content.other import decode_other
 from .content.text import look_at_text
-from .evidence import EMPTY, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Level, ShardEvidence, Tally
+from .evidence import BAD, EMPTY, MISFIT, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Level, ShardEvidence, Tally
 from .sketch import Frequent, Smallest
 
 HEAD = 4096  # first bytes of an image that are looked at
@@ -20,6 +23,9 @@ MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into
 _JSON_KEYS = 64
 BAD_MARK = "__bad__"  # a field that readers take for a flag: with any byte in it they throw the sample away
 _TRAINING_IMAGES = frozenset({"jpg", "png", "jpeg", "webp"})
+
+_GREY, _COLOURED = 1 << 3, 1 << 4  # bits of FieldCount.ranks: arrays of two or three dimensions
+_RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {"": _GREY | _COLOURED}
 
 Read = Callable[[int, int], bytes]  # offset within the contents, number of bytes
 
@@ -34,8 +40,10 @@ class Looker:
         wanted: tuple[str, ...],
         max_image_pixels: int,
         kinds: Mapping[str, str] | None = None,
+        columns: Columns | None = None,
     ) -> None:
         self.shard = shard
+        self.columns: Mapping[str, Kind] = columns.kinds if columns is not None else {}
         self.kinds = kinds or {}  # for fields that are opaque unless a consumer was told to take them
         self.full = level == "full"
         self.wanted = wanted
@@ -45,7 +53,7 @@ class Looker:
         self.image_hashes = Smallest(64)
         self.run_images = False  # the open run has an image that trains
         self.run_keys: list[JsonKey] = []  # json names that hold a caption in the open run
-        self.table: dict[str, tuple[str, str, FieldCount]] = {}
+        self.table: dict[str, tuple[str, str, FieldCount, Column | None]] = {}
 
     def note(self, names: tuple[str, ...], key: str, offset: int, detail: str = "") -> None:
         """Count a member under each of the names."""
@@ -61,39 +69,40 @@ class Looker:
         self.run_keys = []
 
     def look(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
-        """Return the status of one member's contents."""
+        """Return the status of one member's contents, with MISFIT behind it where they do not fit into their column."""
         entry = self.table.get(suffix)
         if entry is None:
             entry = self._enter(suffix)
-        kind, lower, count = entry
+        kind, lower, count, column = entry
         count.bytes += size
         if size > count.largest:
             count.largest = size
         if kind == "image":
-            status = self._image(key, lower, offset, size, read)
+            status = self._image(key, lower, offset, size, read, count)
             self.run_images = self.run_images or (status == OK and lower in _TRAINING_IMAGES)
             return status
         if kind == "text":
             return self._text(key, lower, offset, size, read)
         if kind == "json":
-            return self._json(key, offset, size, read)
+            return self._json(key, offset, size, read, column)
         if kind == "opaque":
             return EMPTY if not size and lower == BAD_MARK else OPAQUE
-        return self._other(kind, lower, key, offset, size, read)
+        return self._other(kind, lower, key, offset, size, read, count, column)
 
-    def _enter(self, suffix: str) -> tuple[str, str, FieldCount]:
+    def _enter(self, suffix: str) -> tuple[str, str, FieldCount, Column | None]:
         lower = suffix.lower()
         folded = lower if len(self.shard.fields) < 256 else "*." + lower.rpartition(".")[2][:16]
         count = self.shard.fields.setdefault(folded, FieldCount())
         kind = kind_of(lower)
         if kind == "opaque":
             kind = self.kinds.get(lower, kind)
-        entry = (kind, lower, count)
+        column = self.columns.get(suffix) if kind != "integer" else None  # integers fit wherever there is one
+        entry = (kind, lower, count, None if column is None else Column(suffix, column))
         if len(self.table) < 4096:
             self.table[suffix] = entry
         return entry
 
-    def _image(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
+    def _image(self, key: str, suffix: str, offset: int, size: int, read: Read, count: FieldCount) -> str:
         if self.full and size <= MOST_FIELD:
             data = read(0, size)
             head: bytes = data[:HEAD]
@@ -109,6 +118,7 @@ class Looker:
         notes = image_notes(header, suffix, head, size)
         if header is not None:
             self._count_image(header, size)
+            count.ranks |= _RANKS.get(header.mode, _COLOURED)
         if not data:
             status = header_status(header, size, self.max_image_pixels)
             if header is not None and ends_early(read(size - TAIL, TAIL) if size > TAIL else head, header):
@@ -153,13 +163,16 @@ class Looker:
             self.note(notes, key, offset, suffix)
         return status
 
-    def _json(self, key: str, offset: int, size: int, read: Read) -> str:
+    def _json(self, key: str, offset: int, size: int, read: Read, column: Column | None) -> str:
         if size > MOST_JSON:
             self.note(("json.huge",), key, offset)
             return UNKNOWN
-        status, notes, value = look_at_json(read(0, size), self.wanted)
+        data = read(0, size)
+        status, notes, value = look_at_json(data, self.wanted)
         if notes:
             self.note(notes, key, offset)
+        if column is not None and status != BAD and (value is None or not column.surely_takes(value)):
+            status = self._fit(column, status, key, offset, data)
         if value:
             keys = self.shard.json_keys
             for name, text, plain in texts_in(value):
@@ -177,7 +190,26 @@ class Looker:
                         entry.example = text[:60]
         return status
 
-    def _other(self, kind: str, suffix: str, key: str, offset: int, size: int, read: Read) -> str:
+    def _fit(self, column: Column, status: str, key: str, offset: int, data: bytes) -> str:
+        takes = column.takes(data)
+        if takes is None:
+            return UNKNOWN
+        if takes:
+            return status
+        self.note(("column.misfit",), key, offset, f"{column.suffix}: {column.said}")
+        return status + MISFIT
+
+    def _other(
+        self,
+        kind: str,
+        suffix: str,
+        key: str,
+        offset: int,
+        size: int,
+        read: Read,
+        count: FieldCount,
+        column: Column | None,
+    ) -> str:
         if kind not in ("integer", "pickle", "torch") and not self.full:
             return UNKNOWN
         if size > MOST_FIELD or (kind == "integer" and size > MOST_TEXT):
@@ -187,6 +219,10 @@ class Looker:
         status, notes = decode_other(kind, suffix, data)
         if notes:
             self.note(notes, key, offset, suffix)
+        if kind == "npy" and status == OK:
+            count.ranks |= 1 << (npy_rank(data) + 1)
+        if column is not None and status == OK:
+            return self._fit(column, status, key, offset, data) if size <= MOST_VALUE else UNKNOWN
         return status
 
     def finish(self) -> None:

@@ -1,7 +1,8 @@
 """Scans shards, several at a time, on this machine or on a Ray cluster, and survives the death of who scans."""
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,17 +54,17 @@ def scan_shards(
     Raises:
         EngineError: there is no cluster, or nobody there can scan.
     """
-    if engine == "ray":
-        workers: Engine[ScanTask] = _on_ray(urls, jobs, address)
-    else:
-        jobs = min(len(urls), jobs or _jobs(urls))
-        if jobs <= 1:
-            return [_tell(scan_shard(url, options), progress) for url in urls]
-        workers = LocalEngine(scan_task, jobs)
-    tasks = (ScanTask(number, url, options) for number, url in enumerate(urls))
     results: dict[int, ShardEvidence] = {}
-    with closing(work_on(workers, tasks)) as done:
-        for task, answer in done:
+    with ExitStack() as stack:
+        if engine == "ray":
+            workers = _on_ray(urls, jobs, address, stack)
+        else:
+            jobs = min(len(urls), jobs or _jobs(urls))
+            if jobs <= 1:
+                return [_tell(scan_shard(url, options), progress) for url in urls]
+            workers = LocalEngine(scan_task, jobs)
+        tasks = (ScanTask(number, url, options) for number, url in enumerate(urls))
+        for task, answer in stack.enter_context(closing(work_on(workers, tasks))):
             results[task.number] = _tell(_dead(task.url, answer) if isinstance(answer, Trouble) else answer, progress)
     return [results[number] for number in range(len(urls))]
 
@@ -73,11 +74,13 @@ def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
     return scan_shard(task.url, task.options)
 
 
-def _on_ray(urls: Sequence[str], jobs: int | None, address: str | None) -> "Engine[ScanTask]":
+def _on_ray(urls: Sequence[str], jobs: int | None, address: str | None, stack: ExitStack) -> "Engine[ScanTask]":
+    from wdsflow.engines.cluster import connected
     from wdsflow.engines.ray_engine import RayTasks
 
     site = Site(first_local(local_file(url) for url in urls))
-    return RayTasks(scan_task, site, address, workers=jobs)
+    start = stack.enter_context(connected(address))
+    return start(partial(RayTasks, function=scan_task, site=site, workers=jobs))
 
 
 def _jobs(urls: Sequence[str]) -> int:

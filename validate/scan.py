@@ -6,6 +6,7 @@ from collections.abc import Callable
 from wdsflow.shards.source import Source, SourceError, open_source
 from wdsflow.shards.tar import Walk
 
+from .arrow import by_arrow
 from .evidence import ShardEvidence, Stop
 from .runs import RunCollector
 from .scan_options import ScanOptions
@@ -31,6 +32,12 @@ def scan_shard(
     try:
         with open_source(url, allow_pipe=options.allow_pipe) as source:
             _scan(source, shard, options, collector())
+        if options.arrow:
+            shard.by_arrow = by_arrow(
+                shard,
+                lambda source, found: _scan(source, found, options, collector()),
+                allow_pipe=options.allow_pipe,
+            )
     except SourceError as error:
         shard.error = error.kind
         shard.error_detail = str(error)

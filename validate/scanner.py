@@ -3,7 +3,7 @@
 from wdsflow.shards.names import is_meta, split_name
 from wdsflow.shards.tar import Batch, Member, Walk
 
-from .evidence import UNKNOWN, Part, ShardEvidence, Stop, Tally
+from .evidence import MISFIT, UNKNOWN, Part, ShardEvidence, Stop, Tally
 from .looks import Looker
 from .naming import is_hidden, is_junk, key_of, note_name
 from .runs import RunCollector
@@ -41,6 +41,8 @@ class Scanner:
 
     def __init__(self, shard: ShardEvidence, options: ScanOptions, main: RunCollector) -> None:
         self.shard = shard
+        if options.columns is not None and options.columns.url == shard.url:
+            shard.columns = options.columns
         self.main = main
         self.visible: RunCollector | None = None  # made at the first hidden member
         self.all: RunCollector | None = None  # made at the first metadata member
@@ -52,7 +54,14 @@ class Scanner:
         self.looker = (
             None
             if options.level == "names"
-            else Looker(shard, options.level, options.json_text_key, options.max_image_pixels, options.kinds())
+            else Looker(
+                shard,
+                options.level,
+                options.json_text_key,
+                options.max_image_pixels,
+                options.kinds(),
+                options.columns,
+            )
         )
 
     def note(self, name: str) -> Tally:
@@ -129,7 +138,7 @@ class Scanner:
             main.add(key, judged.get((suffix, status)) or self._judge(suffix, status), header)
 
     def _judge(self, suffix: str, status: str) -> Part:
-        part = Part(suffix, status)
+        part = Part(suffix, status.removesuffix(MISFIT), not status.endswith(MISFIT))
         if len(self.judged) < 4096:
             self.judged[suffix, status] = part
         return part

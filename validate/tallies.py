@@ -7,6 +7,7 @@ TALLIES: dict[str, str] = {
     # the archive
     "tar.truncated-data": "the file ends inside a member's contents",
     "tar.truncated-header": "the file ends inside a header",
+    "tar.cut-stream": "the compressed stream ends too early",
     "tar.no-end-blocks": "the file ends at a member's border, without the two zero blocks",
     "tar.bad-header": "a header with a wrong checksum or unreadable numbers; readers stop there",
     "tar.second-archive": "sound members behind the end mark, as after `cat a.tar b.tar`",
@@ -40,6 +41,7 @@ TALLIES: dict[str, str] = {
     "field.unsafe": "pickled field: decoding it runs code",
     "field.bad": "a field that its decoder refuses (integer, array, msgpack, gzip, ...)",
     "field.huge": "contents over 256 MiB: not decoded",
+    "column.misfit": "a value that does not fit the type that the first samples gave its column",
     "field.needs-library": "a field whose decoder needs a library that is not installed here",
     # captions
     "text.empty": "caption without a byte",

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from wdsflow.shards.escape import escape
+
 from .consumers.base import Consumer
 from .evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part, Shape, ShardEvidence
 from .passes import PassResult, run_pass
@@ -69,7 +71,8 @@ def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Ver
             break
     samples = evidence.samples
     pickled = _pickled(evidence, consumer)
-    exact = evidence.level == "full" and not _guessed(evidence) and not pickled
+    unknown = "" if evidence.level == "names" else consumer.unknown(evidence.shards)
+    exact = evidence.level == "full" and not _guessed(evidence) and not pickled and not unknown
     return Verdict(
         consumer=consumer.name,
         title=consumer.title,
@@ -85,7 +88,7 @@ def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Ver
             usable=result.usable,
         ),
         exact=exact,
-        note=_note(evidence, pickled),
+        note=_note(evidence, pickled, unknown),
         lost=_by_reason(result),
     )
 
@@ -128,9 +131,11 @@ def _shapes(shard: ShardEvidence) -> list[Shape]:
     return shapes + [run.shape for run in (shard.runs.head, shard.runs.tail) if run is not None]
 
 
-def _note(evidence: Evidence, pickled: bool) -> str:
+def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:
     if evidence.level == "names":
         return "names only: contents were not read; a caption or image that does not decode is counted as usable"
+    if unknown:
+        return f"the verdict is not exact: {escape(unknown)}"
     if evidence.level == "headers":
         return "images were judged by their first bytes, not decoded; --level full is exact"
     return "pickled fields are never opened here: they are taken as sound" if pickled else ""

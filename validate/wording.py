@@ -25,6 +25,7 @@ CRASHES: dict[str, str] = {
     "truncated-shard": "a shard is cut inside a member, and the reader raises",
     "no-samples": "the shards hold no sample at all, and the reader raises",
     "schema": "a sample does not have the fields that the first samples had",
+    "types": "the type of a value is not that of its column, which the first samples gave",
     "not-utf8-name": "a name is not UTF-8, so that it cannot become a column or a key of a table",
     "key-again": "a key comes back after other keys, and the reader raises",
     "unsafe-field": "a field that could run code, which the reader refuses with an exception",

@@ -1,6 +1,6 @@
 """``python -m wdsflow``: for launchers that start Python modules, such as ``torchrun -m``."""
 
-from wdsflow.cli.main import main
+from wdsflow.cli.program import run
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -57,7 +57,33 @@ def the_command_runs() -> None:
     assert json.loads(done.stdout)["verdicts"][0]["outcome"] == "stalls", done.stdout
 
 
+PROGRAM = """
+import wdsflow
+
+most = 3
+
+
+def longest(words):
+    return [word[:most] for word in words]
+
+
+def counted(letter):
+    return lambda words: [word.count(letter) for word in words]
+
+
+print(*wdsflow.bounded_map(["tree", "oak"], longest, "2GiB", 1), *wdsflow.bounded_map(["tree"], counted("e"), "2GiB", 1))
+"""
+
+
+def a_script_maps_rows() -> None:
+    """`bounded_map` takes a function that a script defines, and a closure."""
+    Path("program.py").write_text(PROGRAM)
+    done = subprocess.run([sys.executable, "program.py"], capture_output=True, text=True, check=False)
+    assert done.stdout == "tre oak 2\n", done.stderr
+
+
 if __name__ == "__main__":
     every_module_imports()
+    a_script_maps_rows()
     the_other_validate_is_whole()
     the_command_runs()

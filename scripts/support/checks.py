@@ -1,6 +1,7 @@
 """The steps of scripts/test. Each is one or more commands; all run, and the failing ones are named at the end."""
 
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -9,11 +10,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 from .environment import ROOT, ensure_webdataset1
+from .stacks import end, print_stacks
 
 PYTHON = sys.executable
 WORK = ROOT / ".test"
+LIMIT = 3 * 3600.0  # seconds for all steps; on an idle machine they take a few minutes
 CLASHING = "configobj==5.0.9"  # ships a top-level package `validate`, as ours must not
+
+_until = time.monotonic() + LIMIT
 
 
 class StepError(Exception):
@@ -88,22 +95,37 @@ def webdataset1() -> None:
 
 
 def pytest(*options: str, first_on_path: Path | None = None) -> None:
-    """Run pytest in as many processes as the machine has cores, at most four."""
+    """Run pytest in as many processes as the machine has cores, at most four, in an order that is drawn."""
     environment = {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
     if first_on_path:
         environment["PYTHONPATH"] = str(first_on_path)
-    processes = str(min(4, os.cpu_count() or 1))
-    call(PYTHON, "-m", "pytest", "-q", "-n", processes, "--dist", "worksteal", *options, environment=environment)
+    workers = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "worksteal"]
+    order = f"--randomly-seed={random.randrange(1 << 32)}"  # printed: the same seed gives the same order again
+    call(PYTHON, "-m", "pytest", "-q", "--only-expected-skips", *workers, order, *options, environment=environment)
 
 
 def call(*command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:
-    """Run a command; raise `StepError` if it fails."""
+    """Run a command; raise `StepError` if it fails, or if the time for all steps is over."""
     shown = " ".join(Path(word).name if index == 0 else word for index, word in enumerate(command))
     print(f"$ {shown}", flush=True)
-    done = subprocess.run(command, cwd=cwd, env=os.environ | (environment or {}), stdin=subprocess.DEVNULL, check=False)
-    if done.returncode:
-        message = f"{shown} ended with status {done.returncode}"
+    process = subprocess.Popen(command, cwd=cwd, env=os.environ | (environment or {}), stdin=subprocess.DEVNULL)
+    try:
+        status = process.wait(max(0.0, _until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        give_up(process)
+        message = f"{shown} hangs: all steps together may take {LIMIT / 3600:g} h"
+        raise StepError(message) from None
+    if status:
+        message = f"{shown} ended with status {status}"
         raise StepError(message)
+
+
+def give_up(process: "subprocess.Popen[bytes]") -> None:
+    """Print what a process and all that it started are at, and kill them."""
+    top = psutil.Process(process.pid)
+    print_stacks(top, sys.stdout)
+    end(top)
+    process.wait()
 
 
 STEPS: dict[str, Callable[[], None]] = {

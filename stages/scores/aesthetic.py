@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from .base import Subject, Value, bare
+from .base import Subject, Tolerance, Value, bare
 from .model import Model, Output, Request
 from .models.clip_score import ClipScore
 from .models.head import load_head
@@ -24,11 +24,12 @@ class Aesthetic(ClipScore):
     Four digits. Neighbours in a batch may change a value by 1e-3 in fp32, by 0.1 in bf16 and fp16; embeddings taken from
     a ledger, half floats, by 0.0005 times the length of the weights of a linear head.
     Source: LAION-Aesthetics V1 and V2 (improved-aesthetic-predictor). Data-Juicer's image_aesthetics_scores is a tenth
-    of it for the predictors named shunk031/aesthetics-predictor.
+    of it for the predictors named shunk031/aesthetics-predictor, with decode="exact".
     """
 
     name: ClassVar[str] = "aesthetic"
     subject: ClassVar[Subject] = "image"
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.035, "times the length of the weights of a linear head")
 
     head: str = ""
     reduce: Literal["mean", "max", "min"] = "mean"

@@ -5,12 +5,12 @@ decodes as little as the scores ask for, and each thing once.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 
 from .errors import ScoreError
 from .selection import parse_captions, parse_images
@@ -34,6 +34,7 @@ __all__ = [
     "Subject",
     "TextScore",
     "Tier",
+    "Tolerance",
     "Value",
     "bare",
     "versions_of",
@@ -42,12 +43,20 @@ __all__ = [
 Tier = Literal["header", "text", "pixels", "model"]
 Kind = Literal["number", "boolean", "text"]
 Subject = Literal["image", "video", "caption", "sample"]
+Among = Literal["all", "kept"]
 Scalar = float | int | bool | str | None
 Value = Scalar | list[Scalar]
 
 _PLAIN: dict[Any, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float, int), str: (str,)}
 
 TIERS: tuple[Tier, ...] = get_args(Tier)  # cheap first
+
+
+class Tolerance(NamedTuple):
+    """What decoding images at a reduced scale changes in a value, at most: measured on photographs, see docs/filter.md."""
+
+    most: float
+    of: str = ""  # "of the value", "bits", ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +67,7 @@ class Score(ABC):
     ``needs`` names the extras of this distribution that have to be installed. ``packages`` are the distributions
     whose versions decide a value, ``revision`` counts changes of our own definition: both belong to the identity.
     ``gpus`` is the share of a GPU that a process takes which computes it: 0.25 where four may work on one.
+    ``scale_tolerance``: None where nothing is decoded at a reduced scale, or where that does not show.
     """
 
     name: ClassVar[str]
@@ -70,6 +80,7 @@ class Score(ABC):
     needs: ClassVar[tuple[str, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
     gpus: ClassVar[float] = 0.0
+    scale_tolerance: ClassVar[Tolerance | None] = None
     revision: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -178,7 +189,12 @@ class TextScore(Score):
 
     def score(self, view: "View") -> Value:
         """Return the value of the sample's captions."""
-        return bare([self.of(text) for text in view.captions(self.caption)])
+        of = self.way(view)
+        return bare([of(text) for text in view.captions(self.caption)])
+
+    def way(self, view: "View") -> Callable[[str], Scalar]:
+        """Return what scores the captions of a sample: ``of``, unless its kind of input has a count of its own."""
+        return self.of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,9 +206,18 @@ class DatasetScore(Score):
        yields each record's value in the order of (shard, sample); what it yields does not depend on the order in
        which records come. Where one of several is the first, it is the one of the smallest (shard, sample).
 
-    Samples that are not among the records are not compared with: who filters decides which are. ``score`` is not for
-    these and raises TypeError.
+    ``among`` says which samples are compared: "all" that can be read, or "kept", those that the rest of a predicate
+    keeps. Whoever filters gives the records of these, and of no others. ``compares`` names the settings that only
+    ``resolve`` looks at: what was gathered with others serves as well. ``score`` is not for these and raises TypeError.
     """
+
+    compares: ClassVar[frozenset[str]] = frozenset({"among"})
+
+    among: Among = "all"
+
+    def gathers(self) -> dict[str, Any]:
+        """Return the settings that decide what ``gather`` returns."""
+        return {name: value for name, value in self.settings().items() if name not in self.compares}
 
     def score(self, view: "View") -> Value:
         """Raise TypeError: one sample alone has no such score."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .base import PixelScore
+from .base import PixelScore, Tolerance
 from .picture import Picture
 
 
@@ -17,6 +17,7 @@ class Brightness(PixelScore):
     name: ClassVar[str] = "brightness"
     low: ClassVar[float | None] = 0
     high: ClassVar[float | None] = 1
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.002)
 
     def of(self, picture: Picture) -> float:
         """Return the mean."""

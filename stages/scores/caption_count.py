@@ -17,6 +17,8 @@ class CaptionCount(DatasetScore):
 
     Upper and lower case, and how much white space there is, make no difference, as they make none to CLIP's
     tokenizer. From 1 on. Source: our own; captions are compared by xxh3_128.
+    ``among="all"``: captions of all samples of the shards count, whatever other terms say of these. The value is the same
+    in score, filter and cut. ``among="kept"``: only captions count of samples that all other terms keep.
     """
 
     name: ClassVar[str] = "caption_count"

@@ -10,7 +10,7 @@ from .base import TextScore
 class CaptionLength(TextScore):
     """Length of the caption in characters (Unicode code points), as it stands: white space at its ends counts.
 
-    From 0 on. Source: Data-Juicer's text_len.
+    An emoji or a letter with its accents may take several. From 0 on. Source: Data-Juicer's text_len, the same number.
     """
 
     name: ClassVar[str] = "caption_length"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from .base import Subject, Value, bare
+from .base import Subject, Tolerance, Value, bare
 from .model import Model, Output, Precision, Request
 from .models.image_classifier import ImageClassifier
 from .models.labels import label_index
@@ -26,13 +26,16 @@ class Classify(PictureScore):
     Softmax over the labels, a sigmoid where the model says that several may fit, the number itself where the model has
     one label. One value for each image, or the mean over frames of each video (``frames``, ``sampling``,
     ``reduce``) where there is no image.
+    Images are prepared by the model's own processor with decode="exact"; with "fast", where all that it does is to squeeze
+    them to a size, they are decoded at a reduced scale and squeezed by Pillow: see tolerance.
     Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16.
     Source: transformers' AutoModelForImageClassification. Data-Juicer's image_nsfw_score and image_watermark_prob are
-    the same numbers.
+    the same numbers but for rounding, with decode="exact".
     """
 
     name: ClassVar[str] = "classify"
     subject: ClassVar[Subject] = "image"
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.05)
     needs: ClassVar[tuple[str, ...]] = ("transformers",)
     packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 
@@ -57,7 +60,7 @@ class Classify(PictureScore):
 
         model = self._model()
         label_index(model.model, self._label())
-        prepare = preparation(model.model)
+        prepare = preparation(model.model, how=self.decode)
         return [Request(model, key, make) for key, make in self.pictures(view, self.fields_of(view), prepare)]
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:

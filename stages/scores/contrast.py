@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar
 
-from .base import PixelScore
+from .base import PixelScore, Tolerance
 from .picture import Picture
 
 
@@ -18,6 +18,7 @@ class Contrast(PixelScore):
     name: ClassVar[str] = "contrast"
     low: ClassVar[float | None] = 0
     high: ClassVar[float | None] = 0.5
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.005)
 
     def of(self, picture: Picture) -> float:
         """Return the deviation."""

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicate(DatasetScore):
-    """Whether the same image, byte by byte, is at an earlier place: in an earlier shard, or before it in its own.
+    """Whether the same image, byte by byte, is at an earlier place: in an earlier shard, or earlier in its own.
 
     The first of several is no duplicate. Images are compared by xxh3_128 of their bytes; captions do not matter.
+    ``among="all"``: all samples of the shards are compared, whatever other terms say of them. The value is the same in
+    score, filter and cut. ``caption_words >= 4 and not duplicate`` loses an image whose first copy has a short caption.
+    ``among="kept"``: only samples are compared that all other terms keep. One copy of each stays, and images of
+    samples that other terms drop are not read.
     Source: xxHash; Data-Juicer's image_deduplicator compares perceptual hashes instead, see near_duplicate.
     """
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import fsum, log2
 from typing import ClassVar
 
-from .base import PixelScore
+from .base import PixelScore, Tolerance
 from .picture import Picture
 
 
@@ -20,6 +20,7 @@ class Entropy(PixelScore):
     unit: ClassVar[str] = "bits"
     low: ClassVar[float | None] = 0
     high: ClassVar[float | None] = 8
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.05)
 
     def of(self, picture: Picture) -> float:
         """Return the entropy."""

@@ -1,7 +1,6 @@
 """How much of a caption is words of a list."""
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,20 +8,23 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .base import TextScore
-from .characters import words
+from .characters import juicer_words, words
+from .counted import CountedScore
 
 _LARGEST = 64 << 20  # bytes of a file
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlaggedWords(TextScore):
+class FlaggedWords(CountedScore):
     """Share of the caption's words that are in a list of yours: 0 where none is, 1 where all are.
 
     ``words`` is the list, or a text with commas or spaces between; ``file`` a text file in UTF-8 with a word a line
-    ("#" begins a comment), read once when the score is made. Upper and lower case are the same; words are those of
-    caption_words, so entries of several words are refused. 0 for a caption without words.
-    Source: Data-Juicer's flagged_words_ratio; no list comes with this package.
+    ("#" begins a comment), read once when the score is made. Upper and lower case are the same. The caption's words are
+    what white space separates; each is compared as it is written, and without punctuation at its ends. Entries of several
+    words are refused. 0 for a caption without words. No list comes with this package.
+    Source: Data-Juicer's flagged_words_ratio, with other words. With count="data-juicer" it is that number: Data-Juicer's
+    words, see caption_words, are no numbers. By default ("auto") that is the count for its JSON lines; "plain" is the
+    count above for these, too.
     """
 
     name: ClassVar[str] = "flagged_words"
@@ -36,7 +38,7 @@ class FlaggedWords(TextScore):
         super().__post_init__()
         given = re.split(r"[,;\s]+", self.words) if isinstance(self.words, str) else list(self.words)
         given += list(_lines(self.file)) if self.file else []
-        flagged = sorted({_plain(word) for word in given if word})
+        flagged = sorted({_plain(word) for word in given if word.strip()})
         if not flagged:
             raise ValueError("flagged_words needs a list: words='spam, ham' or file='words.txt'")
         object.__setattr__(self, "words", tuple(flagged))
@@ -45,23 +47,29 @@ class FlaggedWords(TextScore):
     def _flagged(self) -> frozenset[str]:
         return frozenset(self.words)
 
-    def of(self, text: str) -> float:
-        """Return the share."""
-        found = words(text.lower())
-        return sum(word in self._flagged for word in found) / len(found) if found else 0.0
+    @cached_property
+    def _juicer_flagged(self) -> frozenset[str]:
+        return frozenset(juicer for word in self.words for juicer in juicer_words(word))
+
+    def plain(self, text: str) -> float:
+        """Return the share of what white space separates."""
+        lower = text.lower()
+        pairs = list(zip(lower.split(), words(lower), strict=True))
+        return sum(not self._flagged.isdisjoint(pair) for pair in pairs) / len(pairs) if pairs else 0.0
+
+    def data_juicer(self, text: str) -> float:
+        """Return the share of Data-Juicer's words."""
+        found = juicer_words(text.lower())
+        return sum(word in self._juicer_flagged for word in found) / len(found) if found else 0.0
 
     def settings(self) -> dict[str, Any]:
         """Return the list by its hash: not where it came from, and not at full length."""
         digest = blake2b("\n".join(self.words).encode(), digest_size=16).hexdigest()
-        return {"caption": self.caption, "words": f"{len(self.words)} words, blake2b {digest}"}
-
-    def versions(self) -> dict[str, Any]:
-        """Return the version of Unicode, which knows what is a letter."""
-        return {"unicode": unicodedata.unidata_version}
+        return {"caption": self.caption, "count": self.count, "words": f"{len(self.words)} words, blake2b {digest}"}
 
 
 def _plain(word: str) -> str:
-    found = words(word.lower())
+    found = word.lower().split()
     if len(found) != 1:
         raise ValueError(f"flagged_words: {word!r} is not one word, and captions are compared word by word")
     return found[0]

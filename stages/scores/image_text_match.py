@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from .base import Subject, Value, bare
+from .base import Subject, Tolerance, Value, bare
 from .model import Item, Model, Output, Precision, Request
 from .models.image_text_matcher import MOST_TOKENS, ImageTextMatcher
 from .models.pairs import names_of, pairs, reduced
@@ -23,13 +23,16 @@ class ImageTextMatch(PictureScore):
     BlipForImageTextRetrieval: a name in the hub, "name@revision" or a folder; ``flip`` mirrors images before. Captions
     are cut after 512 tokens.
     Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16.
-    Source: BLIP (Li et al. 2022). Data-Juicer's image_text_matching_score, softmax(itm_score)[1], is the same number.
+    ``decode``: see classify.
+    Source: BLIP (Li et al. 2022). Data-Juicer's image_text_matching_score, softmax(itm_score)[1], is the same number but
+    for rounding, with decode="exact".
     """
 
     name: ClassVar[str] = "image_text_match"
     low: ClassVar[float | None] = 0
     high: ClassVar[float | None] = 1
     subject: ClassVar[Subject] = "caption"
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.035)
     needs: ClassVar[tuple[str, ...]] = ("transformers",)
     packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 
@@ -47,7 +50,7 @@ class ImageTextMatch(PictureScore):
         """Return a request for each pair, caption by caption."""
         from .models.processors import preparation
 
-        (model,), prepare = self.models(), preparation(self.model, self.flip)
+        (model,), prepare = self.models(), preparation(self.model, self.flip, self.decode)
         found = pairs(view, self, self.caption)
         pictures: dict[Any, list[Picture]] = {}
         for picture in self.pictures(view, names_of(found), prepare):

@@ -33,6 +33,7 @@ class Model(ABC):
     kind: ClassVar[str]  # for people and for ceilings: "open_clip image"
     packages: ClassVar[tuple[str, ...]] = ("torch",)
     on_cpu: ClassVar[bool] = True  # whether an item that does not fit on the device may be run on the CPU
+    tries_on_cpu: ClassVar[bool] = True  # whether the largest item is tried where the device is the CPU
 
     @abstractmethod
     def load(self, device: str) -> Any:

@@ -21,6 +21,9 @@ class NearDuplicate(DatasetScore):
     Images are gone through in the order of shards and samples: one within the distance of an earlier one that is no
     near duplicate itself is one. So no two that are left are near each other, and each that is not is near one that is
     left. ``distance`` from 0 to 10; the time grows fast with it. Flat images have nearly the same phash.
+    ``among="all"``: all samples of the shards are compared, whatever other terms say of them, and all images are decoded.
+    The value is the same in score, filter and cut. ``among="kept"``: only samples are compared that all other terms
+    keep. One image of each group stays, and images of samples that other terms drop are not decoded.
     Source: see phash; pairs are found by Manku, Jain and Das Sarma, WWW 2007. Data-Juicer's image_deduplicator with
     phash is distance 0.
     """
@@ -30,6 +33,7 @@ class NearDuplicate(DatasetScore):
     kind: ClassVar[Kind] = "boolean"
     subject: ClassVar[Subject] = "image"
     packages: ClassVar[tuple[str, ...]] = Phash.packages
+    compares: ClassVar[frozenset[str]] = DatasetScore.compares | {"distance"}
 
     image: str = ""
     distance: int = 4

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from .base import Subject, Value, bare
+from .base import Subject, Tolerance, Value, bare
 from .model import Output
 from .ocr.detector import TextDetector
 from .ocr.score import OcrScore
@@ -19,7 +19,8 @@ class OcrArea(OcrScore):
 
     Boxes of EasyOCR's detector at its default thresholds, cut at the edges. ``area``: "union", what lies under any box
     (by Shapely); "sum", Data-Juicer's video_ocr_area_ratio: boxes that overlap count twice, and what reaches out of the
-    image counts, so that it may be above 1. ``reduce``: mean, max or min over a video's frames. Rounded to 6 places;
+    image counts, so that it may be above 1. ``reduce``: mean, max or min over a video's frames. ``decode`` "fast" decodes
+    images of more than twice the canvas at a reduced scale, "exact" at their full size. Rounded to 6 places;
     batches do not show on a CPU, on a GPU by at most 0.002. Source: EasyOCR's CRAFT; Baek et al., 2019. See ``frames``,
     ``sampling``, ``canvas``, ``weights`` in ocr_text.
     """
@@ -27,6 +28,7 @@ class OcrArea(OcrScore):
     name: ClassVar[str] = "ocr_area"
     low: ClassVar[float | None] = 0
     subject: ClassVar[Subject] = "image"
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.04)
 
     area: Literal["union", "sum"] = "union"
     reduce: Literal["mean", "max", "min"] = "mean"

@@ -20,7 +20,7 @@ class OcrText(ReadScore):
     ``confidence``: lines below it are left out. ``language`` is English ("en") by default; others need the weights of
     another ``network``. ``frames``: of a video, how many are looked at; ``sampling``: "uniform" over its duration, or
     "key" frames, of which 0 stands for all. ``canvas``: pixels of the longer side, at most. ``weights``: the folder of
-    EasyOCR's weights, "" for those of the extra ``ocr``. Source: EasyOCR's ``readtext``, not quantised.
+    EasyOCR's weights, "" for those of the extra ``ocr``. ``decode``: see ocr_area. Source: EasyOCR's ``readtext``, not quantised.
     """
 
     name: ClassVar[str] = "ocr_text"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-from .base import Kind, PixelScore
+from .base import Kind, PixelScore, Tolerance
 from .picture import Picture
 
 _SIDE, _LOW = 32, 8
@@ -23,6 +23,7 @@ class Phash(PixelScore):
 
     name: ClassVar[str] = "phash"
     kind: ClassVar[Kind] = "text"
+    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(2, "bits")
 
     def of(self, picture: Picture) -> str:
         """Return the hash."""

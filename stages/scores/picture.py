@@ -21,7 +21,7 @@ class Picture:
 
     RGB, of full size where the longer side has less than 1024 pixels, else at 1/2, 1/4, 1/8 ... of it, the least at
     which none of the sides of ``luma`` has to be enlarged (libjpeg's scales for JPEG, means of blocks for others).
-    Transparency is dropped and EXIF's orientation ignored, as in training.
+    Transparency is dropped and EXIF's orientation ignored, as in training. What scores make of the scale: ``scale_tolerance``.
     """
 
     def __init__(self, decoded: "Image | NDArray[np.uint8]") -> None:

@@ -1,31 +1,31 @@
-"""How much of a caption is neither letters nor words."""
+"""How much of a caption is neither letters, digits nor white space."""
 
-import unicodedata
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from .base import TextScore
-from .characters import is_special
+from .characters import is_juicer_special, is_special
+from .counted import CountedScore
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpecialCharRatio(TextScore):
-    """Share of the caption's characters that are special: digits, white space, punctuation, symbols, emoji.
+class SpecialCharRatio(CountedScore):
+    """Share of the caption's characters that are special: punctuation, symbols, emoji, control characters.
 
-    Special is what Unicode calls neither a letter nor a mark (categories other than L and M), except for the five
-    that Data-Juicer does not count either: ratio sign, heavy line, angle brackets and full-width per cent. 0 to 1, and
-    0 for an empty caption. Source: Data-Juicer's special_char_ratio; its table also has a few letters, which are not
-    special here.
+    Special is what Unicode calls neither a letter, a mark nor a number (categories other than L, M and N), and what is no
+    white space. 0 to 1, and 0 for an empty caption; white space counts among all characters. Source: our own.
+    With count="data-juicer" it is Data-Juicer's special_char_ratio: digits and white space are special, too; five marks
+    (ratio sign, heavy line, angle brackets, full-width per cent) are not, and of the letters in its table none is. By
+    default ("auto") that is the count for its JSON lines; "plain" is the count above for these, too.
     """
 
     name: ClassVar[str] = "special_char_ratio"
     low: ClassVar[float | None] = 0
     high: ClassVar[float | None] = 1
 
-    def of(self, text: str) -> float:
+    def plain(self, text: str) -> float:
         """Return the share."""
         return sum(map(is_special, text)) / len(text) if text else 0.0
 
-    def versions(self) -> dict[str, Any]:
-        """Return the version of Unicode, which knows what is a letter."""
-        return {"unicode": unicodedata.unidata_version}
+    def data_juicer(self, text: str) -> float:
+        """Return the share, digits and white space being special."""
+        return sum(map(is_juicer_special, text)) / len(text) if text else 0.0

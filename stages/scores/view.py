@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from weakref import ref
 
 from wdsflow.images.header import ImageHeader
@@ -46,8 +46,10 @@ class View:
     Slugs: "no-image", "no-video", "no-caption" (nothing of that name), "not-an-image", "truncated", "undecodable",
     "unknown-size", "over-budget", "not-utf8", "large-text", "bad-json", "large-json", "not-text", "unread" (the shard
     ends before it). Those of videos: see ``video_frames``.
-    ``bytes_read`` counts what was read so far.
+    ``bytes_read`` counts what was read so far. ``of_data_juicer``: whether the sample is a row of its JSON lines.
     """
+
+    of_data_juicer: ClassVar[bool] = False
 
     __slots__ = ("_cache", "_held", "bytes_read", "fields", "key", "options", "url")
 

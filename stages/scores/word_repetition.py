@@ -1,21 +1,23 @@
 """How much a caption repeats itself, by its words."""
 
-import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from .base import TextScore
-from .characters import words
+from .characters import juicer_words, words
+from .counted import CountedScore
 from .lengths import checked
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordRepetition(TextScore):
-    """Share of the caption's runs of ``n`` words that occur more than once, upper and lower case being the same.
+class WordRepetition(CountedScore):
+    """Share of the caption's runs of ``n`` words that occur more than once; upper and lower case are the same.
 
-    Words are those of caption_words. 0 to 1; 0 where there are fewer than ``n`` words. ``n`` from 1 to 50.
-    Source: Data-Juicer's word_rep_ratio.
+    Words are what white space separates, numbers among them; punctuation at their ends makes no difference. 0 to 1; 0
+    where there are fewer than ``n`` words. ``n`` from 1 to 50. Source: Data-Juicer's word_rep_ratio, with other words.
+    With count="data-juicer" it is that number: Data-Juicer's words, see caption_words, are no numbers. By default ("auto")
+    that is the count for its JSON lines; "plain" is the count above for these, too.
     """
 
     name: ClassVar[str] = "word_repetition"
@@ -28,15 +30,17 @@ class WordRepetition(TextScore):
         super().__post_init__()
         checked(self.name, self.n)
 
-    def of(self, text: str) -> float:
-        """Return the share."""
-        found = words(text.lower())
+    def plain(self, text: str) -> float:
+        """Return the share, numbers being words."""
+        return self._share(words(text.lower()))
+
+    def data_juicer(self, text: str) -> float:
+        """Return the share of Data-Juicer's words."""
+        return self._share(juicer_words(text.lower()))
+
+    def _share(self, found: Sequence[str]) -> float:
         total = len(found) - self.n + 1
         if total < 1:
             return 0.0
         counts = Counter(tuple(found[start : start + self.n]) for start in range(total))
         return sum(count for count in counts.values() if count > 1) / total
-
-    def versions(self) -> dict[str, Any]:
-        """Return the version of Unicode, which knows what is a letter."""
-        return {"unicode": unicodedata.unidata_version}

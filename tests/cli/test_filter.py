@@ -1,7 +1,11 @@
 """``wdsflow filter``, ``score``, ``cut`` and ``scores`` from the outside."""
 
+import contextlib
 import json
+import os
 import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -65,7 +69,7 @@ def test_a_recipe_means_what_the_flags_mean(tmp_path: Path, capsys):
     one, two = (tmp_path / name / "_wdsflow/ledger/00000.parquet" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
     assert run("filter", source, "-o", tmp_path / "one", "--recipe", recipe, "--unknown", "keep") == 2
-    assert 'recipe.unknown: "drop" is now "keep"' in capsys.readouterr().err
+    assert "holds a filter with --unknown drop; this run has --unknown keep" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -172,7 +176,7 @@ def test_a_shard_that_cannot_be_read_is_status_1(tmp_path: Path, capsys):
     assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--workers", 0) == 1
     shown = capsys.readouterr().out
     assert "1.tar: not a tar: looks like HTML page" in shown
-    assert "next: the same command again" in shown
+    assert "1 shard is not done: put that right, and the same command resumes with it" in shown
     write_tar(tmp_path / "1.tar", [("b.jpg", picture(300, 300))])
     assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--workers", 0) == 0
     assert "2  kept" in capsys.readouterr().out
@@ -202,3 +206,19 @@ def test_the_hint_after_a_run_over_json_lines_fits_what_was_written(tmp_path, ca
     assert f"next: wdsflow validate {tmp_path / 'tars'}" in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "tars").glob("*.tar")) == ["data-000000.tar", "data-000001.tar"]
     assert run(*words, "-o", tmp_path / "other", "--to", "zip") == 2
+
+
+def test_each_pass_has_a_bar_that_says_what_is_done(tmp_path):
+    source = write_shards(tmp_path / "in", shards=2, samples=4)
+    terminal, other = os.openpty()
+    words = ["filter", source, "-o", str(tmp_path / "out"), "--where", "not duplicate", "--workers", "0"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    process = subprocess.Popen([sys.executable, "-m", "wdsflow", *words], stderr=other, stdout=-3, env=environment)
+    os.close(other)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal ends
+        while data := os.read(terminal, 4096):
+            shown += data
+    os.close(terminal)
+    assert process.wait() == 0
+    assert shown.index(b"scoring") < shown.index(b"writing")

@@ -73,10 +73,26 @@ def test_existing_outputs_and_inputs_are_refused(tmp_path: Path, capsys):
     urls = shards.with_txt(tmp_path)
     assert run(urls, "-o", str(tmp_path)) == 2
     assert "is an input" in capsys.readouterr().err
-    assert run(urls, "-o", str(tmp_path / "new")) == 0
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/0000.tar").write_bytes(b"of somebody else")
     assert run(urls, "-o", str(tmp_path / "new")) == 2
-    assert "exists already (--force replaces it)" in capsys.readouterr().err
+    assert "exists already, and no repair wrote it: choose another folder" in capsys.readouterr().err
     assert run(urls, "-o", str(tmp_path / "new"), "--force") == 0
+
+
+def test_the_same_command_again_keeps_what_is_done_and_another_one_is_refused(tmp_path: Path, capsys):
+    urls, out = shards.with_json(tmp_path), str(tmp_path / "new")
+    assert run(urls, "-o", out) == 0
+    capsys.readouterr()
+    assert run(urls, "-o", out) == 0
+    assert "16 of 16 samples written (2 shards done before)" in capsys.readouterr().out
+    assert run(urls, "-o", out, "--caption", "json:caption;alt", "--drop-bad") == 2
+    told = capsys.readouterr().err
+    assert "--caption was not given, now it is json:caption;alt; --drop-bad was not given, now it is given" in told
+    assert "--restart" in told
+    assert "-o" in told
+    assert run(urls, "-o", out, "--caption", "json:caption;alt", "--restart") == 0
+    assert "000000.txt" in names(tmp_path / "new/0000.tar")
 
 
 def test_nothing_readable_is_exit_status_two(tmp_path: Path, capsys):

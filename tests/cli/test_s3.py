@@ -53,6 +53,7 @@ def stored(tmp_path_factory):
         put(port, "bucket/large.tar", (folder / "large.tar").read_bytes())
         put(port, "bucket/secret.tar", b"x" * 1024)
         put(port, "bucket?policy", DENIED)
+        log.port = port
         yield folder, log
 
 
@@ -169,6 +170,19 @@ def test_a_shard_that_is_replaced_while_it_is_filtered_is_told(s3, tmp_path, cap
     told = capsys.readouterr()
     assert "no such file" in told.out + told.err
     assert len(list((tmp_path / "out").glob("*.tar"))) == 3
+
+
+@pytest.mark.parametrize("heeds_conditions", [True, False])
+def test_an_object_that_is_replaced_between_two_parts_is_never_read_as_one(s3, heeds_conditions):
+    folder, log = s3
+    old = (folder / "large.tar").read_bytes()
+    log.ignored = () if heeds_conditions else ("if-match",)
+    put(log.port, "bucket/changing.tar", old)
+    with open_source("s3://bucket/changing.tar") as source:
+        assert source.read_at(0, 1000) == old[:1000]
+        put(log.port, "bucket/changing.tar", old[::-1])
+        with pytest.raises(SourceError, match="it changed while it was read"):
+            source.read_at(5_000_000, 1000)
 
 
 def test_a_connection_cut_in_the_middle_of_a_shard_costs_nothing(s3, tmp_path, capsys):

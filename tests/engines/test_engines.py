@@ -1,6 +1,7 @@
 """What holds for every engine: a bounded window, one answer a task, and an end where a machine is unfit."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,16 @@ def test_no_more_tasks_are_taken_than_are_worth_having_under_way(tmp_path: Path)
         answered.append(task.number)
         assert answer.samples == 1
     assert sorted(answered) == taken == list(range(20))
+
+
+def test_workers_find_the_modules_of_this_process_and_commands_get_no_path_of_ours(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "beside.py").write_text(
+        "import os\ndef path(task, mark): return os.environ.get('PYTHONPATH', 'none')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    task = ScanTask(0, "a.tar", ScanOptions())
+    assert list(work_on(LocalEngine(import_module("beside").path, 1), [task])) == [(task, "none")]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -1,15 +1,14 @@
 """Models on the nodes of a cluster: in processes of their own, which are replaced where their device is lost."""
 
-import shutil
-import tempfile
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.engines.cluster import ROOT, Cluster
 from tests.filtering.shards import digests
-from tests.models import own
 from tests.shards.archives import write_tar
 from wdsflow.engines.base import EngineError
 from wdsflow.filtering.options import RunOptions
@@ -19,25 +18,16 @@ from wdsflow.memory.batching.outcome import POISONED
 from wdsflow.stages.scores.catalog import all_scores
 
 pytest.importorskip("torch", reason="torch is not installed")
-ray = pytest.importorskip("ray")
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Two nodes with a core each, that know the scores of ``tests.models.own``."""
-    from ray.cluster_utils import Cluster
-
-    folder = tempfile.mkdtemp(prefix="ray-")  # names of sockets may not be long
-    with pytest.MonkeyPatch.context() as patch:
-        own.install(tmp_path_factory.mktemp("site"), patch)
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "temp_dir": folder})
-        nodes.add_node(num_cpus=1)
-        yield nodes
-        ray.shutdown()
-        nodes.shutdown()
+@pytest.fixture(autouse=True)
+def known(scores: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the scores of ``tests.models.own`` be found here, too."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(scores), *sys.path]))
+    monkeypatch.syspath_prepend(str(scores))
     all_scores.cache_clear()
-    shutil.rmtree(folder, ignore_errors=True)
+    yield
+    all_scores.cache_clear()
 
 
 def shards(folder: Path) -> str:
@@ -50,7 +40,7 @@ def shards(folder: Path) -> str:
 
 
 def test_items_that_cost_a_device_or_their_process_are_put_aside_as_on_one_machine(
-    tmp_path: Path, cluster: Any
+    tmp_path: Path, cluster: Cluster
 ) -> None:
     source = shards(tmp_path / "in")
     recipe = Recipe(where='brittle(poisons="hostile", kills="deadly") >= 1')
@@ -62,7 +52,7 @@ def test_items_that_cost_a_device_or_their_process_are_put_aside_as_on_one_machi
     assert digests(tmp_path / "alone") == digests(tmp_path / "together")
 
 
-def test_a_device_that_is_lost_in_this_process_ends_the_run_with_advice(tmp_path: Path, cluster: Any) -> None:
+def test_a_device_that_is_lost_in_this_process_ends_the_run_with_advice(tmp_path: Path) -> None:
     source = shards(tmp_path / "in")
     recipe = Recipe(where='brittle(poisons="hostile") >= 1')
     with pytest.raises(EngineError, match=r"illegal memory access.*Run again with --workers 1"):

@@ -257,12 +257,23 @@ def test_further_images_and_captions_lie_in_a_column_beside_them(scored, clip, s
     assert json.loads(table(tmp_path / "out").column("embedded")[0].as_py())[flipped] == ["jpg/both"]
 
 
-def test_a_flipped_image_is_not_taken_for_the_image(scored, clip, source, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("setting", "ran"),
+    [
+        ({"flip": "both"}, "open_clip image"),
+        ({"decode": "exact"}, "open_clip image"),
+        ({"tokenizer": "hf"}, "open_clip text"),
+    ],
+)
+def test_an_embedding_of_something_else_is_not_taken(scored, clip, source, tmp_path, monkeypatch, setting, ran):
     counted = Counted(monkeypatch)
-    recipe = Recipe(scores=(similarity(clip, flip="both"),), images="jpg")
+    recipe = Recipe(scores=(similarity(clip, **setting),), images="jpg", embeddings=True)
     score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
-    assert counted.ran.count("open_clip image") == 2 * SAMPLES
-    assert "open_clip text" not in counted.ran
+    assert set(counted.ran) == {ran}
+    assert counted.ran.count(ran) >= 2 * (SAMPLES - 1)
+    ((name, value),) = setting.items()
+    column = named(tmp_path / "out", f"{ran.split()[1].replace('text', 'caption')}_embedding")
+    assert f'{name}="{value}"' in column
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pytest
 
 from tests.filtering.shards import digests, entries, picture, write_shards
 from tests.shards.archives import names, read_tar, write_tar
-from wdsflow.filtering.folder import Differs
-from wdsflow.filtering.ledger import LedgerError
+from wdsflow.filtering.differs import Differs
+from wdsflow.filtering.ledger import LedgerError, MissingScore
 from wdsflow.filtering.lock import Busy, Lock
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
@@ -193,7 +193,9 @@ def test_another_recipe_is_refused_by_name_until_restart(tmp_path: Path):
     filter_shards(source, tmp_path / "out", LARGE, HERE)
     (tmp_path / "out" / "mine.txt").write_text("stays")
     other = Recipe(where="min_side >= 250")
-    with pytest.raises(Differs, match=r'recipe\.where: "min_side >= 200" is now "min_side >= 250"'):
+    with pytest.raises(
+        Differs, match="holds a filter with --where 'min_side >= 200'; this run has --where 'min_side >= 250'"
+    ):
         filter_shards(source, tmp_path / "out", other, HERE)
     report = filter_shards(source, tmp_path / "out", other, RunOptions(workers=0, restart=True))
     assert (report.resumed, report.total("kept")) == (0, 15)
@@ -216,7 +218,7 @@ def test_files_of_others_and_inputs_are_never_replaced(tmp_path: Path):
         filter_shards(source, tmp_path / "in", LARGE, HERE)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "00001.tar").write_bytes(b"precious")
-    with pytest.raises(FileExistsError, match="no run of wdsflow filter wrote it"):
+    with pytest.raises(FileExistsError, match="no run wrote it"):
         filter_shards(source, tmp_path / "out", LARGE, RunOptions(workers=0, restart=True))
     assert (tmp_path / "out" / "00001.tar").read_bytes() == b"precious"
 
@@ -335,10 +337,15 @@ def test_a_cut_says_what_its_ledger_lacks_and_keeps_nothing_for_it(tmp_path: Pat
     with pytest.raises(LedgerError, match="there are no ledgers"):
         cut_shards(source, tmp_path / "cut", tmp_path / "none", LARGE, HERE)
     score_shards(source, tmp_path / "scores", Recipe(scores=("caption_words",)), HERE)
-    report = cut_shards(source, tmp_path / "cut", tmp_path / "scores", LARGE, HERE)
-    assert "min_side was not computed" in report.failures[0].reason
+    with pytest.raises(MissingScore, match="scores has no min_side"):
+        cut_shards(source, tmp_path / "cut", tmp_path / "scores", LARGE, HERE)
+    assert not (tmp_path / "cut").exists()
+    filter_shards(source, tmp_path / "some", Recipe(where="caption_words >= 3 and min_side >= 200"), HERE)
+    words = Recipe(where="caption_words > 1")
+    report = cut_shards(source, tmp_path / "cut", tmp_path / "some", words, HERE)  # some were decided without
+    assert (report.failures[0].kind, report.failures[0].lacks) == ("ledger", "caption_words")
     write_tar(tmp_path / "in" / "00000.tar", entries(3, 20))
-    report = cut_shards(source, tmp_path / "cut2", tmp_path / "scores", Recipe(where="caption_words > 1"), HERE)
+    report = cut_shards(source, tmp_path / "cut2", tmp_path / "scores", words, HERE)
     assert "has changed since" in report.failures[0].reason
 
 
@@ -351,10 +358,13 @@ def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
     assert ([failure.name for failure in report.failures], report.total("kept")) == (["00001.tar"], 10)
     filter_shards(source, tmp_path / "filtered", LARGE, HERE)
     assert kept_of(tmp_path / "cut") == kept_of(tmp_path / "filtered")
-    with pytest.raises(LedgerError, match=r"some has no ledger of 00001\.tar: score"):  # it may hold the first of two
-        cut_shards(source, tmp_path / "cut2", tmp_path / "some", Recipe(where="not duplicate"), HERE)
     with pytest.raises(LedgerError, match=r"has no ledger of 00000\.tar and 1 more"):
-        cut_shards(source, tmp_path / "cut3", tmp_path / "scores", LARGE, HERE)
+        cut_shards(source, tmp_path / "cut2", tmp_path / "scores", LARGE, HERE)
+    write_tar(tmp_path / "in" / "00001.tar", entries(1, 20))
+    score_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE)
+    (tmp_path / "scores" / "_wdsflow" / "ledger" / "00001.parquet").unlink()
+    with pytest.raises(LedgerError, match=r"scores has no ledger of 00001\.tar: score"):  # it may hold the first of two
+        cut_shards(source, tmp_path / "cut3", tmp_path / "scores", Recipe(where="not duplicate"), HERE)
 
 
 def test_duplicates_are_found_over_all_shards_among_those_that_other_terms_leave(tmp_path: Path):
@@ -364,10 +374,10 @@ def test_duplicates_are_found_over_all_shards_among_those_that_other_terms_leave
         [("a.jpg", one), ("a.txt", b"x"), ("b.jpg", two), ("b.txt", b"long enough"), ("c.jpg", small)],
     )
     write_tar(tmp_path / "1.tar", [("d.jpg", one), ("d.txt", b"long enough"), ("e.jpg", two), ("e.txt", b"also long")])
-    recipe = Recipe(where="caption_words >= 2 and not duplicate")
+    recipe = Recipe(where="caption_words >= 2 and not duplicate(among='kept')")
     report = filter_shards(str(tmp_path / "{0..1}.tar"), tmp_path / "out", recipe, HERE)
     assert [name for name in kept_of(tmp_path / "out") if name.endswith("jpg")] == ["b.jpg", "d.jpg"]
-    assert report.merged("dropped") == {"caption_words >= 2": 1, "not duplicate": 1}
+    assert report.merged("dropped") == {"caption_words >= 2": 1, 'not duplicate(among="kept")': 1}
     assert report.merged("quarantined") == {"no-caption": 1}
     again = filter_shards(str(tmp_path / "{0..1}.tar"), tmp_path / "out", recipe, HERE)
     assert again.resumed == 2
@@ -380,28 +390,28 @@ def test_duplicates_are_found_over_all_shards_among_those_that_other_terms_leave
 def test_a_sample_that_is_put_aside_hides_no_sample_like_it(tmp_path: Path):
     image = picture(300, 300)
     write_tar(tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image), ("b.txt", b"two words"), ("c.jpg", image)])
-    recipe = Recipe(where="not duplicate and caption_words >= 2")
+    recipe = Recipe(where="not duplicate(among='kept') and caption_words >= 2")
     report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
     assert (report.total("kept"), report.merged("quarantined")) == (1, {"no-caption": 2})
     assert names(tmp_path / "out" / "0.tar") == ["b.jpg", "b.txt"]
     assert report.merged("failed") == {"caption_words: no-caption": 2}
-    cut = Recipe(where="not duplicate and (caption_words is null or caption_words < 9)")
+    cut = Recipe(where="not duplicate(among='kept') and (caption_words is null or caption_words < 9)")
     again = cut_shards(str(tmp_path / "0.tar"), tmp_path / "cut", tmp_path / "out", cut, HERE)
-    assert again.merged("dropped") == {"not duplicate": 2}
+    assert again.merged("dropped") == {'not duplicate(among="kept")': 2}
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg"]
 
 
 @pytest.mark.parametrize(("unknown", "kept"), [("keep", ["a.jpg", "b.jpg"]), ("quarantine", []), ("drop", [])])
 def test_a_sample_that_stays_unknown_whatever_is_compared_is_compared_only_where_it_is_kept(tmp_path, unknown, kept):
     image = picture(300, 300)
-    write_tar(tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image)])
-    recipe = Recipe(where="(width > 1 or duplicate) and caption_words > 1", unknown=unknown)
+    write_tar(tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image), ("c.jpg", picture(64, 64)), ("c.txt", b"c")])
+    recipe = Recipe(where="(width > 1 or duplicate(among='kept')) and caption_words > 1", unknown=unknown)
     report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
     assert list(kept_of(tmp_path / "out")) == kept
     assert report.total("kept") == len(kept)
-    again = Recipe(where="not duplicate or caption_words > 1", unknown=unknown)
+    again = Recipe(where="not duplicate(among='kept') or caption_words > 1", unknown=unknown)
     filter_shards(str(tmp_path / "0.tar"), tmp_path / "again", again, HERE)
-    assert list(kept_of(tmp_path / "again")) == ["a.jpg", *kept[1:]]
+    assert list(kept_of(tmp_path / "again")) == ["a.jpg", *kept[1:], "c.jpg", "c.txt"]
 
 
 def test_a_ledger_of_all_scores_has_those_that_compare_samples(tmp_path: Path):

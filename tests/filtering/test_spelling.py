@@ -8,7 +8,7 @@ import pytest
 
 from tests.filtering.shards import digests, picture, write_shards
 from tests.shards.archives import write_tar
-from wdsflow.filtering.folder import Differs
+from wdsflow.filtering.differs import Differs
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.run import filter_shards

@@ -4,11 +4,10 @@ import logging
 import os
 import signal
 
-import psutil
 import pytest
 
 import wdsflow
-from tests.processes import living_children
+from tests.processes import await_end, living_children
 from wdsflow.mapping.bounded_map import Mapped
 from wdsflow.mapping.messages import MappingError
 from wdsflow.mapping.process import Worker
@@ -222,8 +221,7 @@ def test_a_process_that_the_function_started_ends_with_its_worker(tmp_path):
 
     with pytest.raises(MappingError, match="exit status 1"):
         list(wdsflow.bounded_map([1], fn, MEMORY, 1))
-    number = int((tmp_path / "pid").read_text())
-    assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+    await_end(int((tmp_path / "pid").read_text()))
 
 
 def test_what_the_function_started_counts_as_its_memory():
@@ -232,7 +230,7 @@ def test_what_the_function_started_counts_as_its_memory():
         import sys
 
         free = "import resource, sys, time; resource.setrlimit(resource.RLIMIT_DATA, (-1, -1)); "
-        script = f"{free} block = b'x' * int(sys.argv[1]); time.sleep(2 * (len(block) > 100))"
+        script = f"{free} block = b'x' * int(sys.argv[1]); time.sleep(600 * (len(block) > 100))"
         for size in sizes:
             subprocess.run([sys.executable, "-c", script, str(size)], check=True)
         return sizes

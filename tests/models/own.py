@@ -20,6 +20,11 @@ brightest = tests.models.own:Brightest
 faulty = tests.models.faulty:Faulty
 faulty_batch = tests.models.faulty:FaultyBatch
 faulty_plain = tests.models.faulty:FaultyPlain
+odd_plain = tests.models.odd:OddPlain
+odd_pixels = tests.models.odd:OddPixels
+odd_text = tests.models.odd:OddText
+odd_dataset = tests.models.odd:OddDataset
+odd_batch = tests.models.odd:OddBatch
 """
 
 
@@ -27,14 +32,19 @@ def install(folder: Path, monkeypatch: Any) -> None:
     """Let the scores of this module be found, here and in processes that are started."""
     from wdsflow.stages.scores.catalog import all_scores
 
-    info = folder / "own_scores-1.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-scores\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(_ENTRIES)
+    describe(folder)
     root = Path(__file__).resolve().parents[2]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(root), *sys.path]))
     monkeypatch.syspath_prepend(str(folder))
     all_scores.cache_clear()
+
+
+def describe(folder: Path) -> None:
+    """Write what makes them an installed package where ``folder`` is on the path."""
+    info = folder / "own_scores-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-scores\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(_ENTRIES)
 
 
 @dataclass(frozen=True, kw_only=True)

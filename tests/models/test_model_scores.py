@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.processes import living_children
+from tests.processes import await_end, living_children
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -138,8 +138,7 @@ def test_a_killed_model_process_is_asked_again():
         children[0].send_signal(signal.SIGKILL)
         assert models.map(model, ["ab", "c"] * 50) == [2, 1] * 50
         models.close()
-    _gone, alive = psutil.wait_procs(children, timeout=10)
-    assert not alive
+    await_end(*children)
 
 
 def test_modules_are_found_where_this_process_finds_them(tmp_path, monkeypatch):
@@ -189,7 +188,7 @@ def test_a_model_that_does_not_fit_ends_a_run_in_one_process_before_the_first_sh
 
 def test_a_score_that_returns_too_few_values_is_told_by_name():
     model = own.Brittle(fails="count").models()[0]
-    with pytest.raises(ModelError, match=r"^brittle: run returned 1 outputs for 3 items"):
+    with pytest.raises(ModelError, match=r"^brittle: score\(\) returned 1 values for 3 items"):
         LoadedModels("cpu").map(model, ["a", "b", "c"])
 
 
@@ -248,14 +247,8 @@ def test_no_model_process_outlives_a_run_that_is_killed(tmp_path):
         os.setsid()
         score_shards(source, tmp_path / "out", Recipe(scores=("letters",)), RunOptions(workers=1, device="cpu"))
         os._exit(0)
-    found = []
-    for _ in range(200):
-        found = psutil.Process(child).children(recursive=True)
-        if len(found) >= 1:
-            break
+    while not (found := psutil.Process(child).children(recursive=True)):
         time.sleep(0.05)
-    assert found
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    _gone, alive = psutil.wait_procs(found, timeout=30)
-    assert not alive
+    await_end(*found)

@@ -160,9 +160,7 @@ time.sleep(600)
         process.send_signal(signal.SIGKILL)
         process.wait()
     (tmp_path / "mine.download.tmp").touch()
-    for _ in range(100):  # the lock goes a moment after the process
-        if remove_stale(tmp_path):
-            break
+    while not remove_stale(tmp_path):  # the lock goes a moment after the process
         time.sleep(0.05)
     assert os.listdir(tmp_path) == ["mine.download.tmp"]
 

@@ -1,6 +1,7 @@
 """A run that is killed and goes on ends where one that was not killed ends, bit by bit."""
 
 import importlib.util
+import resource
 import signal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,6 +77,24 @@ def scenarios(folder: Path, case: Case, data: str, number: int) -> list[dict[str
         }
         for hashed, name, end, last in runs
     ]
+
+
+def test_a_checkpoint_that_a_full_disk_cannot_hold_is_named_and_the_one_before_stays(tmp_path):
+    import torch
+
+    from wdsflow.training.checkpoints import save
+
+    path = tmp_path / "epoch_latest.pt"
+    save({"epoch": 1}, path)
+    before, limit = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            save({"epoch": 2, "weights": torch.zeros(100_000)}, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert caught.value.filename == str(path)
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [before]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import torch
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
-from tests.processes import living_children
+from tests.processes import await_end, living_children
 from tests.training.shards import arguments, samples, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.engines import cores
@@ -103,10 +103,9 @@ def test_no_decoding_process_outlives_its_parent(tmp_path, how):
     children = psutil.Process(process.pid).children()
     assert len(children) == 2
     process.send_signal(how)
-    process.wait(30)
+    process.wait()
     process.stdout.close()
-    gone, alive = psutil.wait_procs(children, timeout=30)
-    assert (len(gone), alive) == (2, [])
+    await_end(*children)
 
 
 def test_a_daemonic_process_decodes_in_threads_unless_told_otherwise(monkeypatch):
@@ -190,7 +189,7 @@ def test_processes_share_a_budget():
         child.start()
     events = sorted((heard.get() for _ in range(2 * len(sizes))), key=lambda event: event[1])
     for child in children:
-        child.join(20)
+        child.join()
         assert child.exitcode == 0
     held: list[int] = []
     for size, _ in events:

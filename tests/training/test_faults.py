@@ -32,8 +32,7 @@ from tests.training.shards import arguments, jpeg, plain, samples, texts, write_
 from tests.training.test_loader import TRAIN, digest, loader
 from wdsflow.cli.main import main
 from wdsflow.training import watchdog
-from wdsflow.training.checkpoints import save
-from wdsflow.training.errors import CheckpointError, DecoderError, FeedStopped, SampleError
+from wdsflow.training.errors import DecoderError, FeedStopped, SampleError
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.options import FeedOptions
 from wdsflow.training.patience import _Life
@@ -263,11 +262,6 @@ def test_the_time_for_which_a_process_was_stopped_is_no_wait(monkeypatch):
         clock[0] += 24
         with pytest.raises(StallError, match="after 60 s"):
             dog.check()
-
-
-def test_a_checkpoint_for_which_there_is_no_room_is_named(tmp_path):
-    with pytest.raises(CheckpointError, match=r"checkpoint .*/no/epoch_1\.pt cannot be written: No such file"):
-        save({"epoch": 1}, tmp_path / "no" / "epoch_1.pt")
 
 
 def batches(data):

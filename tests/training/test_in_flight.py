@@ -39,7 +39,7 @@ def test_epochs_leave_no_shard_open(tmp_path):
 
 
 def test_a_pass_that_another_one_has_ended_says_so(tmp_path):
-    loading = loader(write_shards(tmp_path, [40, 40]), stall_after=30.0)
+    loading = loader(write_shards(tmp_path, [40, 40]), stall_after=600.0)
     first = iter(loading)
     next(first)
     second = iter(loading)
@@ -167,12 +167,12 @@ def test_streams_of_several_workers_are_read_at_once(tmp_path):
 
     def feed(path):
         with open(path, "wb") as pipe:  # comes when somebody reads the other end
-            opened.wait(30)  # and goes on when all four are being read
+            opened.wait()  # and goes on when all four are being read
             pipe.write(data)
 
     writers = [threading.Thread(target=feed, args=(path,), daemon=True) for path in names]
     for writer in writers:
         writer.start()
-    loading = loader([f"pipe:cat {path}" for path in names], workers=4, stall_after=20)
+    loading = loader([f"pipe:cat {path}" for path in names], workers=4, stall_after=600)
     assert sum(len(texts(batch)) for batch in islice(loading, 4)) == 16
     loading.close()

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -195,17 +196,12 @@ def test_evaluation_on_nothing_is_an_error_with_its_reason(tmp_path):
         list(loader(str(tmp_path / "0000.tar"), train=False))
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no fifos here")
 def test_waiting_too_long_is_a_stall(tmp_path):
-    import os
-
     os.mkfifo(tmp_path / "slow")
-    write_tar(tmp_path / "0000.tar", samples(0, 30))
-    url = f"pipe:cat {tmp_path}/slow"
-    loading = loader([url], workers=1, stall_after=1.0)
-    with pytest.raises(StallError, match="no batch for 1 s"):
+    loading = loader([f"pipe:cat {tmp_path}/slow"], workers=1, stall_after=1.0)
+    with pytest.raises(StallError, match=r"no batch for [1-9]\d* s"):
         next(iter(loading))
-    with open(tmp_path / "slow", "wb") as pipe:  # lets the reader go
-        pipe.write(Path(tmp_path / "0000.tar").read_bytes())
     loading.close()
 
 

@@ -18,9 +18,10 @@ from torch import distributed
 from wdsflow.training.board import connect
 from wdsflow.training.refusal import shared
 
-patience = timedelta(seconds=1)
+patience, long = timedelta(seconds=1), timedelta(hours=1)
 server = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-store = distributed.TCPStore("127.0.0.1", server.port, is_master=False, timeout=patience, wait_for_workers=False)
+store = distributed.TCPStore("127.0.0.1", server.port, is_master=False, timeout=long, wait_for_workers=False)
+store.set_timeout(patience)
 distributed.init_process_group("fake", rank=1, world_size=2, store=store, timeout=patience)
 del server
 try:

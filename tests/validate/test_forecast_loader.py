@@ -139,11 +139,12 @@ def test_a_starved_worker_stops_the_loader_after_the_batches_that_are_foreseen(t
     assert len(found.stalled) == 1
     assert found.batches_before_stall == (1 if seed else 0)
     torch_loader = loader(command).pipeline[0]
-    torch_loader.timeout = 2
+    torch_loader.timeout = 3600
     running = iter(torch_loader)
     try:
         for _ in range(found.batches_before_stall):
             next(running)
+        running._timeout = 2
         with pytest.raises(RuntimeError, match="timed out after 2 seconds"):
             next(running)
     finally:

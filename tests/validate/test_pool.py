@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wdsflow.engines import worker
+from wdsflow.engines import child_process
 from wdsflow.validate import pool
 from wdsflow.validate.scan import ScanOptions
 
@@ -72,7 +72,7 @@ def reading(path: Path, parent: int) -> set[int]:
 
 def test_an_answer_cut_off_by_the_death_of_its_worker_is_no_answer() -> None:
     whole = io.BytesIO()
-    worker.send(whole, {"keys": ["a"] * 100})
+    child_process.send(whole, {"keys": ["a"] * 100})
     for length in (0, 5, 20, len(whole.getvalue()) - 1):
         with pytest.raises(EOFError):
-            worker.receive(io.BytesIO(whole.getvalue()[:length]))
+            child_process.receive(io.BytesIO(whole.getvalue()[:length]))

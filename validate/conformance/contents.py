@@ -48,6 +48,46 @@ def metadata(rng: Random, names: tuple[str, ...] = ("caption", "url")) -> bytes:
     return json.dumps({name: caption(rng) for name in names}).encode()
 
 
+def document(rng: Random) -> bytes:
+    """Return a sound json object with values of many types, the same names and types each time but for nulls."""
+    sizes = [rng.randint(1, 9) for _ in range(rng.randint(0, 3))]
+    values = {
+        "caption": caption(rng),
+        "width": rng.randint(1, 999),
+        "similarity": rng.random(),
+        "error": None,
+        "ok": rng.random() < 0.5,
+        "exif": json.dumps({"a": rng.randint(1, 9)}),
+        "date": "2024-01-01T00:00:00Z",
+        "sizes": sizes,
+        "tags": [caption(rng)] if rng.random() < 0.7 else [],
+        "place": {"x": rng.random(), "names": {"en": caption(rng)}} if rng.random() < 0.8 else None,
+        "boxes": [{"left": size, "label": "dog"} for size in sizes],
+    }
+    return json.dumps({name: None if rng.random() < 0.1 else value for name, value in values.items()}).encode()
+
+
+def other_document(rng: Random) -> bytes:
+    """Return json as ``document`` does, with a value or all of another type, more names or fewer."""
+    values = json.loads(document(rng))
+    for _ in range(rng.choice((1, 1, 2))):
+        name = rng.choice((*values, "new"))
+        values[name] = _value(rng)
+        if rng.random() < 0.2:
+            del values[name]
+    return json.dumps(_value(rng) if rng.random() < 0.1 else values).encode()
+
+
+def _value(rng: Random, depth: int = 2) -> object:
+    """Return anything that json holds."""
+    if depth and rng.random() < 0.4:
+        items = [_value(rng, depth - 1) for _ in range(rng.randint(0, 3))]
+        return items if rng.random() < 0.5 else dict(zip(("left", "x", "names"), items, strict=False))
+    return rng.choice(
+        (None, True, 0, 7, -1, 1.0, 2.5, 2**53 + 1, 2**63, 10**30, 1e300, "", "12", "1.5", caption(rng), float("nan"))
+    )
+
+
 def odd_json(rng: Random) -> bytes:
     """Return json that some reader may stumble over; not all of it is broken."""
     text = caption(rng)
@@ -122,12 +162,22 @@ def huge_number(rng: Random) -> bytes:
 
 
 def array(rng: Random, *, objects: bool = False) -> bytes:
-    """Return a .npy file."""
+    """Return a .npy file, of one dimension where it does not hold objects."""
     import numpy
 
     stream = io.BytesIO()
     value = numpy.array([{"a": 1}]) if objects else numpy.arange(rng.randint(0, 5))
     numpy.save(stream, value, allow_pickle=True)
+    return stream.getvalue()
+
+
+def other_array(rng: Random) -> bytes:
+    """Return a .npy file of other dimensions or of another type."""
+    import numpy
+
+    stream = io.BytesIO()
+    shape = rng.choice(((), (1,), (3,), (2, 2), (0, 2), (1, 1)))
+    numpy.save(stream, numpy.full(shape, rng.choice((0, 1, 2))).astype(rng.choice(("f4", "f8", "i8", "u1", "?", "U3"))))
     return stream.getvalue()
 
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from random import Random
 
 from .archives import FORMATS, Entry, Format, write
-from .contents import caption, metadata
-from .hurts import SAMPLE_HURTS, SIMPLE_HURTS
+from .contents import array, caption, document, metadata
+from .hurts import SAMPLE_HURTS, TABLE_HURTS
 from .layouts import LAYOUT_HURTS
 from .pictures import picture
 from .tar_hurts import BYTE_HURTS, COMPRESSIONS, NO_TAR
 
+_FIELDS = (("txt",), ("txt",), ("txt",), ("txt", "json"), ("json",), ("txt", "cls"), ("cls",))
+_TABLE_FIELDS = (("txt",), ("txt", "json"), ("txt", "json"), ("json",), ("txt", "cls"), ("txt", "json", "npy"))
 _RATES = (0.0, 0.05, 0.15, 0.3, 0.6, 1.0)  # how often a sample is hurt, drawn once a set
 
 
@@ -65,20 +67,22 @@ class _Style:
     hurts: tuple[str, ...]
     byte_rate: float
     longest: int  # samples a shard
-    simple: bool
+    tables: bool
+    documents: bool  # json has values of many types
+    calm: int  # so many samples at the beginning of the set stay sound
 
 
-def make_set(seed: int, folder: Path, *, simple: bool = False) -> ShardSet:
+def make_set(seed: int, folder: Path, *, tables: bool = False) -> ShardSet:
     """Write the shard set of a seed into a folder, and say what is in it.
 
     Args:
         seed: draws everything.
         folder: gets the shards, with names that begin with the seed.
-        simple: leave out what field names and the soundness of contents do not tell, but a reader that makes tables
-            trips over: json of changing types, integers beyond 64 bits, and folders in place of shards.
+        tables: for a reader that makes tables: often hurt only the types of values, and leave folders in place of
+            shards out.
     """
     rng = Random(seed)
-    style = _style(rng, simple)
+    style = _style(rng, tables)
     made = ShardSet(seed)
     index = 0
     for number in range(rng.randint(1, 6)):
@@ -87,26 +91,30 @@ def make_set(seed: int, folder: Path, *, simple: bool = False) -> ShardSet:
         if style.restart:
             index = 0
         count = rng.choice((rng.randint(1, style.longest), rng.randint(1, 2)))
-        _make_shard(shard, _samples(rng, style, index, count), rng, style)
+        _make_shard(shard, _samples(rng, style, index, count), rng, style, calm=style.calm if number == 0 else 0)
         index += count
     return made
 
 
-def _style(rng: Random, simple: bool) -> _Style:
-    known = sorted(SIMPLE_HURTS if simple else SAMPLE_HURTS) + sorted(LAYOUT_HURTS)
+def _style(rng: Random, tables: bool) -> _Style:
+    known = sorted(SAMPLE_HURTS) + sorted(LAYOUT_HURTS)
+    if tables and rng.random() < 0.5:
+        known = sorted(TABLE_HURTS)
     return _Style(
         image=rng.choice(("jpg", "jpg", "png", "jpeg", "webp")),
-        fields=rng.choice((("txt",), ("txt",), ("txt",), ("txt", "json"), ("json",), ("txt", "cls"), ("cls",))),
+        fields=rng.choice(_TABLE_FIELDS if tables else _FIELDS),
         prefix=rng.choice(("", "", "", "", "photos/", "./", "v1.0/", "/data/", "a/b.c/")),
         restart=rng.random() < 0.5,
         caption_first=rng.random() < 0.3,
         tar_format=rng.choice(FORMATS),
         float_time=rng.random() < 0.1,
         rate=rng.choice(_RATES),
-        hurts=tuple(rng.sample(known, rng.choice((1, 2, 5, len(known))))),
+        hurts=tuple(rng.sample(known, min(len(known), rng.choice((1, 2, 5, len(known)))))),
         byte_rate=rng.choice((0.0, 0.0, 0.2, 0.6)),
         longest=rng.choice((3, 6, 6, 12, 12, 60)),
-        simple=simple,
+        tables=tables,
+        documents=rng.random() < 0.6,
+        calm=rng.choice((0, 0, 5, 6)),
     )
 
 
@@ -115,15 +123,19 @@ def _samples(rng: Random, style: _Style, start: int, count: int) -> list[list[En
 
 
 def _sample(rng: Random, style: _Style, key: str) -> list[Entry]:
-    contents = {"txt": caption(rng).encode(), "json": metadata(rng), "cls": b"7"}
+    contents = {"txt": caption(rng).encode(), "cls": b"7"}
+    if "json" in style.fields:
+        contents["json"] = document(rng) if style.documents else metadata(rng)
+    if "npy" in style.fields:
+        contents["npy"] = array(rng)
     entries = [Entry(f"{key}.{style.image}", picture(rng, style.image))]
     entries += [Entry(f"{key}.{name}", contents[name]) for name in style.fields]
     return entries[::-1] if style.caption_first else entries
 
 
-def _make_shard(shard: Shard, samples: list[list[Entry]], rng: Random, style: _Style) -> None:
+def _make_shard(shard: Shard, samples: list[list[Entry]], rng: Random, style: _Style, calm: int) -> None:
     for index, sample in enumerate(samples):
-        while rng.random() < style.rate * 0.6:
+        while index >= calm and rng.random() < style.rate * 0.6:
             name = rng.choice(style.hurts)
             if name in SAMPLE_HURTS:
                 samples[index] = SAMPLE_HURTS[name](samples[index], rng)
@@ -151,7 +163,7 @@ def _bytes(shard: Shard, entries: list[Entry], rng: Random, style: _Style) -> by
         if what < 0.08:
             shard.hurts.append("missing")
             return None
-        if what < 0.12 and not style.simple:
+        if what < 0.12 and not style.tables:
             shard.hurts.append("directory")
             Path(shard.path).mkdir(exist_ok=True)
             return None
@@ -164,11 +176,13 @@ def _bytes(shard: Shard, entries: list[Entry], rng: Random, style: _Style) -> by
         shard.hurts.append(name)
     if rng.random() < style.byte_rate / 4:
         name = rng.choice(sorted(COMPRESSIONS))
-        data = COMPRESSIONS[name](data)
-        shard.hurts.append(name)
+        border = rng.randint(0, len(data)) if rng.random() < 0.2 else len(data)
+        pieces = [data[:border], data[border:]] if border < len(data) else [data]
+        data = b"".join(map(COMPRESSIONS[name], pieces))
+        shard.hurts += [name, "in-two-streams"][: len(pieces)]
         if rng.random() < 0.5:
             shard.path += f".{name}"
-        if rng.random() < 0.2:
-            data = data[: rng.randrange(len(data))]
+        if rng.random() < 0.3:
+            data = data[: rng.choice((rng.randrange(len(data)), -rng.randint(1, 12)))]
             shard.hurts.append("cut-when-packed")
     return data

@@ -194,7 +194,7 @@ _PLAIN: dict[str, SampleHurt] = {
     "odd-number": _with(contents.odd_number, "cls", "cls2", "id", "index", "inx"),
 }
 
-# What decides for readers that make tables of columns, but cannot be told from field names and soundness.
+# What decides for readers that make tables of columns.
 _DEEP: dict[str, SampleHurt] = {
     "any-broken-image": _replaced(_is_image, _one_of(BROKEN)),
     "any-rare-image": _replaced(_is_image, _one_of(SOUND)),
@@ -202,6 +202,8 @@ _DEEP: dict[str, SampleHurt] = {
     "huge-number": _with(contents.huge_number, "cls", "id"),
     "json": _with(contents.metadata, "json", "json", "jsn", "meta.json"),
     "odd-json": _with(contents.odd_json, "json", "jsn", "meta.json"),
+    "other-json": _replaced(lambda suffix: suffix == "json", contents.other_document),
+    "other-array": _replaced(lambda suffix: suffix == "npy", contents.other_array),
     "odd-json-instead": _replaced(lambda suffix: suffix == "json", contents.odd_json),
     "array": _with(contents.array, "npy", "emb.npy"),
     "arrays": _with(contents.arrays, "npz"),
@@ -219,4 +221,4 @@ _DEEP: dict[str, SampleHurt] = {
 }
 
 SAMPLE_HURTS: dict[str, SampleHurt] = {**_PLAIN, **_DEEP}
-SIMPLE_HURTS: dict[str, SampleHurt] = _PLAIN
+TABLE_HURTS = ("other-json", "other-array", "huge-number", "number", "json", "array", "any-rare-image")

@@ -56,7 +56,9 @@ class Consumer(ABC):
     title: ClassVar[str]  # for people: "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
     visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
     sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
+    through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
     empty_stalls: ClassVar[bool] = False  # waits for ever where no sample passes; else it just ends
+    makes_columns: ClassVar[bool] = False  # the first samples' values decide what later ones may be
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
 
     def __init__(self, options: Options | None = None) -> None:
@@ -101,6 +103,10 @@ class Consumer(ABC):
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return a crash if this reader raises before the first sample comes out, else None."""
         return None
+
+    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+        """Return why even a full scan does not tell what this reader makes of the shards; "" where it does."""
+        return ""
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return a crash if a fact about a whole shard raises out of this reader, else None."""

@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Sequence
 
+from ..content.columns import holds_value
+from ..content.kinds import kind_of
 from ..evidence import Runs, Shape, ShapeCount, ShardEvidence, Stop
 from ..naming import is_hidden
 from .base import USABLE, Consumer, Fate, Options
@@ -12,7 +14,12 @@ from .grouping import KEY, URL, first_of, first_repeat, incomplete
 _IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")
 _TEXT_KEY = "txt"
 _DECODED = TEXTS | OTHERS | {"pth"}
-_EXAMPLES = 5  # NUM_EXAMPLES_FOR_FEATURES_INFERENCE
+EXAMPLES = 5  # NUMEXAMPLES_FOR_FEATURES_INFERENCE
+_UNPACKED = frozenset({"bz2", "gzip", "lz4", "xz", "zst", "zstd"})
+_MEDIA = frozenset(
+    "aiff au avr caf flac htk svx mat4 mat5 mpc2k ogg paf pvf raw rf64 sd2 sds ircam voc w64 wav nist wavex wve xi mp3 opus "
+    "mkv mp4 avi mpeg mov glb ply stl".split()
+)
 
 
 class Datasets(Consumer):
@@ -26,9 +33,12 @@ class Datasets(Consumer):
     The reader also gives rows without image or caption (as None); here they count as dropped, because they would train
     as None.
 
-    Cannot be known here: whether the json of the first five samples agrees in names and types and converts to Arrow, and
-    whether later json fits; integers beyond 64 bits, which no column holds; audio and video columns, which need further
-    libraries; bz2, xz and zst fields, which it unpacks.
+    The values of json, integers, arrays and msgpack in the first five samples give their columns types: they must agree,
+    and fit into Arrow. Later values are converted to these types in Python, and what cannot be converted raises: text in
+    a column of numbers, a list or a number where an object was. Names that come later are left out.
+
+    Cannot be known here, so that the verdict is not exact: audio, video and mesh columns, which need further libraries;
+    columns of cbor and tenbin; bz2, lz4, xz and zst fields, which it unpacks; values over 16 MiB.
 
     Source: datasets 5.2, packaged_modules/webdataset/webdataset.py, utils/file_utils.py, features/image.py.
     """
@@ -36,6 +46,7 @@ class Datasets(Consumer):
     name = "datasets"
     title = "Hugging Face datasets (streaming)"
     visible_only = True
+    makes_columns = True
 
     def __init__(self, options: Options | None = None, columns: frozenset[str] | None = None) -> None:
         super().__init__(options)
@@ -57,8 +68,12 @@ class Datasets(Consumer):
             if refused(field, _DECODED):
                 return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
         for part, field in lower:
-            if part.suffix in columns and refused(field, IMAGES):
+            if part.suffix not in columns:
+                continue
+            if refused(field, IMAGES):
                 return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
+            if not part.fits:
+                return Fate("crash", "batch", "types", part.suffix)
         caption = _TEXT_KEY in columns and _TEXT_KEY in fields
         return incomplete(image is not None, caption, "dropped") or USABLE
 
@@ -104,14 +119,31 @@ class Datasets(Consumer):
             for fate in lookahead.fates(shape):
                 if fate.kind == "crash":
                     return fate
-        if _run_count(self.runs(first)) + self.flushes(first) <= _EXAMPLES and (crash := self.at_stop(first.stop)):
+        if _run_count(self.runs(first)) + self.flushes(first) <= EXAMPLES and (crash := self.at_stop(first.stop)):
             return crash
         if len({_fields(shape) for shape in shapes}) != 1:
             return Fate("crash", "group", "schema")
+        if first.columns is not None and first.columns.error:
+            return Fate("crash", "group", "types", first.columns.field)
         foreign = first.tally("name.not-utf8")
         if foreign.key is not None and (foreign.offset or 0) <= _last_known(self.runs(first)):
             return Fate("crash", "group", "not-utf8-name", foreign.key)
         return None
+
+    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+        """Return what is not known of the columns, or of fields that only this reader unpacks."""
+        first = _first_shapes(self.runs(shards[0])) if shards else []
+        if not first:
+            return ""
+        for name in sorted(_fields(first[0])):
+            if name.rpartition(".")[2].lower() in _MEDIA or kind_of(name.removesuffix(".gz")) in ("cbor", "tenbin"):
+                return f"what the column {name} converts to is not known here"
+            if holds_value(name) and shards[0].columns is None:
+                return f"the types in the column {name} were not looked at"
+        for name in (name for shard in shards for name in shard.fields):
+            if name.rpartition(".")[2] in _UNPACKED or (name.endswith(".gz") and kind_of(name[:-3]) == "image"):
+                return f"what it makes of the packed field {name} is not known here"
+        return shards[0].columns.unknown if shards[0].columns is not None else ""
 
 
 def _samples(shape: Shape) -> list[Shape]:
@@ -132,7 +164,7 @@ def _run_count(runs: Runs) -> int:
 
 def _last_known(runs: Runs) -> int:
     """Return an offset up to which all members belong to the first five runs, as large as is known."""
-    if runs.tail is not None and _run_count(runs) <= _EXAMPLES:
+    if runs.tail is not None and _run_count(runs) <= EXAMPLES:
         return sys.maxsize
     return max([item.offset for item in _early(runs)] + [runs.head.offset if runs.head is not None else 0])
 
@@ -143,7 +175,7 @@ def _early(runs: Runs) -> list[ShapeCount]:
     A shape stands behind the head and as many runs as were counted before it; those counts are not kept for the many
     shapes of a wild shard.
     """
-    return [item for index, item in enumerate(runs.inner) if 1 + max(index, sum(item.before)) < _EXAMPLES]
+    return [item for index, item in enumerate(runs.inner) if 1 + max(index, sum(item.before)) < EXAMPLES]
 
 
 def _first_shapes(runs: Runs) -> list[Shape]:
@@ -152,6 +184,6 @@ def _first_shapes(runs: Runs) -> list[Shape]:
         return []
     shapes = [runs.head.shape]
     shapes += [item.shape for item in _early(runs)]
-    if runs.tail is not None and _run_count(runs) <= _EXAMPLES:
+    if runs.tail is not None and _run_count(runs) <= EXAMPLES:
         shapes.append(runs.tail.shape)
     return [sample for shape in shapes for sample in _samples(shape)]

@@ -1,5 +1,7 @@
 """Ray Data."""
 
+from collections.abc import Sequence
+
 from ..evidence import Runs, Shape, ShardEvidence, Stop
 from .base import USABLE, Consumer, Fate
 from .fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
@@ -25,11 +27,16 @@ class RayData(Consumer):
     comes back after it was left, a pickled field. So does a sample without a decoded image (or array) that the first
     sample of its block has: the column cannot become a tensor. Names that are not UTF-8 fail as well.
 
+    Arrow unpacks shards whose names end in .gz, .bz2 or .zst: all streams of a file as one. A cut stream, bytes after it,
+    and contents of another kind fail the read.
+
     The reader also gives rows without image or caption; here they count as dropped, because they would train as None.
 
     Cannot be known here: how many rows came out before an error, since shards are read in parallel; where blocks begin,
-    which hold up to 128 MiB and can span shards that one task reads (a shard is taken for one block); the conversion
-    of grey and coloured images in one block to Arrow, which fails later, in ``iter_batches``.
+    which hold up to 128 MiB and can span shards that one task reads (a shard is taken for one block); so the verdict is
+    not exact where images or arrays of one field differ in their number of dimensions (grey and coloured ones, say),
+    which cannot stand in one tensor, or hold what Arrow has no tensor of. Json of any types passes: what Arrow refuses
+    stays as Python objects.
 
     Source: ray 2.60, data/_internal/datasource/webdataset_datasource.py.
     """
@@ -37,6 +44,7 @@ class RayData(Consumer):
     name = "ray-data"
     title = "Ray Data (read_webdataset)"
     sees_metadata = True
+    through_arrow = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""
@@ -83,9 +91,22 @@ class RayData(Consumer):
                 return Fate("crash", "batch", "schema", field)
         return None
 
+    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+        """Return which field has arrays that may or may not come to stand in one tensor."""
+        for shard in shards:
+            for name, count in shard.fields.items():
+                differ = bool(count.ranks & (count.ranks - 1)) or count.ranks & 1
+                if differ and name.rpartition(".")[2] in _ARRAYS:
+                    return f"whether {name} fits into one tensor depends on where Ray's blocks begin"
+        return ""
+
     def opens(self, shard: ShardEvidence) -> bool:
         """Tell whether it can read the shard; Arrow unpacks zstd where the name ends so."""
-        return super().opens(shard) or shard.url.endswith((".zst", ".zstd"))
+        return super().opens(shard) or shard.url.endswith(".zst")
+
+    def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
+        """Return the shards as Arrow unpacks them: by their names, all streams of one as a whole."""
+        return [[shard.by_arrow or shard for shard in shards]]
 
 
 def _sample(shape: Shape) -> Sample:

@@ -4,7 +4,7 @@ import warnings
 from io import BytesIO
 from math import prod
 from struct import Struct, error, unpack
-from typing import IO
+from typing import IO, Any
 from zipfile import ZipFile
 
 _HEADER = 1 << 14  # numpy takes no npy header beyond 10,000 bytes
@@ -14,6 +14,7 @@ _TENBIN = b"~TenBin~"
 # As webdataset spells them, "unit32" for "uint32" included: both read as u4.
 _TENBIN_TYPES = {b"f2": 2, b"f4": 4, b"f8": 8, b"i1": 1, b"i2": 2, b"i4": 4, b"i8": 8, b"u1": 1, b"u2": 2, b"u4": 4}
 _TENBIN_TYPES[b"u8"] = 8
+_TENSORS = "biufUmM"  # kinds of dtypes
 
 
 def npy_is_sound(data: bytes) -> bool:
@@ -21,6 +22,12 @@ def npy_is_sound(data: bytes) -> bool:
     stream = BytesIO(data)
     needed = _npy_bytes(stream)
     return needed is not None and needed <= len(data) - stream.tell()
+
+
+def npy_rank(data: bytes) -> int:
+    """Return the number of dimensions of a sound npy field; -1 for elements of a type that Arrow's tensors lack."""
+    shape, dtype = _npy_header(BytesIO(data))
+    return len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
 
 
 def npz_is_sound(data: bytes) -> bool:
@@ -50,19 +57,25 @@ def npz_is_sound(data: bytes) -> bool:
 
 def _npy_bytes(stream: IO[bytes]) -> int | None:
     """Read an npy header and return how many bytes must follow it; None for what numpy refuses."""
-    from numpy.lib import format as npy
-
     try:
-        version = npy.read_magic(stream)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        with warnings.catch_warnings():  # arrays written by Python 2
-            warnings.simplefilter("ignore")
-            shape, _fortran, dtype = read(stream)
+        shape, dtype = _npy_header(stream)
     except Exception:  # noqa: BLE001 - the header is a Python literal: any parse error may come
         return None
     if dtype.hasobject or any(size < 0 for size in shape):
         return None
     return prod(shape) * dtype.itemsize
+
+
+def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], Any]:
+    """Read an npy header: sizes and dtype. Raises whatever numpy's parser raises."""
+    from numpy.lib import format as npy
+
+    version = npy.read_magic(stream)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    with warnings.catch_warnings():  # arrays written by Python 2
+        warnings.simplefilter("ignore")
+        shape, _fortran, dtype = read(stream)
+    return shape, dtype
 
 
 def tenbin_is_sound(data: bytes) -> bool:

@@ -32,6 +32,7 @@ from .f122_needs_library import NeedsLibrary
 from .f123_two_images import TwoImages
 from .f124_frequent_caption import FrequentCaption
 from .f125_json_as_text import JsonAsText
+from .f126_types_differ import TypesDiffer
 from .i201_undecodable import Undecodable
 from .i202_cut_image import CutImage
 from .i203_bomb import Bomb
@@ -172,6 +173,7 @@ _RULES: tuple[type[Rule], ...] = (
     TwoImages,
     FrequentCaption,
     JsonAsText,
+    TypesDiffer,
     # images
     Undecodable,
     CutImage,

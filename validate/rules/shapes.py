@@ -102,7 +102,7 @@ def well(part: Part) -> Part:
     """Return the part as it would be if its contents were well."""
     # With nothing in it a mark is sound: with anything in it the sample is thrown away.
     kept = part.status in _KEPT or part.suffix.lower() == BAD_MARK
-    return part if kept else Part(part.suffix, OK)
+    return part if kept and part.fits else Part(part.suffix, part.status if kept else OK)
 
 
 def wanted(context: Context, consumer: Consumer, role: str) -> tuple[str, ...]:

@@ -1,14 +1,16 @@
-from ..evidence import ShardEvidence
-from ..finding import Repair
-from .base import TallyRule, number
-from .commands import repair
+from ..evidence import ShardEvidence, Tally
+from ..finding import Repair, Severity
+from .base import Context, TallyRule, number
+from .commands import download, repair
 
 
 class Truncated(TallyRule):
     """The shard ends inside a member.
 
     What: the file is shorter than its last header says, or it ends in the middle of a header. Everything that
-    should follow is missing. The offset is that of the member that is cut.
+    should follow is missing. The offset is that of the member that is cut. The compressed stream of a .tar.gz, .tar.bz2,
+    .tar.xz or .tar.zst ends too early; if only its last bytes are missing, after the end of the archive, no sample is
+    lost and the finding is a warning.
 
     Why it hurts: a cut inside a member's contents makes Python's tarfile raise ReadError. OpenCLIP logs it, leaves
     the shard and counts nothing; webdataset without a handler ends the run. A cut inside a header is taken for the
@@ -25,16 +27,32 @@ class Truncated(TallyRule):
 
     code = "W001"
     severity = "error"
-    tallies = ("tar.truncated-data", "tar.truncated-header")
+    tallies = ("tar.truncated-data", "tar.truncated-header", "tar.cut-stream")
     counts_samples = False
 
+    def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
+        return "warning" if _after_end(shard) else "error"
+
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        if _after_end(shard):
+            return f"{detail} after the end of the archive: all members can be read, but the file is not complete"
+        if shard.error:
+            return f"{detail} before the first member: nothing can be read"
         where = detail.removeprefix("the file ends inside ")
         place = f" ({where})" if where not in ("", "a header") else ""
         read = f"{number(shard.members, 'member')} of {number(shard.samples, 'sample')} can be read"
         if shard.tally("tar.truncated-data").count:
             return f"the file ends inside a member's contents{place}: what follows is gone; {read}"
+        if shard.tally("tar.cut-stream").count:
+            return f"{detail} at the end of a member: readers take it for the end, silently; {read}"
         return f"the file ends inside a header{place}: readers take it for the end, without a word; {read}"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="keeps the whole members; a fresh copy of the shard is better")
+
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        return download((shard.url,)) if shard.error else self.repair(shard.url)
+
+
+def _after_end(shard: ShardEvidence) -> bool:
+    return shard.stop.kind == "end" and shard.tally("tar.cut-stream").count > 0

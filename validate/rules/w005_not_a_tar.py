@@ -25,11 +25,14 @@ class NotATar(TallyRule):
     counts_samples = False
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        return Tally(1, None, 0, shard.error_detail) if shard.error in ("not-a-tar", "empty") else Tally()
+        cut = shard.tally("tar.cut-stream").count  # W001
+        return Tally(1, None, 0, shard.error_detail) if shard.error in ("not-a-tar", "empty") and not cut else Tally()
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         if shard.error == "empty":
             return "the file has no bytes: readers skip the shard or end with an exception"
+        if detail.startswith("its first member"):
+            return f"{detail}: readers skip the shard or end with an exception"
         detail = detail.removeprefix("not a tar: ")
         reason = f" ({detail})" if detail else ""
         return f"not a tar archive{reason}: readers skip the shard or end with an exception"

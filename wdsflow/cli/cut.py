@@ -1,4 +1,4 @@
-"""``wdsflow cut``: cut shards anew by scores that are there."""
+"""``wdsflow cut``: filter again, by scores that were computed before."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,12 +6,16 @@ from typing import Annotated
 import typer
 
 from .live import progress
+from .nearest import nearest_ledger
 from .options import Address, Engine, Engines, Numbering, TarSamples, TarSize, To
+from .outcome import check_exports, exported, show
+from .refusing import explained
 from .running import (
     AllowPipe,
     DryRun,
     Export,
     Memory,
+    Misuse,
     Out,
     Quarantine,
     Restart,
@@ -20,13 +24,10 @@ from .running import (
     Urls,
     Where,
     Workers,
-    check_exports,
-    explained,
-    exported,
     given,
     run_options,
-    show,
 )
+from .typed import Typed
 
 Ledger = Annotated[
     Path | None,
@@ -48,6 +49,7 @@ Empty = Annotated[
 
 
 def cut(
+    context: typer.Context,
     urls: Urls = None,
     out: Out = None,
     ledger: Ledger = None,
@@ -70,22 +72,25 @@ def cut(
     shard_count: ShardCount = 1,
     allow_pipe: AllowPipe = False,
 ) -> None:
-    """Cut shards anew by scores that are there.
+    """Filter again, by scores that were computed before.
 
     Nothing is decoded, bytes are copied:
 
     wdsflow cut "in/{000..042}.tar" -o out --ledger scores --where "blur > 100"
 
-    Exit status: 0, 1 if a shard could not be read, 2 for wrong use or where nothing could be written.
+    Exit status: 0; 1 if a shard could not be read, nothing was kept, or more than half was quarantined; 2 for wrong use,
+    or where nothing could be read or written.
     """
-    with explained():
+    typed = Typed(context)
+    with explained(typed):
         from wdsflow.filtering.recipe_file import merged
         from wdsflow.filtering.run import cut_shards
 
-        shards, folder = given(urls, out, needs_out=not dry_run)
+        shards, folder = given(urls, out, needs_out="" if dry_run else "cut")
         check_exports(export, shard_count)
         if ledger is None:
-            raise ValueError("by which scores? give --ledger, the folder that wdsflow score or filter wrote")
+            found = nearest_ledger(folder.absolute())
+            raise Misuse("by which scores? give --ledger, the folder that wdsflow score or filter wrote", ledger=found)
         tars = {"lines_to": to, "tar_samples": tar_samples, "tar_size": tar_size}
         flags = {"where": where, "unknown": unknown, "empty": empty, "numbering": numbering}
         asked = merged(None, {**flags, **tars})
@@ -95,4 +100,4 @@ def cut(
             options = run_options(begin, limits, slices, on, restart=restart, dry_run=dry_run, allow_pipe=allow_pipe)
             report = cut_shards(shards, folder, ledger, asked, options)
         exported(report, folder, export)
-    show(report, folder, "cut")
+    show(report, folder, typed)

@@ -19,6 +19,8 @@ from .options import (
     TarSize,
     To,
 )
+from .outcome import check_exports, exported, show
+from .refusing import explained
 from .running import (
     AllowPipe,
     Captions,
@@ -32,6 +34,7 @@ from .running import (
     Memory,
     Out,
     Quarantine,
+    RecipeFile,
     Restart,
     ShardCount,
     ShardIndex,
@@ -39,20 +42,14 @@ from .running import (
     VideoToken,
     Where,
     Workers,
-    check_exports,
-    explained,
-    exported,
     given,
     run_options,
-    show,
 )
+from .typed import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.recipe import Recipe
 
-RecipeFile = Annotated[
-    Path | None, typer.Option("--recipe", metavar="FILE", help="Options from a YAML or TOML file; flags go before.")
-]
 Also = Annotated[
     list[str] | None,
     typer.Option(
@@ -84,6 +81,7 @@ Explain = Annotated[bool, typer.Option("--explain", help="Print the plan, measur
 
 
 def filter(  # noqa: A001 - the name of the command
+    context: typer.Context,
     urls: Urls = None,
     out: Out = None,
     where: Where = None,
@@ -129,10 +127,12 @@ def filter(  # noqa: A001 - the name of the command
 
     wdsflow filter "in/{000..042}.tar" -o out --where "min_side >= 200 and aspect_ratio < 3"
 
-    A run that was interrupted goes on where it ended. The scores of all samples lie in OUT/_wdsflow/ledger.
-    Exit status: 0, 1 if a shard could not be read, 2 for wrong use or where nothing could be written.
+    The same command resumes a run that was interrupted. The scores of all samples are in OUT/_wdsflow/ledger.
+    Exit status: 0; 1 if a shard could not be read, nothing was kept, or more than half was quarantined; 2 for wrong use,
+    or where nothing could be read or written.
     """
-    with explained():
+    typed = Typed(context)
+    with explained(typed):
         from wdsflow.filtering.recipe_file import merged
 
         flags = {"where": where, "scores": scores, "images": images, "captions": captions, "unknown": unknown}
@@ -141,12 +141,12 @@ def filter(  # noqa: A001 - the name of the command
         tars = {"tar_samples": tar_samples, "tar_size": tar_size, "media_root": media_root}
         asked = merged(recipe, {**flags, **more, **lines, **tars, "embeddings": embeddings})
         if print_schema or print_recipe or explain:
-            _tell(urls, asked, schema=print_schema, explain=explain, measure=measure, allow_pipe=allow_pipe)
+            _tell(urls, asked, typed, schema=print_schema, explain=explain, measure=measure, allow_pipe=allow_pipe)
             return
         limits, slices, on = (workers, memory, quarantine), (shard_index, shard_count), (engine, address)
         how = {"restart": restart, "dry_run": dry_run, "allow_pipe": allow_pipe}
         lists, settings = (export, ledger), (limits, slices, on, (device, gpu_memory))
-        _run(given(urls, out, needs_out=not dry_run), asked, lists, settings, how)
+        _run(given(urls, out, needs_out="" if dry_run else "kept"), asked, lists, settings, how, typed)
 
 
 def _run(
@@ -155,6 +155,7 @@ def _run(
     lists: tuple[list[Path] | None, Path | None],
     settings: Any,
     how: Any,
+    typed: Typed,
 ) -> None:
     from wdsflow.filtering.run import filter_shards
 
@@ -163,11 +164,18 @@ def _run(
     with progress() as begin:
         report = filter_shards(shards, folder, asked, run_options(begin, *settings, **how), ledger=ledger)
     exported(report, folder, export)
-    show(report, folder, "filter")
+    show(report, folder, typed)
 
 
 def _tell(
-    urls: list[str] | None, asked: "Recipe", *, schema: bool, explain: bool, measure: bool, allow_pipe: bool
+    urls: list[str] | None,
+    asked: "Recipe",
+    typed: Typed,
+    *,
+    schema: bool,
+    explain: bool,
+    measure: bool,
+    allow_pipe: bool,
 ) -> None:
     """Print the schema of recipes, the plan of one, or the recipe itself."""
     if schema:
@@ -178,7 +186,11 @@ def _tell(
     if explain:
         from wdsflow.filtering.pilot import explain_plan
 
-        print(explain_plan(given(urls, Path())[0], asked, allow_pipe=allow_pipe))
+        shards, _ = given(urls, Path())
+        recipe = typed.again(explain=None, measure=True, print_recipe=True)
+        run = Typed.spell("filter", *shards, out=free(Path("kept")), recipe="recipe.yaml")
+        advice = f"\nto run in this order: {recipe} > recipe.yaml\nthen: {run}"
+        print(explain_plan(shards, asked, allow_pipe=allow_pipe, advice=advice))
         return
     from wdsflow.filtering.recipe_file import printed
 

@@ -12,14 +12,15 @@ from .terminal import console
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Callable[[int], Callable[[Any], None] | None]]:
-    """Draw shards, time left, samples a second and drops by term on a terminal, on standard error."""
+def progress() -> Iterator[Callable[[int, str], Callable[[Any], None] | None]]:
+    """Draw shards, time left, samples a second and drops by term on a terminal, on standard error; a bar for each pass."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda total: None
+        yield lambda total, what: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
+        TextColumn("{task.fields[what]}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("shards"),
@@ -28,8 +29,8 @@ def progress() -> Iterator[Callable[[int], Callable[[Any], None] | None]]:
     )
     with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
 
-        def begin(total: int) -> Callable[[Any], None]:
-            task = bar.add_task("", total=total)
+        def begin(total: int, what: str) -> Callable[[Any], None]:
+            task = bar.add_task("", total=total, what=what)
             live = _Live()
 
             def tell(result: Any) -> None:

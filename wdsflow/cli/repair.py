@@ -1,5 +1,6 @@
 """``wdsflow repair``: write sound shards from unsound ones."""
 
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +9,9 @@ import typer
 
 from wdsflow.shards.escape import escape
 
-from .terminal import WRONG_USE, console, fail, progress, several
+from .running import Restart
+from .terminal import WRONG_USE, cannot_write, console, fail, progress, several
+from .typed import Typed
 
 if TYPE_CHECKING:
     from wdsflow.repair.report import RepairReport
@@ -19,7 +22,7 @@ Caption = Annotated[
     str | None,
     typer.Option(
         metavar="json:FIELD[;OTHER]",
-        help="Write KEY.txt from that field of KEY.json where a sample has no caption.",
+        help="Write KEY.txt from that field of KEY.json where a sample has no caption; auto: the field that holds captions.",
         show_default=False,
     ),
 ]
@@ -38,6 +41,7 @@ Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards at a time.")
 
 
 def repair(
+    context: typer.Context,
     urls: Urls,
     out: Out,
     caption: Caption = None,
@@ -45,38 +49,71 @@ def repair(
     drop_field: DropField = None,
     drop_bad: DropBad = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing, show what would be done.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace outputs that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Repair all shards, and replace outputs that exist.")] = False,
+    restart: Restart = False,
     jobs: Jobs = 2,
     allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
 ) -> None:
     """Write sound shards, with sizes.json and __len__ beside them.
 
-    Brings the members of a sample together, drops junk, makes names safe, keeps what lies behind damage.
+    A run that was interrupted resumes where it ended. Brings the members of a sample together, drops junk, makes names safe, keeps what lies behind damage.
     Contents are copied byte for byte; the inputs are never changed.
 
     Exit status: 0, 1 if something could not be read, 2 for wrong use or where nothing could be written.
     """
+    from wdsflow.repair.record import Differs
     from wdsflow.repair.repair import repair as run
+    from wdsflow.shards.lock import Busy
     from wdsflow.shards.urls import NoShards
 
     warnings.filterwarnings("ignore", message=".*decompression bomb")  # Pillow's; such images are judged here
     options = {"caption": caption, "rename": _pairs(several(rename)), "drop_fields": several(drop_field)}
-    switches = {"drop_bad": drop_bad, "dry_run": dry_run, "force": force, "jobs": jobs, "allow_pipe": allow_pipe}
+    switches = {"drop_bad": drop_bad, "dry_run": dry_run, "force": force, "restart": restart, "allow_pipe": allow_pipe}
     try:
+        if caption is not None:
+            options["caption"] = _caption(urls, caption, Typed(context), allow_pipe=allow_pipe)
         with progress() as begin:
-            report = run(urls, out, begin=begin, **options, **switches)  # type: ignore[arg-type]
+            report = run(urls, out, begin=begin, jobs=jobs, **options, **switches)  # type: ignore[arg-type]
     except NoShards as error:
         fail(str(error), error.hint or "quote the pattern, so that the shell leaves its braces alone; folders work too")
-    except ValueError as error:
+    except Differs as error:
+        fail(str(error), "--restart removes them and repairs all shards again; or choose another folder with -o")
+    except (ValueError, FileExistsError, Busy) as error:
         fail(str(error))
-    except FileExistsError as error:
-        fail(str(error))
+    except KeyboardInterrupt:
+        print("wdsflow: interrupted; the same command resumes where this one ended", file=sys.stderr)
+        raise
     except OSError as error:
-        fail(f"cannot write: {error}", "whole outputs stay, half ones were removed")
+        cannot_write(
+            error, "make room there or choose another folder; finished shards are kept, and the same command resumes"
+        )
     _show(report, out)
     if not any(shard.members for shard in report.shards):
         raise typer.Exit(WRONG_USE)
     raise typer.Exit(int(report.lost))
+
+
+def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -> str:
+    """Return where in json captions are. Fails where no sample has one there; raises ValueError, NoShards."""
+    from wdsflow.filtering.captions import AUTO, NoCaptions, check_captions, find_captions
+    from wdsflow.filtering.recipe import Recipe
+    from wdsflow.shards.captions import parse_caption_field
+    from wdsflow.shards.urls import expand
+
+    shards = expand(urls).urls
+    if caption == AUTO:
+        found = find_captions(shards, Recipe(), like="json:caption", allow_pipe=allow_pipe)
+        if found is None or ":" not in found.place:
+            fail("--caption auto: no json member holds captions", "" if found is None else str(found))
+        print(f"wdsflow: --caption auto: {escape(str(found), 500)}", file=sys.stderr)
+        return found.place.partition("|")[0]
+    parse_caption_field(caption)
+    try:
+        check_captions(shards, Recipe(captions=caption), allow_pipe=allow_pipe)
+    except NoCaptions as error:
+        place = error.found.place.partition("|")[0] if error.found else ""
+        fail(str(error), f"{error.found}: {typed.again(caption=place if ':' in place else None)}" if place else "")
+    return caption
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

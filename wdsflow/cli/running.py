@@ -1,20 +1,14 @@
-"""What ``filter``, ``score`` and ``cut`` share: options, progress, errors, and what is shown at the end."""
+"""What ``filter``, ``score`` and ``cut`` share: their options, and what is made of them."""
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from wdsflow.shards.escape import escape
-
 from .options import Engine
-from .terminal import WRONG_USE, fail
-
-if TYPE_CHECKING:
-    from wdsflow.filtering.report import RunReport
+from .typed import free
 
 Urls = Annotated[
     list[str] | None, typer.Argument(metavar="URL...", help="Shards, written as for validate.", show_default=False)
@@ -26,12 +20,24 @@ Where = Annotated[
     str | None,
     typer.Option(metavar="PREDICATE", help='Samples to keep, as "min_side >= 200 and caption_words >= 3".'),
 ]
+RecipeFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--recipe",
+        metavar="FILE",
+        help="Options from a YAML or TOML file, or from the run.json of an earlier run; command-line flags take precedence.",
+    ),
+]
 Images = Annotated[
     str | None,
     typer.Option(metavar="FIELDS", help='Fields that are images, the first that is there: "jpg;png;jpeg;webp".'),
 ]
 Captions = Annotated[
-    str | None, typer.Option(metavar="PLACE", help='Where captions lie: txt, json:caption;alt, "txt|json:caption".')
+    str | None,
+    typer.Option(
+        metavar="PLACE",
+        help='Where captions are: txt, json:caption;alt, "txt|json:caption"; auto: found by a look at some samples.',
+    ),
 ]
 Workers = Annotated[
     int | None,
@@ -114,55 +120,25 @@ ShardCount = Annotated[int, typer.Option("--shard-count", min=1, metavar="N", he
 AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")]
 
 
-def given(urls: list[str] | None, out: Path | None, *, needs_out: bool = True) -> tuple[list[str], Path]:
-    """Return shards and folder, both of which have to be given. Raises ValueError."""
+class Misuse(ValueError):
+    """A command that lacks something. ``changed``: what makes it whole, if that is known; ``hint`` says more."""
+
+    def __init__(self, message: str, hint: str = "", **changed: Any) -> None:
+        super().__init__(message)
+        self.hint, self.changed = hint, {name: value for name, value in changed.items() if value is not None}
+
+
+def given(urls: list[str] | None, out: Path | None, *, needs_out: str = "") -> tuple[list[str], Path]:
+    """Return shards and folder, both of which have to be given; ``needs_out`` is a name for one. Raises Misuse."""
     if not urls:
-        raise ValueError('no shards given: name them, such as "shards/{00000..00042}.tar"')
+        raise Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"')
     if out is None and needs_out:
-        raise ValueError("where to? give a folder with -o")
+        raise Misuse("where to? give a folder with -o", out=free(Path(needs_out)))
     return urls, out or Path()
 
 
-@contextlib.contextmanager
-def explained() -> Iterator[None]:
-    """Turn what can go wrong before and in a run into a message and an exit status."""
-    from wdsflow.engines.base import EngineError
-    from wdsflow.filtering.folder import Differs
-    from wdsflow.filtering.lock import Busy
-    from wdsflow.shards.urls import NoShards
-
-    try:
-        yield
-    except NoShards as error:
-        fail(str(error), error.hint or "quote the pattern, so that the shell leaves its braces alone; folders work too")
-    except Differs as error:
-        told = [f"  {escape(each, 600)}" for each in error.differences]
-        print("wdsflow: the output folder holds a run that differs from this one:", *told, sep="\n", file=sys.stderr)
-        print("  --restart begins anew and removes what that run wrote", file=sys.stderr)
-        raise typer.Exit(WRONG_USE) from None
-    except Busy as error:
-        fail(str(error))
-    except EngineError as error:
-        fail(str(error), "what is done stays; the same command goes on from there, with any engine")
-    except FileExistsError as error:
-        fail(str(error))
-    except ValueError as error:  # WhereError draws the place on several lines
-        print("wdsflow: " + "\n".join(escape(line, 2_000) for line in str(error).split("\n")), file=sys.stderr)
-        raise typer.Exit(WRONG_USE) from None
-    except KeyboardInterrupt:
-        print("wdsflow: interrupted; the same command goes on where this one ended", file=sys.stderr)
-        raise
-    except BrokenPipeError:  # nobody reads what is printed: no fault of the run's
-        raise
-    except OSError as error:
-        reason = f"{error.strerror}" if error.strerror else str(error)
-        fail(
-            f"cannot write: {reason}", "whole outputs stay, half ones were removed; the same command goes on from here"
-        )
-
-
 def run_options(
-    begin: Callable[[int], Callable[[Any], object] | None],
+    begin: Callable[[int, str], Callable[[Any], object] | None],
     limits: tuple[int | None, str | None, Path | None],
     slices: tuple[int, int],
     engine: tuple[Engine, str | None],
@@ -197,46 +173,3 @@ def run_options(
         say=lambda line: print(f"wdsflow: {line}", file=sys.stderr),
         begin=begin,
     )
-
-
-def exported(report: "RunReport", out: Path, paths: list[Path] | None) -> None:
-    """Write the lists that were asked for, of a run that is whole. Raises ValueError, OSError."""
-    from wdsflow.filtering.export import export
-    from wdsflow.filtering.layout import Layout
-
-    for path in paths or () if report.whole and not report.dry_run else ():
-        print(f"{export(Layout(out), report.records, path):,} samples listed in {path}")
-
-
-def check_exports(paths: list[Path] | None, count: int) -> None:
-    """Refuse lists that could not be made, before any work. Raises ValueError."""
-    from wdsflow.filtering.export import check_export
-
-    if paths and count > 1:
-        raise ValueError(
-            "a slice cannot list what all slices keep: run it once more without --shard-count, with --export"
-        )
-    for path in paths or ():
-        check_export(path)
-
-
-def show(report: "RunReport", out: Path, command: str) -> None:
-    """Print the funnel, where everything lies, and what to do next; exit 0, or 1 where anything could not be read."""
-    from wdsflow.filtering.jsonl.names import is_lines
-
-    print(report)
-    if not report.dry_run:
-        if report.quarantine is not None and report.merged("quarantined"):
-            print(f"quarantined samples: {report.quarantine}")
-        print(f"ledgers: {out / '_wdsflow' / 'ledger'}")
-        if report.waits_for:
-            print("next: the same command again when they can be read, or without them and with --restart")
-        elif report.failures:
-            print(f"next: the same command again, it goes on with {len(report.failures):,} of the shards")
-        elif not report.whole:
-            print("other slices are not done yet")
-        elif command == "score":
-            print(f'next: wdsflow cut URL... --ledger {out} -o NEW --where "..."')
-        elif any(record.parts or (record.output and not is_lines(record.name)) for record in report.records):
-            print(f"next: wdsflow validate {out}")
-    raise typer.Exit(1 if report.failures or report.lost else 0)

@@ -1,11 +1,14 @@
 """``wdsflow score``: compute scores, write ledgers, and no tars."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .live import progress
 from .options import Address, Device, Embedded, Embeddings, Engine, Engines, GpuMemory
+from .outcome import show
+from .refusing import explained
 from .running import (
     AllowPipe,
     Captions,
@@ -15,18 +18,22 @@ from .running import (
     ImageToken,
     MediaRoot,
     Memory,
+    Misuse,
     Out,
+    RecipeFile,
     Restart,
     ShardCount,
     ShardIndex,
     Urls,
     VideoToken,
     Workers,
-    explained,
     given,
     run_options,
-    show,
 )
+from .typed import Typed
+
+if TYPE_CHECKING:
+    from wdsflow.filtering.recipe import Recipe
 
 Scores = Annotated[
     list[str] | None,
@@ -38,8 +45,10 @@ HashImages = Annotated[bool, typer.Option("--hash-images", help="xxh3 of each im
 
 
 def score(
+    context: typer.Context,
     urls: Urls = None,
     out: Out = None,
+    recipe: RecipeFile = None,
     scores: Scores = None,
     images: Images = None,
     captions: Captions = None,
@@ -70,19 +79,19 @@ def score(
 
     Then thresholds can be chosen, and shards cut as often as you like, by wdsflow cut.
 
-    Exit status: 0, 1 if a shard could not be read, 2 for wrong use or where nothing could be written.
+    The predicate of a recipe plays no part here.
+    Exit status: 0; 1 if a shard could not be read, or a score has no value for more than half of the samples; 2 for wrong
+    use, or where nothing could be read or written.
     """
-    with explained():
-        from wdsflow.filtering.recipe_file import merged
+    typed = Typed(context)
+    with explained(typed):
         from wdsflow.filtering.run import score_shards
 
-        shards, folder = given(urls, out)
+        shards, folder = given(urls, out, needs_out="scored")
         flags = {"scores": scores, "images": images, "captions": captions, "image_memory": image_memory}
-        more = {"hash_images": hash_images or None, "embeddings": embeddings}
+        more = {"hash_images": hash_images or None, "embeddings": embeddings, "media_root": media_root}
         lines = {"image_token": image_token, "video_token": video_token, "chunk_end": chunk_end}
-        asked = merged(None, {**flags, **more, **lines, "media_root": media_root})
-        if not asked.scores and not asked.hash_images:
-            raise ValueError("which scores? give --scores; wdsflow scores lists them")
+        asked = _asked(recipe, {**flags, **more, **lines})
         with progress() as begin:
             limits = workers, memory, None
             slices, on = (shard_index, shard_count), (engine, address)
@@ -90,4 +99,18 @@ def score(
                 begin, limits, slices, on, (device, gpu_memory), restart=restart, dry_run=False, allow_pipe=allow_pipe
             )
             report = score_shards(shards, folder, asked, options, ledger=ledger)
-    show(report, folder, "score")
+    show(report, folder, typed)
+
+
+def _asked(recipe: Path | None, flags: dict[str, Any]) -> "Recipe":
+    """Return what is computed. Raises ValueError."""
+    from dataclasses import replace
+
+    from wdsflow.filtering.recipe_file import merged
+
+    asked = replace(merged(recipe, flags), where="", pilot="")
+    if not asked.scores and not asked.hash_images:
+        raise Misuse(
+            "which scores? give --scores", "all that there are: wdsflow scores", scores=["caption_words,min_side"]
+        )
+    return asked

@@ -1,7 +1,7 @@
 """``wdsflow scores``: the catalog of scores."""
 
 import inspect
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
@@ -30,7 +30,10 @@ def scores(name: Name = None) -> None:
             from wdsflow.filtering.where.errors import nearest
 
             close = nearest(name, known)
-            fail(f"there is no score {name!r}", f"did you mean {close}?" if close else "wdsflow scores lists all")
+            fail(
+                f"there is no score {name!r}",
+                f"did you mean {close}? wdsflow scores {close}" if close else "wdsflow scores",
+            )
         _page(known[name])
         return
     from rich import box
@@ -64,6 +67,14 @@ def _page(score: "type[Score]") -> None:
     if score.needs:
         print(f"needs: pip install 'wdsflow[{','.join(score.needs)}]'")
     print(f"\n{inspect.cleandoc(score.__doc__ or '')}")
+    if score.scale_tolerance is not None:
+        most, of = score.scale_tolerance
+        print(
+            f"\ntolerance: {most:g}{' ' * bool(of)}{of}, what decoding large images at a reduced scale changes at most"
+        )
+        print("in photographs; stripes, checks and noise of a few pixels may change more", end="")
+        print('; decode="exact" avoids it' if "decode" in {item.name for item in fields(score)} else "")
     for item in fields(score):
         default: Any = "" if item.default is MISSING else f" = {item.default!r}"
-        print(f"\nsetting {item.name}{default}")
+        choices = f" ({', '.join(map(repr, get_args(item.type)))})" if get_origin(item.type) is Literal else ""
+        print(f"\nsetting {item.name}{default}{choices}")

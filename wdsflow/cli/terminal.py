@@ -1,16 +1,18 @@
 """What every command shares: consoles, one-line errors, a progress bar, atomic output."""
 
 import contextlib
+import errno
 import os
+import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
 
+from wdsflow.shards.atomic import create, discard, naming, write_file
 from wdsflow.shards.escape import escape
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 WRONG_USE = 2
 _PIPE_WIDTH = 100
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def fail(message: str, hint: str = "") -> NoReturn:
@@ -41,33 +44,79 @@ def console(stream: TextIO | None = None) -> "Console":
     return Console(file=stream, markup=False, highlight=False, emoji=False, **options)
 
 
-def check_output(path: Path | None) -> None:
+def check_output(path: Path | None, option: str = "--output") -> None:
     """Fail before any work is done if a file could not be written there."""
     if path is None:
         return
     if path.is_dir():
-        fail(f"--output {path} is a folder")
+        fail(f"{option} {path} is a folder", "name a file")
+    if path.parent.is_file():
+        fail(f"{path.parent} is a file, so nothing can be in it", "name another file")
     if not path.parent.is_dir():
-        fail(f"the folder {path.parent} does not exist")
+        fail(f"the folder {path.parent} does not exist", f"mkdir -p {shlex.quote(str(path.parent))}")
+    if not _is_device(path):
+        with _written():
+            discard(*create(path))
 
 
 def write_output(path: Path, text: str) -> None:
     """Write a file in one step: a run that dies leaves the old one as it was."""
-    if path.exists() and not path.is_file():  # a pipe or device, such as /dev/stdout
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
-        return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=".tmp")
+    data = text.encode("utf-8", "backslashreplace")
+    with _written(), naming(path):
+        if _is_device(path):
+            path.write_bytes(data)
+        else:
+            write_file(path, data)
+
+
+def _is_device(path: Path) -> bool:
+    """Tell whether a path is a pipe or a device; /dev/stdout is one wherever it leads."""
+    return path.exists() and (not path.is_file() or path.is_relative_to("/dev"))
+
+
+def check_logs(path: str) -> None:
+    """Fail before any work is done if OpenCLIP could not write its logs, which the first rank does; "none" is no folder."""
+    from wdsflow.training.launchers import rank_and_world
+
+    if path and path.lower() != "none" and not rank_and_world()[0]:
+        folder = Path(path)
+        try:
+            with naming(folder):
+                discard(*create(next(each for each in (folder, *folder.parents) if each.exists()) / "log"))
+        except OSError as error:
+            cannot_write(error, "name another folder with --logs after --, or --logs none")
+
+
+@contextlib.contextmanager
+def full_disk(hint: str) -> Iterator[None]:
+    """Exit with status 2 where a disk has no room for a file, and name it."""
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        try:
+            cannot_write(error, hint)
+        finally:
+            if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+                sys.stderr.flush()
+                os._exit(WRONG_USE)  # a process group whose other ranks are gone may never come down
+
+
+@contextlib.contextmanager
+def _written() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # nobody reads what is printed: no fault of a file
         raise
+    except OSError as error:
+        cannot_write(error, "free space there, or name another file")
+
+
+def cannot_write(error: OSError, hint: str) -> NoReturn:
+    """Name the file that cannot be written, and why; exit with status 2."""
+    path = f" {error.filename}" if error.filename else ""
+    fail(f"cannot write{path}: {error.strerror or error}", hint)
 
 
 @contextlib.contextmanager

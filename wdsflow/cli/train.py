@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from .terminal import fail, progress
+from .terminal import check_logs, check_output, fail, full_disk, progress
 
 if TYPE_CHECKING:
     from wdsflow.training.options import FeedOptions
@@ -162,7 +162,8 @@ def train(
     )
     _parse(argv)
     refused = not no_preflight and _refused(argv, options)
-    raise typer.Exit(_train(argv, options, checkpoint_every, refused=refused))
+    with full_disk("make room there; --resume latest after -- goes on at the latest checkpoint"):
+        raise typer.Exit(_train(argv, options, checkpoint_every, refused=refused))
 
 
 def _options(**values: Any) -> "FeedOptions":
@@ -177,7 +178,7 @@ def _options(**values: Any) -> "FeedOptions":
         if values["image"] is not None:
             alternatives(values["image"])
         if values["metrics"] is not None:
-            Metrics(values["metrics"])
+            check_output(Metrics(values["metrics"]).path, "--metrics")
         return FeedOptions(**values)
     except ValueError as error:
         fail(str(error))
@@ -188,7 +189,7 @@ def _parse(argv: Sequence[str]) -> None:
     from wdsflow.training.launch import NoOpenClip, parse
 
     try:
-        parse(argv)
+        check_logs(parse(argv).logs)
     except NoOpenClip as error:
         fail(str(error))
 

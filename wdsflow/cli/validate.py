@@ -91,8 +91,8 @@ def validate(
         print(schema(), end="")
         return
     training: list[str] | None = context.obj
-    for path in (output, write_baseline):
-        check_output(path)
+    check_output(output)
+    check_output(write_baseline, "--write-baseline")
     if address is not None and engine is not Engine.ray:
         fail("--address is for --engine ray")
     if baseline is not None and write_baseline is None:

@@ -1,87 +1,115 @@
-"""Ray: found, connected, and asked how large it is."""
+"""A Ray cluster, as a program reaches it.
+
+Ray installs signal handlers, starts threads and sets variables of the environment. A program that forks afterwards
+hands them to its children, which then may never end. So Ray runs in a process of its own, the driver, and this
+program stays as it was. Only where the program is connected to Ray already, by itself or as a task or actor of Ray,
+is that connection used.
+"""
 
 import contextlib
-import logging
-import os
-import socket
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from wdsflow.engines.base import EngineError
+from wdsflow.engines.base import Engine, EngineError
+from wdsflow.engines.child_process import receive, send, start_python
 
-_PATIENCE = 10.0  # seconds
+Make = Callable[[Any], Engine[Any]]  # from the module ray to an engine; picklable
+Cluster = Callable[[Make], Engine[Any]]  # starts an engine; the engine before has to be closed
 
-
-def load_ray() -> Any:
-    """Import Ray. Raises EngineError with the way to get it."""
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray 3 does; without, it warns
-    try:
-        import ray
-    except ImportError:
-        raise EngineError("the engine ray needs Ray: pip install 'wdsflow[ray]'") from None
-    return ray
+_PATIENCE = 30.0  # seconds that the driver has to leave the cluster
 
 
 @contextlib.contextmanager
-def connected(address: str | None = None) -> Iterator[Any]:
-    """Connect to the cluster at an address, or, where None is given, to ``RAY_ADDRESS``, that of this machine, or a new one.
+def connected(address: str | None = None) -> Iterator[Cluster]:
+    """Connect to the cluster at an address; None takes ``RAY_ADDRESS``, that of this machine, or a new one.
 
-    Ray that the program has connected before is taken as it is, and stays. Raises EngineError.
+    Where this program is connected to Ray already, that connection is used, whatever the address. Raises EngineError.
     """
-    ray = load_ray()
-    if ray.is_initialized():
-        yield ray
+    ray = sys.modules.get("ray")
+    if getattr(ray, "is_initialized", bool)():
+        yield lambda make: make(ray)
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a new cluster would report itself to its makers
-    _must_answer(address or os.environ.get("RAY_ADDRESS", ""))
+    driver = _Driver()
     try:
-        ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:  # a lost connection is an OSError
-        raise EngineError(f"no Ray cluster{f' at {address}' if address else ''}: {error}") from None
-    with _quiet(ray):
-        try:
-            yield ray
-        finally:
-            ray.shutdown()
-
-
-def _must_answer(address: str) -> None:
-    """Refuse an address where nobody listens: Ray would wait for many minutes."""
-    host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
-    if not port.isdigit():
-        return  # "auto", "local" and such
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
-    except OSError as error:
-        raise EngineError(f"no Ray cluster at {address}: {error.strerror or error}") from None
-
-
-@contextlib.contextmanager
-def _quiet(ray: Any) -> Iterator[None]:
-    """Keep Ray from printing the logs of lost nodes on standard output, where a report may go; it has no setting for it."""
-    worker: Any = getattr(getattr(ray, "_private", None), "worker", None)
-    before = getattr(worker, "_worker_logs_enabled", None)
-    if before is None:
-        yield
-        return
-    worker._worker_logs_enabled = False  # noqa: SLF001
-    try:
-        yield
+        driver.ask("connect", (sys.argv or [""])[0], address)
+        yield lambda make: _DriverEngine(driver, make)
+        driver.ask("leave")
     finally:
-        worker._worker_logs_enabled = before  # noqa: SLF001
+        driver.close()
 
 
-def has_gpus(ray: Any) -> bool:
-    """Tell whether any node has GPUs: where none has, models run on the cores."""
-    return bool(ray.cluster_resources().get("GPU"))
+class _DriverEngine(Engine[Any]):
+    """An engine in the driver: each method asks for that of the same name there."""
+
+    def __init__(self, driver: "_Driver", make: Make) -> None:
+        self._driver = driver
+        driver.ask("start", make)
+
+    @property
+    def width(self) -> int:
+        """How many tasks are worth having under way."""
+        return int(self._driver.ask("width"))
+
+    def submit(self, task: Any) -> None:
+        """Take a task."""
+        self._driver.ask("submit", task)
+
+    def next(self) -> tuple[Any, Any]:
+        """Wait for an answer. Raises EngineError."""
+        found: tuple[Any, Any] = self._driver.ask("next")
+        return found
+
+    def close(self) -> None:
+        """Stop what is under way; a driver that was interrupted does so when its connection ends."""
+        if not self._driver.interrupted:
+            self._driver.ask("close")
 
 
-def slots(ray: Any, gpus: float) -> int:
-    """Return how many workers fit into the cluster as it is now, each with a core and some GPUs; 1 at least."""
-    count = 0
-    for node in ray.nodes():
-        if node["Alive"]:
-            has = node["Resources"]
-            cores = int(has.get("CPU", 0))
-            count += min(cores, int(has.get("GPU", 0) / gpus + 1e-6)) if gpus else cores
-    return max(count, 1)
+class _Driver:
+    """The process in which Ray runs. It answers one request after another."""
+
+    def __init__(self) -> None:
+        self.interrupted = False  # in the midst of a request: no other can be made
+        self._process = start_python(
+            "from wdsflow.engines.ray_driver import serve; serve()", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def ask(self, what: str, *arguments: Any) -> Any:
+        """Make a request; return its answer, or raise what it raised. Raises EngineError where the driver ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.interrupted = True
+        try:
+            send(self._process.stdin, (what, arguments))
+            raised, answer = receive(self._process.stdout)
+        except (OSError, EOFError):
+            raise EngineError(f"the process that works with the Ray cluster {self._ending()}") from None
+        self.interrupted = False
+        if raised:
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """End the driver; if it was interrupted, it stops what is under way and leaves the cluster first."""
+        process = self._process
+        try:
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE)
+        finally:
+            process.kill()
+            process.wait()
+
+    def _ending(self) -> str:
+        try:
+            status = self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            return "does not answer"
+        names = {each.value: each.name for each in signal.Signals}
+        return f"was killed by {names.get(-status, -status)}" if status < 0 else f"ended with status {status}"

@@ -47,11 +47,13 @@ class LocalEngine(Engine[T]):
         return item
 
     def close(self) -> None:
-        """Kill the processes; threads that wait for them end."""
+        """End the processes; threads that wait for them end."""
         for _ in self._threads:
             self._todo.put(None)
         for process in self._processes:
             process.stop()
+        for process in self._processes:
+            process.end()
         for thread in self._threads:
             thread.join()
         for process in self._processes:

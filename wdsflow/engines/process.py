@@ -1,26 +1,23 @@
 """A worker process and its successors.
 
-Workers are plain subprocesses, not multiprocessing: spawn would run the caller's script again where it has no
-``__main__`` guard, and fork copies a process that may hold threads. A worker that dies (an image library that
-crashes, the out-of-memory killer) costs its task another try. If it dies again at the same sample, that sample is
-named in the next try, and put aside by it.
+A worker that dies (an image library that crashes, the out-of-memory killer) costs its task another try. If it dies
+again at the same sample, that sample is named in the next try, and put aside by it.
 """
 
 import contextlib
-import os
 import subprocess
-import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from wdsflow.engines.base import Task, Trouble, Work
+from wdsflow.engines.child_process import receive, send, start_python
 from wdsflow.engines.mark import Mark
-from wdsflow.engines.worker import receive, send
 
 _MOST_DEATHS = 12  # for one task
+_PATIENCE = 5.0  # seconds that a worker has to end what it has started
 
 
 class Process:
@@ -32,7 +29,7 @@ class Process:
         self._mark = Mark(self._file.fileno())
         self._worker: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
-        self._stopped = False
+        self._stopped, self._until = False, 0.0
 
     def work(self, task: Task) -> Any:
         """Return the answer to a task, or Trouble; None where it was stopped."""
@@ -54,15 +51,27 @@ class Process:
         return None
 
     def stop(self) -> None:
-        """Kill the worker; whoever waits for it ends. May be called from another thread."""
+        """Let the worker end; whoever waits for it ends. May be called from another thread, as ``end``."""
         with self._lock:
-            self._stopped = True
+            self._stopped, self._until = True, time.monotonic() + _PATIENCE
             if self._worker is not None:
-                self._worker.kill()
+                self._worker.terminate()
+
+    def end(self) -> None:
+        """Wait until the worker that was stopped has ended with all that it started, or kill it."""
+        with self._lock:
+            worker = self._worker
+        if worker is not None:
+            try:
+                worker.wait(max(0.0, self._until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
 
     def close(self) -> None:
         """Let everything go."""
         self.stop()
+        self.end()
         self._discard()
         self._file.close()
 
@@ -76,17 +85,12 @@ class Process:
             return None
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-c", f"from wdsflow.engines.worker import serve; serve({self._mark.fd})"]
-        root = str(Path(sys.modules["wdsflow"].__path__[0]).resolve().parent)
-        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
-        worker = subprocess.Popen(
-            command,
+        worker = start_python(
+            f"from wdsflow.engines.worker import serve; serve({self._mark.fd})",
+            inherit=(self._mark.fd, *self._inherit),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=self._folder,
-            env={**os.environ, "PYTHONPATH": path},
-            pass_fds=(self._mark.fd, *self._inherit),
-            start_new_session=True,  # Ctrl-C is for the process that asked; workers end with it
         )
         with self._lock:
             self._worker = worker

@@ -1,4 +1,4 @@
-"""Engines that work on a Ray cluster, by Ray Core: only tasks and their small answers travel.
+"""Engines that work on a Ray cluster, by Ray Core: only tasks and their small answers travel. See ``cluster``.
 
 Whoever works opens shards and writes outputs itself. A shard whose worker is lost, with its node or alone, is given
 to another; it has one answer, for only an attempt that was lost is repeated.
@@ -7,11 +7,9 @@ to another; it has one answer, for only an attempt that was lost is repeated.
 import collections
 import time
 from abc import abstractmethod
-from contextlib import ExitStack
 from typing import Any, Generic
 
 from wdsflow.engines.base import Engine, EngineError, T, Trouble, Work
-from wdsflow.engines.cluster import connected, slots
 from wdsflow.engines.ray_worker import Worker, work_once
 from wdsflow.engines.site import Site
 
@@ -32,9 +30,8 @@ class _Job(Generic[T]):
 class _RayEngine(Engine[T]):
     """What both have in common: a window of attempts under way, and what becomes of those that are lost."""
 
-    def __init__(self, function: Work, site: Site, address: str | None, *, workers: int | None, gpus: float) -> None:
-        self._stack = ExitStack()
-        self._ray = self._stack.enter_context(connected(address))
+    def __init__(self, ray: Any, function: Work, site: Site, *, workers: int | None, gpus: float) -> None:
+        self._ray = ray
         self._function, self._site, self._workers, self._gpus = function, site, workers, gpus
         self._under_way: dict[Any, Any] = {}  # reference -> what it is about
         self._todo: collections.deque[_Job[T]] = collections.deque()
@@ -79,10 +76,6 @@ class _RayEngine(Engine[T]):
             if done is not None:
                 return done
 
-    def close(self) -> None:
-        """Give up what is under way, and leave the cluster if it was joined for this."""
-        self._stack.close()
-
     def _again(self, job: _Job[T], error: Exception) -> tuple[T, Any] | None:
         """Put a job back that lost its worker, or give it up."""
         job.losses += 1
@@ -111,8 +104,8 @@ class _RayEngine(Engine[T]):
 class RayTasks(_RayEngine[T]):
     """Works by tasks of Ray: for what needs nothing loaded."""
 
-    def __init__(self, function: Work, site: Site, address: str | None = None, *, workers: int | None = None) -> None:
-        super().__init__(function, site, address, workers=workers, gpus=0.0)
+    def __init__(self, ray: Any, function: Work, site: Site, *, workers: int | None = None) -> None:
+        super().__init__(ray, function, site, workers=workers, gpus=0.0)
         # Retries are ours: Ray's own would go on without end where memory runs out.
         self._remote = self._ray.remote(work_once).options(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")
 
@@ -120,7 +113,7 @@ class RayTasks(_RayEngine[T]):
         """Cancel what is under way."""
         for reference in self._under_way:
             self._ray.cancel(reference, force=True)
-        super().close()
+        self._under_way.clear()
 
     def _feed(self) -> None:
         while self._todo and len(self._under_way) < (self._workers or self.width):
@@ -142,15 +135,15 @@ class RayActors(_RayEngine[T]):
 
     def __init__(
         self,
+        ray: Any,
         function: Work,
         site: Site,
-        address: str | None = None,
         *,
         workers: int | None = None,
         gpus: float = 0.0,
         memory: int = 0,
     ) -> None:
-        super().__init__(function, site, address, workers=workers, gpus=gpus)
+        super().__init__(ray, function, site, workers=workers, gpus=gpus)
         needs = {"num_cpus": 1, "num_gpus": gpus, "memory": memory or None}
         # A new actor is ours to make: it is to get a shard only when it is there.
         self._remote = self._ray.remote(Worker).options(max_restarts=0, scheduling_strategy="SPREAD", **needs)
@@ -162,7 +155,7 @@ class RayActors(_RayEngine[T]):
         """Kill the actors; their processes end with them."""
         for actor in self._actors:
             self._ray.kill(actor)
-        super().close()
+        self._actors.clear()
 
     def _feed(self) -> None:
         while self._todo and self._idle:
@@ -216,3 +209,19 @@ def _told(error: Exception) -> str:
 
 def _unusable(error: Exception) -> EngineError:
     return EngineError(f"a node cannot run wdsflow, which all of the cluster need to have: {_lines(error)[-1][:500]}")
+
+
+def has_gpus(ray: Any) -> bool:
+    """Tell whether any node has GPUs: where none has, models run on the cores."""
+    return bool(ray.cluster_resources().get("GPU"))
+
+
+def slots(ray: Any, gpus: float) -> int:
+    """Return how many workers fit into the cluster as it is now, each with a core and some GPUs; 1 at least."""
+    count = 0
+    for node in ray.nodes():
+        if node["Alive"]:
+            has = node["Resources"]
+            cores = int(has.get("CPU", 0))
+            count += min(cores, int(has.get("GPU", 0) / gpus + 1e-6)) if gpus else cores
+    return max(count, 1)

@@ -15,7 +15,7 @@ from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.sample import Sample
 from wdsflow.filtering.samples import Samples
-from wdsflow.shards.atomic import create, discard, sync_folder, write_file
+from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
 from wdsflow.shards.captions import parse_json
 from wdsflow.shards.source import open_source
 
@@ -26,7 +26,7 @@ _UID = re.compile("[0-9a-f]{32}")
 
 
 def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], int]:
-    """Return what writes a file of this name, by its ending. Raises ValueError where nothing does."""
+    """Return what writes a file of this name, by its ending. Raises ValueError where nothing does, OSError as the disk."""
     ways = {".txt": _keys, ".npy": _uids, ".parquet": _columns}
     if path.suffix not in ways:
         raise ValueError(
@@ -35,6 +35,9 @@ def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], 
         )
     if not path.absolute().parent.is_dir():
         raise ValueError(f"the folder {path.absolute().parent} does not exist")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file for the list")
+    discard(*create(path))
     return write_embeddings if kind_of(path) else ways[path.suffix]
 
 
@@ -46,7 +49,9 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     in ``.txt`` beside it. ``.parquet``: key and shard, and of the samples' json what img2dataset writes there.
     Raises ValueError where samples lack what is asked for, OSError as the disk does.
     """
-    return check_export(path)(layout, records, path)
+    write = check_export(path)
+    remove_stale(path.absolute().parent)
+    return write(layout, records, path)
 
 
 def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[Sample, Samples]]:
@@ -108,19 +113,16 @@ def _columns(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
     types = dict.fromkeys(("key", "shard", *_TEXTS), pa.string()) | dict.fromkeys(_NUMBERS, pa.int64())
     schema = pa.schema(list(types.items()))
-    name, file = create(path)
     count = 0
-    try:
-        with os.fdopen(os.dup(file), "wb") as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
-            for record in records:
-                rows = [_row(record.name, sample, samples) for sample, samples in _kept(layout, record)]
-                writer.write_table(pa.Table.from_pylist(rows, schema))
-                count += len(rows)
-        os.fsync(file)
-        os.replace(name, path)
-    finally:
-        discard(name, file)
-    sync_folder(path.parent)
+    with (
+        writing(path) as file,
+        os.fdopen(os.dup(file), "wb") as stream,
+        pq.ParquetWriter(stream, schema, compression="zstd") as writer,
+    ):
+        for record in records:
+            rows = [_row(record.name, sample, samples) for sample, samples in _kept(layout, record)]
+            writer.write_table(pa.Table.from_pylist(rows, schema))
+            count += len(rows)
     return count
 
 

@@ -2,11 +2,13 @@
 
 import contextlib
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from wdsflow.filtering.differs import Differs, differ
 from wdsflow.filtering.identity import canonical, differences, fingerprint, input_identity
 from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.layout import Layout
@@ -15,16 +17,9 @@ from wdsflow.filtering.manifest import read_manifests
 from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.targets import makes_tars, refuse, refuse_inputs
+from wdsflow.filtering.tidy import remove_between
 from wdsflow.shards.atomic import remove_stale, write_file
 from wdsflow.shards.source import SourceError
-
-
-class Differs(ValueError):
-    """A folder holds a run of something else; ``differences`` names what."""
-
-    def __init__(self, folder: Path, found: list[str]) -> None:
-        super().__init__(f"{folder} holds a run that differs: {'; '.join(found)}")
-        self.differences = found
 
 
 @contextlib.contextmanager
@@ -50,15 +45,17 @@ def await_workers(layout: Layout, index: int, count: int) -> None:
             Lock(path, patience=60).close()
 
 
-def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool) -> None:
+def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: bool = True) -> None:
     """Make a folder ready for a run, or for the rest of one.
 
-    ``asked`` is what the run is to do; "names" are its outputs and "urls" its shards. Raises Differs where the folder
+    ``asked`` is what the run is to do; "names" are its outputs and "urls" its shards. ``alone``: no other slice of the
+    run works there. A run that finished no shard gives way to any other. Raises Differs where the folder
     holds a run that does something else, FileExistsError where files lie in the way that no run wrote.
     """
     with Lock(layout.inside / "lock-prepare", patience=60):  # slices may begin side by side
         before = _read(layout.run_file)
-        if before is not None and restart:
+        other = before is not None and differ(before, json.loads(canonical(asked)))
+        if before is not None and (restart or (other and alone and not _begun(layout, before))):
             was = _as_it_was(layout, before)
             refuse_inputs(asked, _outputs(was, before))
             _clear(was, before)
@@ -66,13 +63,28 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool) -> None:
         if before is None:
             refuse(layout, asked)
             write_file(layout.run_file, json.dumps(asked, indent=1, sort_keys=True).encode() + b"\n")
-        else:
-            found = list(differences(_decisive(before), _decisive(json.loads(canonical(asked)))))
-            if found:
-                raise Differs(layout.folder, found)
+        elif other:
+            raise Differs(layout.folder, before, json.loads(canonical(asked)))
     for folder in layout.folders():
         folder.mkdir(parents=True, exist_ok=True)
-        remove_stale(folder)
+    sweep(layout)
+
+
+def _begun(layout: Layout, run: Mapping[str, Any]) -> bool:
+    """Tell whether a run has left anything behind that took work, whatever its manifest looks like."""
+    manifests = (*layout.manifests(), *layout.scored.manifests())
+    ledgers = (layout.scored.inside / "ledger").glob("*.parquet")
+    return any(path.stat().st_size for path in manifests) or any(
+        path.exists() for path in (*_outputs(_as_it_was(layout, run), run), *ledgers)
+    )
+
+
+def abandon(layout: Layout, asked: Mapping[str, Any]) -> bool:
+    """Take back what ``prepare`` did if no shard was finished since, and tell whether that is so."""
+    if _begun(layout, asked):
+        return False
+    _clear(layout, asked)
+    return True
 
 
 def sweep(layout: Layout) -> None:
@@ -80,6 +92,10 @@ def sweep(layout: Layout) -> None:
     for folder in layout.folders():
         with contextlib.suppress(OSError):
             remove_stale(folder)
+    with contextlib.suppress(OSError):
+        for path in layout.spool.iterdir():
+            if path.is_dir():  # of a comparison: one run at a time has any, and it holds the folder
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def finished(
@@ -139,25 +155,28 @@ def _beside(layout: Layout, record: ShardRecord) -> Iterator[Path]:
         yield layout.stats(record.name)
 
 
-def _decisive(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what decides the outcome: our own version does not, ``code`` counts changes that matter."""
-    return {name: value for name, value in asked.items() if name != "wdsflow"}
-
-
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValueError:
-        raise FileExistsError(f"{path} cannot be read; --restart would not know what to remove") from None
-    return found if isinstance(found, dict) else {}
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), list) for name in ("names", "urls")):
+        raise FileExistsError(
+            f"{path} was damaged, and nobody knows which files a run wrote: remove {path.parent.parent}, or write elsewhere"
+        )
+    return found
 
 
 def _as_it_was(layout: Layout, before: Mapping[str, Any]) -> Layout:
-    """Return the layout of an earlier run: its samples may have been put aside elsewhere."""
-    aside = before.get("quarantine")
-    return replace(layout, quarantine_folder=layout.folder / aside if isinstance(aside, str) else None)
+    """Return the layout of an earlier run: other names of its outputs, another folder for its quarantine."""
+    aside, recipe = before.get("quarantine"), before.get("recipe")
+    return replace(
+        layout,
+        quarantine_folder=layout.folder / aside if isinstance(aside, str) else None,
+        dense=isinstance(recipe, dict) and recipe.get("numbering") == "dense",
+    )
 
 
 def _outputs(layout: Layout, before: Mapping[str, Any]) -> Iterator[Path]:
@@ -175,11 +194,13 @@ def _outputs(layout: Layout, before: Mapping[str, Any]) -> Iterator[Path]:
 
 def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
     """Remove what a run wrote, and nothing else."""
+    begun = _begun(layout, before)
     for path in _outputs(layout, before):
         path.unlink(missing_ok=True)
-    for path in (*layout.manifests(), layout.numbering, layout.folder / "sizes.json", layout.folder / "__len__"):
+    counts = (layout.folder / "sizes.json", layout.folder / "__len__") if begun else ()
+    for path in (*counts, *layout.manifests(), layout.numbering):
         path.unlink(missing_ok=True)
-    scored = _read(layout.scored.run_file)
-    if scored is not None:
-        _clear(layout.scored, scored)
-    layout.run_file.unlink(missing_ok=True)
+    shutil.rmtree(layout.scored.folder, ignore_errors=True)  # nobody works in it but who works around it
+    sweep(replace(layout, dense=True))
+    remove_between(layout)
+    layout.run_file.unlink(missing_ok=True)  # last: without it nobody would know what is left to remove

@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from wdsflow.engines.base import Unfit
@@ -13,36 +14,51 @@ from wdsflow.filtering.embeddings.reuse import stored_embeddings
 from wdsflow.filtering.embeddings.shard import ShardEmbeddings
 from wdsflow.filtering.embeddings.spool import Spool
 from wdsflow.filtering.embeddings.stored import CopiedEmbeddings
+from wdsflow.filtering.failing import UNREADABLE
 from wdsflow.filtering.fields import Views
 from wdsflow.filtering.identity import differences, digest, input_identity
 from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.jsonl.tars import put_aside_unreadable
+from wdsflow.filtering.ledger import LedgerError
 from wdsflow.filtering.modelled import Modelled
 from wdsflow.filtering.opened import opened
 from wdsflow.filtering.program import Program, program_of
 from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.record import ShardRecord
+from wdsflow.filtering.record import ShardFailure, ShardRecord
 from wdsflow.filtering.resolve import add_resolved
 from wdsflow.filtering.row import Row
 from wdsflow.filtering.samples import Samples
 from wdsflow.filtering.scored import read_scored
-from wdsflow.filtering.spool import seekable
 from wdsflow.filtering.staged import Gone
 from wdsflow.filtering.strikes import Strikes, struck_in
 from wdsflow.filtering.task import ShardTask
 from wdsflow.filtering.written import texts_of, write_shard
 from wdsflow.models.at import models_at
 from wdsflow.shards.source import Source, SourceError
+from wdsflow.shards.unpack import seekable
 from wdsflow.stages.scores.view import ViewOptions
 
 
-def run_shard(task: ShardTask, mark: Mark) -> ShardRecord:
+def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
     """Work on a shard. When this returns all its files are in place, under their names; before, none is half there.
 
-    Raises SourceError where the shard cannot be read, LedgerError where its ledger is missing or is not of this
-    shard, OSError where an output cannot be written, Unfit where other libraries are installed than where the run was
-    started.
+    Returns a failure where the shard cannot be read, or its ledger is missing or is not of this shard. Raises OSError
+    where an output cannot be written, Unfit where other libraries are installed than where the run was started.
     """
+    failure = partial(ShardFailure, task.shard, task.url, task.name)
+    try:
+        return _work(task, mark)
+    except SourceError as error:
+        return failure(str(error), error.kind)
+    except LedgerError as error:
+        return failure(str(error), "ledger", getattr(error, "call", ""))
+    except OSError as error:
+        if error.filename is None and error.errno not in UNREADABLE:  # of a file that was open
+            error.filename = str(task.layout.folder)
+        raise
+
+
+def _work(task: ShardTask, mark: Mark) -> ShardRecord:
     program = program_of(task.recipe)
     _check_versions(task, program)
     identity = input_identity(task.url)
@@ -66,7 +82,7 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord:
                 _part_twins(rows)
                 if is_lines(task.url) and task.recipe.lines_to == "tar":
                     put_aside_unreadable(source, rows, texts_of(task, source))
-        count(rows, record)
+        count(rows, record, program)
         record.struck = struck_in(rows) if record.failed and task.scored is None else {}
         record.check()
         if task.write:

@@ -10,7 +10,7 @@ from wdsflow.filtering.columns import booleans, in_utf8, integers, names, number
 from wdsflow.filtering.embeddings.columns import GROUP, KEYS, Vectors, names_of
 from wdsflow.filtering.row import NOT_COMPARED, Row
 from wdsflow.filtering.where.values import Call, Unknown, Value
-from wdsflow.shards.atomic import create, discard, sync_folder, write_file
+from wdsflow.shards.atomic import write_file, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +30,14 @@ _AS_THEY_ARE: dict[str, set[type]] = {
 
 class LedgerError(ValueError):
     """A file that is no ledger, or one that lacks something."""
+
+
+class MissingScore(LedgerError):
+    """A ledger without a score that a predicate hangs on: ``call``."""
+
+    def __init__(self, call: str, text: str) -> None:
+        super().__init__(text)
+        self.call = call
 
 
 def write_ledger(
@@ -62,6 +70,8 @@ def write_ledger(
         values = [row.values.get(call) for row in rows]
         found = set(map(type, values))
         classes |= found
+        if type(None) in found and any(call in row.values and row.values[call] is None for row in rows):
+            classes.add(Unknown)  # computed, and null: unlike what was not computed
         cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
         columns[_column(str(call))] = _KINDS[kind](cells)
     for call in gathered:
@@ -95,25 +105,18 @@ def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequ
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    name, file = create(path)
     writer: pq.ParquetWriter | None = None
-    try:
-        with os.fdopen(os.dup(file), "wb") as stream:
-            for number, found in enumerate(vectors.groups(rows)):
-                group = table.slice(number * GROUP, GROUP)
-                whole = pa.Table.from_arrays([*group.columns, *found.values()], names=[*group.column_names, *found])
-                whole = whole.replace_schema_metadata(table.schema.metadata)
-                if writer is None:
-                    plain = [*table.column_names, KEYS]  # a dictionary of vectors would be in vain
-                    writer = pq.ParquetWriter(stream, whole.schema, compression="zstd", use_dictionary=plain)
-                writer.write_table(whole, GROUP)
-            if writer is not None:
-                writer.close()
-        os.fsync(file)
-        os.replace(name, path)
-    finally:
-        discard(name, file)
-    sync_folder(path.parent)
+    with writing(path) as file, os.fdopen(os.dup(file), "wb") as stream:
+        for number, found in enumerate(vectors.groups(rows)):
+            group = table.slice(number * GROUP, GROUP)
+            whole = pa.Table.from_arrays([*group.columns, *found.values()], names=[*group.column_names, *found])
+            whole = whole.replace_schema_metadata(table.schema.metadata)
+            if writer is None:
+                plain = [*table.column_names, KEYS]  # a dictionary of vectors would be in vain
+                writer = pq.ParquetWriter(stream, whole.schema, compression="zstd", use_dictionary=plain)
+            writer.write_table(whole, GROUP)
+        if writer is not None:
+            writer.close()
 
 
 def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
@@ -153,9 +156,10 @@ def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
 
 
 def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] | None:
+    found = ((call, Unknown("null") if value is None else value) for call, value in row.values.items())
     return [
         {"score": str(call), "error": value.slug, "detail": in_utf8(value.detail)}
-        for call, value in row.values.items()
+        for call, value in found
         if isinstance(value, Unknown) and value != NOT_COMPARED and call in kinds
     ] or None
 

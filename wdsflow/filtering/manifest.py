@@ -13,6 +13,7 @@ class Manifest:
     """Appends lines to a file; a line that a killed run wrote by half is cut off first."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         size = os.fstat(self._file).st_size
         at = size
@@ -61,8 +62,8 @@ def read_manifests(paths: Iterable[Path]) -> dict[str, ShardRecord]:
         with open(path, "rb") as lines:
             for line in lines:
                 try:
-                    record = ShardRecord.from_dict(json.loads(line))
-                except (ValueError, TypeError):
+                    record = ShardRecord.from_line(line)
+                except ValueError:
                     continue  # the half line of a killed run, or one of another version: the shard is done again
                 found[record.name] = record
     return found

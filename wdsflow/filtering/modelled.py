@@ -209,7 +209,7 @@ class Modelled(AbstractContextManager["Modelled"]):
             detail = without_addresses(failure.detail)
             row.values[call] = Unknown(failure.slug, f"{detail} ({numbers})" if numbers else detail)
         else:
-            row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs)), view)
+            row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
             self._embeddings.keep(row, view, score, requests, outputs)
 
 

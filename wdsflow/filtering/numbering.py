@@ -20,9 +20,11 @@ def numbered(layout: Layout) -> dict[str, str]:
     """Return the outputs that have their numbers, and the names that they were written under."""
     try:
         found = json.loads(layout.numbering.read_bytes())
+        return {str(dense): str(name) for dense, name in found.items()}
     except FileNotFoundError:
         return {}
-    return {str(dense): str(name) for dense, name in found.items()}
+    except (ValueError, AttributeError):
+        raise FileExistsError(f"{layout.numbering} was damaged: remove {layout.folder}, or write elsewhere") from None
 
 
 def finder(layout: Layout) -> Callable[[str], Path]:

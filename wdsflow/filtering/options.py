@@ -25,7 +25,8 @@ class RunOptions:
     ``device``: where models run, "auto" for all GPUs that there are, else the CPU; ``gpu_memory``: how much of one they
     may take, "8GiB" or "80%".
     ``say``: called with lines about models that were loaded.
-    ``begin``: called with the number of shards to do; what it returns is called after each of them.
+    ``begin``: called with the number of shards to do, and with what is done to them ("scoring", "writing"); what it
+    returns is called after each of them.
     """
 
     engine: EngineName = "local"
@@ -41,7 +42,7 @@ class RunOptions:
     device: str = "auto"
     gpu_memory: str | None = None
     say: Callable[[str], object] | None = None
-    begin: Callable[[int], Tell | None] | None = None
+    begin: Callable[[int, str], Tell | None] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""

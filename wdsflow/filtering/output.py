@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wdsflow.filtering.samples import Range
 from wdsflow.filtering.sink import Sink
-from wdsflow.shards.atomic import create, discard, sync_folder
+from wdsflow.shards.atomic import writing
 from wdsflow.shards.header import BLOCK
 from wdsflow.shards.source import Source
 from wdsflow.shards.write import ShortSourceError
@@ -55,8 +55,7 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Range | bytes], *,
 
     ``closed``: end it as a tar ends.
     """
-    name, file = create(path)
-    try:
+    with writing(path) as file:
         sink = Sink(file)
         for piece in _joined(pieces):
             if isinstance(piece, bytes):
@@ -66,13 +65,6 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Range | bytes], *,
         if closed:
             sink.add(bytes(2 * BLOCK))
         sink.end()
-        os.fsync(file)
-        os.replace(name, path)
-    except BaseException:
-        discard(name, file)
-        raise
-    os.close(file)
-    sync_folder(path.parent)
     return sink.size
 
 

@@ -1,36 +1,65 @@
-"""What a score has to be and to return. One of the user's own may return what its libraries have, or anything."""
+"""What a custom score has to return: one number, truth value or text for each image, video or caption of a sample."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from numbers import Real
 from typing import Any
 
 from wdsflow.filtering.columns import in_utf8
-from wdsflow.stages.scores.base import DatasetScore, Scalar, Score, Value
+from wdsflow.stages.scores.base import (
+    DatasetScore,
+    HeaderScore,
+    PixelScore,
+    Scalar,
+    Score,
+    Subject,
+    TextScore,
+    Value,
+    bare,
+)
+from wdsflow.stages.scores.batch_score import BatchScore
 from wdsflow.stages.scores.catalog import SCORES
+from wdsflow.stages.scores.errors import ScoreError
+from wdsflow.stages.scores.model import ModelScore
+from wdsflow.stages.scores.returned import described, rows_of, scalar
 from wdsflow.stages.scores.view import View
 
-_SAID = {"number": "a number", "boolean": "True or False", "text": "a text"}
+_COUNTED: dict[Subject, tuple[Subject, ...]] = {
+    "image": ("image", "video"),  # frames stand for an image where there is none
+    "video": ("video",),
+    "caption": ("caption",),
+    "sample": ("image", "video", "caption"),
+}
 
 
-def plain_value(score: Score, value: Any) -> Value:
-    """Return a value as float or int, bool, str, None or a list of these.
+def plain_value(score: Score, value: Any, view: View | None) -> Value:
+    """Return what a score said of a sample as float or int, bool or str, or as a list of these with one for each item.
 
-    Scalars and arrays of NumPy and PyTorch are taken, too. Raises TypeError for a value that is not of the score's
-    kind, OverflowError for a number that no float can hold.
+    Scalars and arrays of NumPy and PyTorch are accepted. Items are the images, videos or captions of ``view`` that the
+    score is about; of our own scores, and without a view, a list may have any length. Raises TypeError for anything else,
+    ScoreError "not-finite" for NaN and infinities, OverflowError for a number that no float can hold.
     """
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_scalar(score, each) for each in value]
-    return _scalar(score, value)
+    method, rows = _method_of(score), rows_of(value)
+    if rows is None:
+        return _scalar(score, value, method)
+    counts = set[int]() if view is None or is_ours(score) else _counts(score, view)
+    if counts and len(rows) not in counts:
+        raise TypeError(
+            f"{method} returned {described(value)}: the sample takes {' or '.join(map(str, sorted(counts)))}"
+        )
+    return bare([_scalar(score, row, method) for row in rows])
 
 
 def in_plain(score: Score, way: Callable[[Any], Any]) -> Callable[[Any], Value]:
     """Return ``way``, which computes a score, with plain values; ours have them anyway, but for texts."""
-    if SCORES.get(score.name, Score) is type(score) or type(score).__module__.startswith("wdsflow."):
+    if is_ours(score):
         return way if score.kind != "text" else lambda view: _plain_text(way(view))
-    return lambda view: plain_value(score, way(view))
+    return lambda view: plain_value(score, way(view), view)
+
+
+def is_ours(score: Score) -> bool:
+    """Return whether a score comes with this package: its values need no check."""
+    return SCORES.get(score.name, Score) is type(score) or type(score).__module__.startswith("wdsflow.")
 
 
 def _plain_text(value: Any) -> Value:
@@ -42,7 +71,7 @@ def gathered(score: DatasetScore, view: View) -> bytes:
     """Return what a sample is compared by. Raises TypeError where a score gives something else."""
     found: object = score.gather(view)
     if not isinstance(found, bytes):
-        raise TypeError(f"gather returned a {type(found).__name__}: bytes are wanted")
+        raise TypeError(f"gather() returned {described(found)}: bytes are wanted")
     return found
 
 
@@ -56,21 +85,26 @@ def must_be_installed(score: Score) -> None:
             raise ValueError(f"{score.name} needs {name}: pip install 'wdsflow[{extras}]'") from None
 
 
-def _scalar(score: Score, value: Any) -> Scalar:
-    if hasattr(value, "tolist"):  # what is no scalar becomes a list, and is refused
-        value = value.tolist()
-    made: Scalar
-    if value is None:
-        return None
-    if score.kind == "text" and isinstance(value, str):
-        made = in_utf8(str(value))
-    elif score.kind == "boolean" and isinstance(value, bool):
-        made = value
-    elif score.kind == "number" and isinstance(value, int):
-        float(value)  # raises where a ledger could not hold it
-        made = value
-    elif score.kind == "number" and isinstance(value, Real):
-        made = float(value)
-    else:
-        raise TypeError(f"it returned a {type(value).__name__}: {_SAID[score.kind]} is wanted, or a list of these")
-    return made
+def _scalar(score: Score, value: Any, method: str) -> Scalar:
+    made = scalar(value, score.kind, method)
+    return in_utf8(made) if isinstance(made, str) else made
+
+
+def _method_of(score: Score) -> str:
+    """Return what its author wrote to compute it."""
+    if isinstance(score, DatasetScore):
+        return "resolve()"
+    if isinstance(score, ModelScore):
+        return "score()" if isinstance(score, BatchScore) else "value()"
+    own = next((base for base in (HeaderScore, PixelScore, TextScore) if isinstance(score, base)), None)
+    return "of()" if own is not None and type(score).score is own.score else "score()"
+
+
+def _counts(score: Score, view: View) -> set[int]:
+    """Return how many values a score may have for a sample; none where that cannot be told."""
+    ways = {"image": view.image_names, "video": view.video_names, "caption": view.captions}
+    found = set[int]()
+    for subject in _COUNTED[score.subject]:
+        with suppress(ScoreError):
+            found.add(len(ways[subject](getattr(score, subject, ""))))
+    return found

@@ -1,7 +1,6 @@
 """One pass over shards: what is done already, what is left, and its results written down."""
 
 import json
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
@@ -10,11 +9,12 @@ from typing import Any
 
 import wdsflow
 from wdsflow.engines.base import Trouble, work_on
+from wdsflow.engines.cluster import Cluster
 from wdsflow.filtering.embeddings.reuse import Reuse
 from wdsflow.filtering.engine import engine_for, joined
 from wdsflow.filtering.failing import UNREADABLE
 from wdsflow.filtering.finish import finish
-from wdsflow.filtering.folder import await_workers, finished, held, prepare, sweep
+from wdsflow.filtering.folder import abandon, await_workers, finished, held, prepare, sweep
 from wdsflow.filtering.identity import canonical
 from wdsflow.filtering.job import task_identity
 from wdsflow.filtering.layout import Layout
@@ -30,6 +30,7 @@ from wdsflow.filtering.strikes import RunStrikes
 from wdsflow.filtering.targets import aside_of
 from wdsflow.filtering.task import ShardTask
 from wdsflow.filtering.tidy import tidy
+from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
 from wdsflow.models.at import models_at
 from wdsflow.models.place import ModelPlace
@@ -42,7 +43,7 @@ class Pass:
 
     ``scored``: the ledgers that have all values, where no sample is to be read. ``embedded``: the ledgers whose
     embeddings are used. ``compares``: values of scores that
-    compare all samples are taken from the folder. ``before``: called when the folder is ready; it may set ``sources``
+    compare all samples are taken from the folder. ``cluster``: one that the caller has joined. ``before``: called when the folder is ready; it may set ``sources``
     and fill the folder; where it returns False the run ends there.
     """
 
@@ -56,9 +57,11 @@ class Pass:
     scored: Layout | None = None
     embedded: Reuse | None = None
     compares: bool = False
+    cluster: Cluster | None = None
     before: Callable[["Pass", RunReport], bool] | None = None
     sources: Any = None  # whatever else the result depends on
     asked: dict[str, Any] = field(init=False)
+    _open: bool = field(default=False, init=False)  # the folder is ours
 
     def __post_init__(self) -> None:
         self.asked = {
@@ -87,9 +90,11 @@ class Pass:
     def run(self) -> RunReport:
         """Do what is not done yet. Raises Busy, Differs, EngineError, FileExistsError, LedgerError, OutputError."""
         report = RunReport(self.layout.folder, tars=self.tars, quarantine=self.layout.quarantined)
-        report.dry_run = self.options.dry_run
+        report.dry_run, report.asked = self.options.dry_run, len(self.shards())
+        made = not self.layout.folder.exists()
         with ExitStack() as stack:
-            locks = self._open(stack)
+            stack.callback(self._leave, made)
+            locks = self._enter(stack)
             if self.before is None or self.before(self, report):
                 done, changed = finished(self.layout, self.shards(), self.identity)
                 report.changed += changed
@@ -99,7 +104,8 @@ class Pass:
                     with Lock(self.layout.inside / "lock-finish", patience=600):
                         take_numbers(self.layout)
                 self._work(locks, todo, report)
-                if not self.options.dry_run:
+                report.whole = not report.failures
+                if not (self.options.dry_run or report.unread):
                     report.whole = finish(self.layout, self.names, tars=self.tars)
         if report.whole and not self.options.dry_run:
             tidy(self.layout)
@@ -108,21 +114,37 @@ class Pass:
         report.check()
         return report
 
-    def _open(self, stack: ExitStack) -> list[int]:
+    def _enter(self, stack: ExitStack) -> list[int]:
         """Make the folder ready; a dry run gets one that goes."""
         options = self.options
         if options.dry_run:
             shared = self._shared_folder() if options.engine == "ray" else None
-            passing = stack.enter_context(tempfile.TemporaryDirectory(prefix="wdsflow-", dir=shared))
-            self.layout = Layout(Path(passing))
+            self.layout = Layout(stack.enter_context(scratch("run", shared)))
             for folder in self.layout.folders():
                 folder.mkdir(parents=True, exist_ok=True)
             return []
         locks = stack.enter_context(held(self.layout, options.index, options.count))
+        stack.callback(self._take_back)
         stack.callback(sweep, self.layout)
         stack.callback(self._await_workers)
-        prepare(self.layout, self.asked, restart=options.restart)
+        prepare(self.layout, self.asked, restart=options.restart, alone=options.count == 1)
+        self._open = True
         return locks
+
+    def _take_back(self) -> None:
+        """Leave the folder as it was where no shard was finished in it: nothing is to be resumed."""
+        if self._open and self.options.count == 1:
+            self._open = not abandon(self.layout, self.asked)
+
+    def _leave(self, made: bool) -> None:
+        """Remove our files from a folder where nothing was done, and the folder if it was made for this."""
+        if self.options.dry_run or self._open:
+            return
+        tidy(self.layout)
+        with suppress(OSError):  # not empty
+            self.layout.inside.rmdir()
+            if made:
+                self.layout.folder.rmdir()
 
     def _await_workers(self) -> None:
         with suppress(Busy):  # then they are told of by the next run
@@ -140,9 +162,9 @@ class Pass:
         urls = [url for _, url, _ in todo]
         with ExitStack() as stack:
             tasks = self._tasks(todo, parse_size(self.recipe.image_memory), self._models(stack))
-            stack.enter_context(joined(options))
-            engine = engine_for(self.recipe, self.layout, options, urls, locks, scores=self.scored is None)
-            tell = options.begin(len(tasks)) if options.begin else None
+            cluster = self.cluster or stack.enter_context(joined(options))
+            engine = engine_for(self.recipe, self.layout, options, urls, locks, cluster, scores=self.scored is None)
+            tell = options.begin(len(tasks), "writing" if self.tars else "scoring") if options.begin else None
             manifest = None
             if not options.dry_run:
                 manifest = stack.enter_context(Manifest(self.layout.manifest(options.index, options.count)))
@@ -207,6 +229,9 @@ def _taken(task: ShardTask, answer: Any, report: RunReport, strikes: RunStrikes)
         report.failures.append(failure)
         strikes.failed(failure, answer.blames)
         return failure
+    if isinstance(answer, ShardFailure):
+        report.failures.append(answer)
+        return answer
     assert isinstance(answer, ShardRecord)
     report.records.append(answer)
     return answer
@@ -219,4 +244,4 @@ def _note(done: Sequence[ShardRecord], manifest: Manifest | None) -> None:
         try:
             manifest.add(record)
         except OSError as error:
-            raise OutputError(error.errno, f"{error.strerror}: the manifest") from error
+            raise OutputError(error.errno, error.strerror, str(manifest.path)) from error

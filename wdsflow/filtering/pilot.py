@@ -1,19 +1,20 @@
 """Measure a predicate on a few samples: what each score costs, and how many samples pass each term."""
 
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
+from wdsflow.filtering.captions import with_captions
 from wdsflow.filtering.failing import guarded
 from wdsflow.filtering.opened import opened
+from wdsflow.filtering.owned import in_plain
 from wdsflow.filtering.program import Program, program_of
 from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.spool import seekable
 from wdsflow.filtering.staged import Gone
 from wdsflow.filtering.where import Call, Pilot, Unknown, Value, explain, pilot_of, plan
+from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.unpack import seekable
 from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.view import ViewOptions
@@ -29,10 +30,11 @@ def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fal
     A score that compares all samples cannot be judged by a few: its cost is measured, and all pass. What is decoded
     for several scores is paid by the first of them. Raises ValueError where there is no predicate.
     """
+    found = expand([urls] if isinstance(urls, str) else urls).urls
+    recipe, _ = with_captions(found, recipe, allow_pipe=allow_pipe)
     program = program_of(recipe)
     if program.plan is None:
         raise ValueError('there is no predicate to explain: give --where "..."')
-    found = expand([urls] if isinstance(urls, str) else urls).urls
     chosen = found[:: max(1, len(found) // SHARDS)][:SHARDS]
     seconds = dict.fromkeys(program.plan.where.calls, 0.0)
     rows: list[_Values] = []
@@ -42,8 +44,11 @@ def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fal
     return pilot_of(program.plan.where, rows, {call: cost / count for call, cost in seconds.items()})
 
 
-def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> str:
-    """Return the plan of a run with measured costs, and a better one where the measurement suggests it."""
+def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False, advice: str = "") -> str:
+    """Return the plan of a run with measured costs, and a better one where the measurement suggests it.
+
+    ``advice`` says then how to run in that order.
+    """
     pilot = measure(urls, recipe, allow_pipe=allow_pipe)
     program = program_of(recipe)
     assert program.plan is not None
@@ -52,10 +57,7 @@ def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool 
     better = plan(pilot.where, pilot.seconds, pilot.passing, last=frozenset(program.dataset_calls))
     if better.terms == program.plan.terms:
         return f"{text}\nmeasured costs and shares give the same order"
-    return (
-        f"{text}\n\nin the order by measured costs and shares:\n{explain(better, pilot)}\n"
-        "to run in this order: wdsflow filter ... --measure --print-recipe > recipe.yaml, then --recipe recipe.yaml"
-    )
+    return f"{text}\n\nin the order by measured costs and shares:\n{explain(better, pilot)}" + advice
 
 
 def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, allow_pipe: bool) -> Iterator[_Values]:
@@ -64,8 +66,8 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
     assert program.plan is not None
     order = sorted(seconds, key=program.plan.rank.__getitem__)
     with (
-        tempfile.TemporaryDirectory(prefix="wdsflow-") as folder,
-        seekable(url, Path(folder), allow_pipe=allow_pipe) as (source, _),
+        scratch("run") as folder,
+        seekable(url, folder, allow_pipe=allow_pipe) as (source, _),
     ):
         samples, views = opened(source, url, recipe, options, contents=True)
         for sample in samples:
@@ -82,7 +84,7 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
                 if isinstance(score, DatasetScore):
                     guarded(score.gather, view)
                 else:
-                    values[call] = guarded(score.score, view)
+                    values[call] = guarded(in_plain(score, score.score), view)
                 seconds[call] += time.perf_counter() - begun
             yield values
             most -= 1

@@ -9,10 +9,10 @@ from typing import Any
 from wdsflow.filtering.failing import RAISED, failed, guarded
 from wdsflow.filtering.fields import ShardView, way_of
 from wdsflow.filtering.identity import canonical
-from wdsflow.filtering.ledger import LedgerError
+from wdsflow.filtering.ledger import MissingScore
 from wdsflow.filtering.owned import gathered, in_plain, must_be_installed
 from wdsflow.filtering.recipe import CODE, Recipe
-from wdsflow.filtering.row import NOT_COMPARED, Row
+from wdsflow.filtering.row import Row
 from wdsflow.filtering.staged import DROPPED
 from wdsflow.filtering.stages import stage_identities
 from wdsflow.filtering.where import (
@@ -52,7 +52,9 @@ class Program:
         for score in self.scores.values():
             must_be_installed(score)
         self.dataset_calls = tuple(call for call, score in self.scores.items() if isinstance(score, DatasetScore))
-        late = self._late = frozenset(self.dataset_calls)
+        late = frozenset(self.dataset_calls)
+        # Of these the others, and what they compare, are terms like any other.
+        self.kept_calls = frozenset(call for call in late if getattr(self.scores[call], "among", "") == "kept")
         self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
         later = late | self.model_calls
         self._ways = {call: in_plain(score, way_of(score)) for call, score in self.scores.items() if call not in later}
@@ -110,15 +112,16 @@ class Program:
             judgement = self.plan.where.judge(row.values)
         dropped = judgement is not None and self._puts_out(judgement)
         self._complete(row, view, self._asked)
-        if self.dataset_calls and not dropped:
-            for call in self.dataset_calls:
-                score = self.scores[call]
-                assert isinstance(score, DatasetScore)
-                found = guarded(partial(gathered, score), view)
-                if isinstance(found, Unknown):
-                    row.values[call] = found
-                else:
-                    row.gathered[call] = found
+        for call in self.dataset_calls:
+            if dropped and call in self.kept_calls:
+                continue
+            score = self.scores[call]
+            assert isinstance(score, DatasetScore)
+            found = guarded(partial(gathered, score), view)
+            if isinstance(found, Unknown):
+                row.values[call] = found
+            else:
+                row.gathered[call] = found
         if self.recipe.hash_images:
             found = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
             row.digest = None if isinstance(found, Unknown) else found
@@ -189,7 +192,9 @@ class Program:
         judgement = row.judgement or self.plan.settle(row.values)
         if judgement.keep is None and judgement.unknown is None:
             missing = self.plan.next_needed(row.values)
-            raise LedgerError(f"{missing} was not computed for sample {row.number}: score it first (wdsflow score)")
+            raise MissingScore(
+                str(missing), f"{missing} was not computed for sample {row.number}, nor for others maybe"
+            )
         if judgement.keep:
             return
         row.term = str(judgement.term) if judgement.term else None
@@ -203,32 +208,25 @@ class Program:
             row.outcome = "kept" if self.recipe.unknown == "keep" else "dropped"
             row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
 
-    def is_candidate(self, row: Row) -> bool:
-        """Tell whether samples are compared with this one: unless the tar, or a term by itself, puts it out.
+    def is_compared(self, row: Row, call: Call) -> bool:
+        """Tell whether a sample takes part in a comparison: all that can be read do, or those that all else keeps.
 
-        Of two alike of which one would be dropped or put aside anyway, the other is no duplicate.
+        All else are the terms in which no score compares what is kept; what scores say that compare all samples has
+        to be known by then.
         """
         if row.trouble:
             return False
-        if self.plan is None:
+        if self.plan is None or call not in self.kept_calls:
             return True
         judgement = self.plan.where.judge(row.values)
         if judgement.settled or self.recipe.unknown == "keep":
             return not self._puts_out(judgement)
-        own = (term for term in self.plan.terms if self._late.isdisjoint(term.calls))
+        own = (term for term in self.plan.terms if self.kept_calls.isdisjoint(term.calls))
         return all(term.result(row.values) is True for term in own)
 
     def _puts_out(self, judgement: Judgement) -> bool:
         """Tell whether a sample is dropped or put aside, whatever comparisons of all samples say."""
         return judgement.keep is False or (judgement.unknown is not None and self.recipe.unknown != "keep")
-
-    def forget_resolved(self, rows: Sequence[Row]) -> None:
-        """Take away what earlier comparisons of all samples said: they may have been among others."""
-        for row in rows:
-            for call in self.dataset_calls:
-                found = row.values.get(call)
-                if not isinstance(found, Unknown) or found == NOT_COMPARED:
-                    row.values.pop(call, None)
 
     def _complete(self, row: Row, view: View, calls: Sequence[Call]) -> None:
         for call in calls:

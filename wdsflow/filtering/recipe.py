@@ -1,6 +1,8 @@
 """What a run is asked to do, as a value: the same recipe on the same shards gives the same bytes."""
 
+import json
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Literal
 
 from wdsflow.filtering.stages import written_stages
@@ -11,7 +13,7 @@ Empty = Literal["leave-out", "write"]
 Numbering = Literal["kept", "dense"]
 LinesTo = Literal["jsonl", "tar"]
 
-CODE = 1  # grows when the same recipe would give other bytes than before
+CODE = 2  # grows when the same recipe would give other bytes than before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +22,8 @@ class Recipe:
 
     ``where`` is the predicate, empty for none. ``stages`` are applied to each sample first: scores see what they make of
     it, and members that they change are written anew. ``scores`` are computed for every sample that is not dropped by the
-    tar, whether ``where`` needs them or not. ``images`` and ``captions`` say where these lie in a sample.
+    tar, whether ``where`` needs them or not. ``images`` and ``captions`` say where these are in a sample; "auto" for
+    captions is replaced by what a look at some samples finds, before the recipe is written down.
     ``unknown``: what becomes of a sample whose predicate stays unknown as a score failed. ``empty``: what becomes of a
     shard of which nothing is kept. ``numbering``: outputs have the names of their inputs, or 00000.tar and so on without
     gaps, which they get when all are done. ``hash_images``: xxh3 of every image in the ledger; this reads all their bytes.
@@ -57,3 +60,13 @@ class Recipe:
         """Return it as JSON holds it."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         return {**plain, "stages": written_stages(self.stages), "scores": list(self.scores)}
+
+
+def recorded_recipe(run_file: Path) -> dict[str, Any]:
+    """Return the recipe that a run wrote down, as JSON holds it; nothing where there is none."""
+    try:
+        found = json.loads(run_file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    recipe = found.get("recipe") if isinstance(found, dict) else None
+    return recipe if isinstance(recipe, dict) else {}

@@ -14,7 +14,7 @@ from wdsflow.filtering.where import FACTS, parse, parse_score
 from wdsflow.filtering.where.errors import nearest
 from wdsflow.stages.scores.catalog import all_scores
 
-_LARGEST = 4 << 20
+_LARGEST = 64 << 20  # a run.json names all shards
 _DEEPEST = 4
 
 
@@ -72,7 +72,7 @@ def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: 
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe: TOML by its name, YAML otherwise. Raises RecipeError."""
+    """Read a recipe: TOML by its name, that of an earlier run from its run.json, YAML otherwise. Raises RecipeError."""
     return _read(path)[0]
 
 
@@ -88,10 +88,20 @@ def _read(path: Path) -> tuple[Recipe, dict[str, int]]:
         raise RecipeError(f"{path} is not UTF-8") from None
     if len(data) > _LARGEST:
         raise RecipeError(f"{path} is too large for a recipe")
-    found, lines = _toml(path, text) if path.suffix.lower() == ".toml" else _yaml(path, text)
+    ways = {".toml": _toml, ".json": _json}
+    found, lines = ways.get(path.suffix.lower(), _yaml)(path, text)
     if not isinstance(found, dict):
         raise RecipeError(f'{path}: a recipe is a mapping, such as\nwhere: "min_side >= 200"')
     return _checked(found, str(path), lines), lines
+
+
+def _json(path: Path, text: str) -> tuple[Any, dict[str, int]]:
+    """Return a recipe, or the one in what a run wrote down."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise RecipeError(f"{path}: {error}") from None
+    return found["recipe"] if isinstance(found, dict) and isinstance(found.get("recipe"), dict) else found, {}
 
 
 def _toml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
@@ -162,7 +172,7 @@ def _model() -> Any:
         "stages": (list[Any], "What is done to each sample before it is scored; what changes is written anew."),
         "scores": (list[str], "Further scores, computed for every sample."),
         "images": (str, "Fields that are images, the first that is there."),
-        "captions": (str, "Where captions lie: txt, json:caption;alt, txt|json:caption."),
+        "captions": (str, "Where captions are: txt, json:caption;alt, txt|json:caption; auto finds out."),
         "unknown": (Unknowns, "What becomes of a sample whose predicate stays unknown."),
         "empty": (Empty, "What becomes of a shard of which nothing is kept."),
         "numbering": (Numbering, "Names of the inputs, or numbers without gaps, given when all shards are done."),

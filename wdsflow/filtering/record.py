@@ -1,7 +1,8 @@
 """What became of one shard: a line of the manifest."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 from wdsflow.filtering.samples import Range
 
@@ -9,6 +10,8 @@ from wdsflow.filtering.samples import Range
 @dataclass
 class ShardRecord:
     """A finished shard. ``samples == kept + sum(dropped) + sum(quarantined)``."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     shard: int  # its place among all shards of the run
     url: str
@@ -31,6 +34,8 @@ class ShardRecord:
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     ledger: dict[str, Any] = field(default_factory=dict)  # identity
     quarantine: dict[str, Any] | None = None  # identity
+    # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and what is known of it.
+    examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Scores that failed wherever they were computed: how often, error and detail. Not in the manifest.
     struck: dict[str, tuple[int, str, str]] = field(default_factory=dict)
 
@@ -44,18 +49,36 @@ class ShardRecord:
         return {name: value for name, value in asdict(self).items() if name != "struck"}
 
     @staticmethod
-    def from_dict(line: dict[str, Any]) -> "ShardRecord":
-        """Read a line. Raises TypeError where it is none."""
-        record = ShardRecord(**line)
-        record.headers = [(start, end) for start, end in record.headers]
+    def from_line(line: bytes) -> "ShardRecord":
+        """Read a line. Raises ValueError where it is none: cut, of another version, or of any other shape."""
+        record: ShardRecord = _reader().validate_json(line, strict=True)
+        if not all(isinstance(part.get("samples"), int) for part in record.parts.values()):
+            raise ValueError("a tar without its number of samples")
+        try:
+            record.check()
+        except RuntimeError as error:
+            raise ValueError(str(error)) from None
         return record
+
+
+@cache
+def _reader() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ShardRecord)
 
 
 @dataclass
 class ShardFailure:
-    """A shard that could not be worked on; it is tried again by the next run."""
+    """A shard that could not be worked on; it is tried again by the next run.
+
+    ``kind``: that of a SourceError, "ledger" where its ledger does not serve, else "". ``lacks``: the score that the
+    ledger lacks, if that is why.
+    """
 
     shard: int
     url: str
     name: str
     reason: str
+    kind: str = ""
+    lacks: str = ""

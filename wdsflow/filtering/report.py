@@ -4,12 +4,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from wdsflow.filtering.record import ShardFailure, ShardRecord
-from wdsflow.filtering.sample import NO_END_MARK
+from wdsflow.filtering.sample import HARMLESS
 from wdsflow.shards.escape import escape
 
 _SHOWN = 20  # shards that are done again
+_NAMED = 3  # shards that could not be worked on, of those for the same reason
+
+
+Key = TypeVar("Key", str, tuple[str, str])
 
 
 @dataclass
@@ -27,6 +32,7 @@ class RunReport:
     waits_for: tuple[str, ...] = ()  # scores that compare all samples, where shards are missing: nothing was decided
     bytes_out: int = 0
     quarantine: Path | None = None
+    asked: int = 0  # shards of the run, or of its slice
 
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""
@@ -36,7 +42,51 @@ class RunReport:
     @property
     def lost(self) -> bool:
         """Whether any part of a shard could not be read."""
-        return any(NO_END_MARK not in damage for record in self.records for damage in record.damage)
+        damages = [damage for record in self.records for damage in record.damage]
+        return any(not any(text in damage for text in HARMLESS) for damage in damages)
+
+    @property
+    def unread(self) -> bool:
+        """Whether none of the shards could be worked on."""
+        return bool(self.failures) and len(self.failures) >= self.asked
+
+    @property
+    def warning(self) -> str:
+        """What is wrong with the result as a whole, "" if nothing is.
+
+        That nothing was kept, more than half was quarantined, a score has no value for more than half of the samples
+        (of ``score_shards``), or there were no samples at all; with the main reason and an example.
+        """
+        samples, aside = self.total("samples"), self.merged("quarantined")
+        if not samples:
+            return f"no samples: {_number(len(self.records), 'shard')} read, and none holds any" if self.records else ""
+        if self.tars and not self.total("kept"):
+            gone = Counter({("dropped", what): count for what, count in self.merged("dropped").items()})
+            gone.update({("quarantined", what): count for what, count in aside.items()})
+            (kind, what), count = _first(gone)
+            by = "by" if kind == "dropped" else "for"
+            return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {self._example(kind, what)}"
+        if 2 * aside.total() > samples:
+            what, count = _first(aside)
+            total = aside.total()
+            most = f", {count:,} of them" if count < total else ""
+            done = "was quarantined" if self.tars else "cannot be scored"
+            example = self._example("quarantined", what)
+            return f"more than half {done}: {total:,} of {samples:,} samples{most} for {example}"
+        failed = Counter() if self.tars else self.merged("failed")
+        if failed and 2 * _first(failed)[1] > samples:
+            what, count = _first(failed)
+            return f"no value for {count:,} of {samples:,} samples: {self._example('failed', what)}"
+        return ""
+
+    def _example(self, kind: str, what: str) -> str:
+        """Return a reason with the first sample that it concerns."""
+        for record in self.records:
+            if f"{kind} {what}" in record.examples:
+                key, about = record.examples[f"{kind} {what}"]
+                detail = f" ({escape(about, 300)})" if about else ""
+                return f"{escape(what, 300)}, such as {escape(key, 200)} in {escape(record.url, 300)}{detail}"
+        return escape(what, 300)
 
     def total(self, name: str) -> int:
         """Sum a number over the shards."""
@@ -54,6 +104,8 @@ class RunReport:
 
     def lines(self) -> Iterator[str]:
         """Yield the funnel, line by line; the numbers add up."""
+        if self.warning:
+            yield self.warning
         samples, kept = self.total("samples"), self.total("kept")
         width = max(len(f"{samples:,}"), 6)
         yield f"{samples:>{width},}  samples in {_number(len(self.records), 'shard')}{self._resumed()}"
@@ -75,13 +127,21 @@ class RunReport:
             yield f"done again: {escape(change, 600)}"
         if len(self.changed) > _SHOWN:
             yield f"done again: {len(self.changed) - _SHOWN:,} more"
-        for failure in self.failures:
-            yield f"not done: {escape(failure.url, 300)}: {escape(failure.reason, 600)}"
+        for urls, reason in self.reasons():
+            more = f" and {len(urls) - _NAMED:,} more" if len(urls) > _NAMED else ""
+            yield f"not done: {', '.join(escape(url, 300) for url in urls[:_NAMED])}{more}: {escape(reason, 600)}"
         if self.waits_for:
             yield (
                 f"nothing was decided: {', '.join(self.waits_for)} looks at the samples of all shards "
                 "(the others are scored)"
             )
+
+    def reasons(self) -> list[tuple[list[str], str]]:
+        """Return the shards that could not be worked on, by the reason."""
+        found: dict[str, list[str]] = {}
+        for failure in self.failures:
+            found.setdefault(failure.reason, []).append(failure.url)
+        return [(urls, reason) for reason, urls in found.items()]
 
     def _resumed(self) -> str:
         return f", {self.resumed:,} of them done before" if self.resumed else ""
@@ -90,6 +150,11 @@ class RunReport:
 def _counted(sign: str, verb: str, counts: Counter[str], samples: int, width: int) -> Iterable[str]:
     for what, count in _sorted(counts):
         yield f"{sign}{count:>{width - 1},}  {verb} {escape(what, 300)}{_share(count, samples)}"
+
+
+def _first(counts: Counter[Key]) -> tuple[Key, int]:
+    """Return what is there most often."""
+    return min(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _sorted(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -1,27 +1,30 @@
 """Filter shards, score them, or cut them anew: on this machine, resumable, with every sample accounted for."""
 
-import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from wdsflow.filtering.captions import with_captions
 from wdsflow.filtering.embeddings.reuse import Reuse, reuse_of
 from wdsflow.filtering.engine import joined
-from wdsflow.filtering.identity import digest, fingerprint
+from wdsflow.filtering.identity import digest, fingerprint, input_identity
 from wdsflow.filtering.jsonl.names import names_of
 from wdsflow.filtering.layout import Layout
-from wdsflow.filtering.ledger import LedgerError
+from wdsflow.filtering.ledger import LedgerError, MissingScore, calls_of, read_about
 from wdsflow.filtering.opened import check_lines
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.passes import Pass
 from wdsflow.filtering.program import program_of
-from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.recipe import Recipe, recorded_recipe
+from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.report import RunReport
-from wdsflow.filtering.resolve import resolve
+from wdsflow.filtering.resolve import gathers_like, resolve
+from wdsflow.filtering.scored import same_shard
 from wdsflow.filtering.spelling import canonical_recipe
 from wdsflow.filtering.stages import read_stages
-from wdsflow.shards.source import local_folder
-from wdsflow.shards.urls import expand
+from wdsflow.shards.source import SourceError, local_file, local_folder
+from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.scores.models.clip_score import ClipScore
 
 Urls = str | Iterable[str]
@@ -40,8 +43,9 @@ def filter_shards(
 
     What is done already in ``out`` by the same recipe stays as it is. ``ledger``: the folder of an earlier run; scores on
     a CLIP take embeddings from its ledgers, half floats, where they are there. Raises:
-        ValueError: a recipe or options that make no sense (WhereError among them), urls that match nothing; LedgerError
-            where ``ledger`` has no embeddings that would be the same.
+        ValueError: a recipe or options that make no sense (WhereError among them); NoShards where urls match nothing;
+            NoCaptions where no sample has a caption in a place that the recipe looks at; LedgerError where ``ledger``
+            has no embeddings that would be the same.
         Differs: ``out`` holds a run of something else. Busy: another run works there.
         FileExistsError: files lie there that no run wrote.
         OutputError: an output could not be written; the run stopped and can be taken up again.
@@ -71,9 +75,9 @@ def cut_shards(
 ) -> RunReport:
     """Write shards by the scores in ledgers; nothing is decoded. ``ledger``: the folder that an earlier run wrote.
 
-    Raises as ``filter_shards``; LedgerError where there is no ledger at all, or one is missing and samples are compared. A
-    shard without one, as it could not be read then, is told among the failures, as is one whose ledger lacks a score
-    that the predicate hangs on, or that has changed since.
+    Raises as ``filter_shards``; LedgerError where there is no ledger at all, one is missing and samples are compared, or
+    (MissingScore) a score of the predicate was not computed. A shard without a ledger, as it could not be read then, is
+    among the failures, as is one whose ledger lacks a value that the predicate hangs on, or that has changed since.
     """
     options, recipe = options or RunOptions(), canonical_recipe(recipe)
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
@@ -89,20 +93,18 @@ def cut_shards(
         _take_sources(one, scored)
         return True
 
-    program = program_of(recipe)
-    _refuse_slices(options, compares=bool(program.dataset_calls))
-    compares = bool(program.dataset_calls)
+    compares = bool(program_of(recipe).dataset_calls)
+    _refuse_slices(options, compares=compares)
+    _check_scores(recipe, scored, names)
     return Pass("cut", found, names, layout, recipe, options, scored=scored, compares=compares, before=before).run()
 
 
 def _with_stages(recipe: Recipe, scored: Layout) -> Recipe:
     """Return the recipe with what samples were scored by: stages, and how rows of JSON lines are read."""
-    try:
-        found_recipe = json.loads(scored.run_file.read_bytes())["recipe"]
-        found = found_recipe.get("stages", [])
-    except (OSError, ValueError, KeyError) as error:
-        raise LedgerError(f"{scored.run_file} does not tell how {scored.folder} was scored: {error}") from None
-    stages = read_stages(found)
+    found_recipe = recorded_recipe(scored.run_file)
+    if not found_recipe:
+        raise LedgerError(f"{scored.run_file} does not tell how {scored.folder} was scored: score it again")
+    stages = read_stages(found_recipe.get("stages", []))
     if recipe.stages and recipe.stages != stages:
         raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
     given = {name: found_recipe[name] for name in _OF_LINES if isinstance(found_recipe.get(name), str)}
@@ -124,6 +126,10 @@ def _scored_first(
     layout = _layout(out, recipe, options, tars=tars)
     found, names = _shards(urls)
     check_lines(found, recipe)
+    earlier = {} if options.restart else recorded_recipe(layout.run_file)
+    recipe, told = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
+    if told and options.say is not None:
+        options.say(told)
     embedded = _reuse(ledger, names, layout, recipe, options)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
     whole.sources = embedded.digest if embedded else None
@@ -136,6 +142,7 @@ def _scored_first(
         scored = one.layout.scored
         again = replace(options, dry_run=False, restart=False)
         first = Pass("score", found, names, scored, recipe, again, tars=False, embedded=embedded, sources=one.sources)
+        first.cluster = one.cluster
         done = first.run()
         report.changed = done.changed
         if done.failures:
@@ -147,7 +154,7 @@ def _scored_first(
         return True
 
     whole.before, whole.compares = before, True
-    with joined(options):  # once for both passes
+    with joined(options) as whole.cluster:  # once for both passes
         return whole.run()
 
 
@@ -182,9 +189,23 @@ def _take_sources(one: Pass, scored: Layout) -> None:
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise LedgerError(f"{scored.folder} has no ledger of {missing[0]}{more}: score the shards, or leave them out")
     one.sources = digest([found.get(name) for name in one.names])
+    for url, name in zip(one.urls, one.names, strict=True) if one.compares else ():
+        with suppress(SourceError):  # that it cannot be read now changes nothing for the others
+            record = ShardRecord(0, url, name, "", input_identity(url))
+            same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
     if one.compares:
         shards = list(enumerate(one.names))
         resolve(program_of(one.recipe), shards, scored, one.layout)
+
+
+def _check_scores(recipe: Recipe, scored: Layout, names: Sequence[str]) -> None:
+    """Raise MissingScore where the first ledger has no column for a score of the predicate."""
+    program = program_of(recipe)
+    path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
+    there = calls_of(read_about(path)) if path is not None else {}
+    for call in program.scores if path is not None else ():
+        if call not in there and not any(gathers_like(program, call, other) for other in there):
+            raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
 
 
 def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
@@ -201,4 +222,6 @@ def _layout(out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *,
 
 def _shards(urls: Urls) -> tuple[list[str], list[str]]:
     found = expand([urls] if isinstance(urls, str) else urls).urls
+    if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
+        raise NoShards(found[0], f"there is no file {os.path.abspath(str(local_file(found[0])))}")
     return found, names_of(found)

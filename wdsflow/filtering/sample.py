@@ -5,13 +5,21 @@ from collections.abc import Iterable
 from wdsflow.shards.fast import Row
 from wdsflow.shards.names import split_name
 
-NO_END_MARK = "the end mark is missing"  # nothing is lost by that
-TROUBLE = {
+NO_END_MARK = "the end mark is missing"
+CUT_AFTER_END = "the compressed stream is cut after the end mark"
+HARMLESS = (NO_END_MARK, CUT_AFTER_END)  # nothing is lost by that
+_TROUBLE = {
     "tar.truncated-data": "the contents of a member are cut",
     "tar.truncated-header": "the file ends inside a header",
     "tar.bad-header": "a header is damaged",
+    "tar.cut-stream": "the compressed stream is cut",
     "tar.no-end-blocks": NO_END_MARK,
 }
+
+
+def troubles(*, ended: bool) -> dict[str, str]:
+    """Return what the walk over a tar may have seen, in words; ``ended``: the last member is before an end mark."""
+    return _TROUBLE | ({"tar.cut-stream": CUT_AFTER_END} if ended else {})
 
 
 class Sample:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from wdsflow.filtering.sample import TROUBLE, Sample
+from wdsflow.filtering.sample import Sample, troubles
 from wdsflow.shards.entry import Ending, read_entry
 from wdsflow.shards.fast import Row
 from wdsflow.shards.header import BLOCK, BadHeader, padded, parse_header
@@ -204,7 +204,7 @@ class Samples:
         stop = self._walk.stop
         if stop is not None and stop.kind == "unreadable" and not self.members:
             raise SourceError("io", stop.detail)
-        for what, text in TROUBLE.items():
+        for what, text in troubles(ended=self._walk.ended).items():
             seen = self._walk.seen.get(what)
             if seen is not None:
                 more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""

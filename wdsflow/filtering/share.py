@@ -6,6 +6,17 @@ from wdsflow.memory.sizes import format_size
 BASE = 160 << 20  # bytes of a process before it sees a sample
 
 
+class TooLittleMemory(ValueError):
+    """Memory that is not enough for one worker; ``least`` bytes are."""
+
+    def __init__(self, memory: int, image: int, least: int) -> None:
+        super().__init__(
+            f"{format_size(memory)} is too little memory: a worker and one image of {format_size(image)} need"
+            f" {format_size(least)}; --image-memory lowers that"
+        )
+        self.least = least
+
+
 def share_memory(
     memory: int | None, workers: int | None, shards: int, image: int, cores: int = 0, own: int = BASE
 ) -> int:
@@ -25,8 +36,5 @@ def share_memory(
     fits = int(memory >= BASE + image) if not wanted else max(memory - BASE, 0) // (own + image)
     if not fits:
         least = BASE + image + (own if wanted else 0)
-        raise ValueError(
-            f"{format_size(memory)} is too little memory: a worker and one image of {format_size(image)} need"
-            f" {format_size(least)}; --image-memory lowers that"
-        )
+        raise TooLittleMemory(memory, image, least)
     return min(wanted, fits)

@@ -14,6 +14,10 @@ from wdsflow.shards.source import local_file
 _PART = re.compile(r"(.+)-[0-9]{6}\.tar", re.DOTALL)
 
 
+class QuarantineTaken(FileExistsError):
+    """The folder for quarantined samples is for something else, or holds files of their names."""
+
+
 def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
     """Raise FileExistsError if a file that is to be written lies there, is an input, or would be written twice."""
     _refuse_aside(layout)
@@ -32,9 +36,8 @@ def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
             found |= {name for name in there if (part := _PART.fullmatch(name)) and part[1] in stems}
         refuse_inputs(asked, [folder / each for each in sorted(found)])
         if found:
-            raise FileExistsError(
-                f"{folder / min(found)} exists already, and no run of wdsflow filter wrote it: choose another folder"
-            )
+            kind = FileExistsError if folder == layout.folder else QuarantineTaken
+            raise kind(f"{folder / min(found)} exists already, and no run wrote it: choose another folder")
 
 
 def refuse_inputs(asked: Mapping[str, Any], paths: Iterable[Path]) -> None:
@@ -65,7 +68,7 @@ def _refuse_aside(layout: Layout) -> None:
         return
     aside, out, inside = map(os.path.realpath, (layout.quarantine_folder, layout.folder, layout.inside))
     if aside == out or os.path.commonpath((aside, inside)) == inside:
-        raise FileExistsError(f"{layout.quarantine_folder} is for the output: choose another folder for --quarantine")
+        raise QuarantineTaken(f"{layout.quarantine_folder} is for the output: choose another folder for --quarantine")
 
 
 def _refuse_twice(one: str, other: str, target: str) -> None:

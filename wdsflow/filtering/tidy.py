@@ -14,13 +14,19 @@ def tidy(layout: Layout) -> None:
             held = stack.enter_context(Lock(layout.lock(), patience=0))
         except (Busy, OSError):
             return
-        for path in (inside / "resolved").glob("*.json"):
-            path.unlink()
-        for folder in (layout.spool, inside / "resolved", layout.waiting, inside / "quarantine", inside / "ledger"):
-            with suppress(OSError):  # not there, or not empty
-                folder.rmdir()
+        remove_between(layout)
         for path in sorted(inside.glob("lock*")):
             if path != layout.lock():
                 with suppress(Busy, OSError), Lock(path, patience=0) as lock:
                     lock.remove()
         held.remove()
+
+
+def remove_between(layout: Layout) -> None:
+    """Remove files between two passes, and empty folders."""
+    resolved = layout.inside / "resolved"
+    for path in resolved.glob("*.json"):
+        path.unlink()
+    for folder in (layout.spool, resolved, layout.waiting, layout.inside / "quarantine", layout.inside / "ledger"):
+        with suppress(OSError):  # not there, or not empty
+            folder.rmdir()

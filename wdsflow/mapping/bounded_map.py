@@ -64,7 +64,7 @@ def bounded_map(
         dataset: A ``datasets.Dataset``; the result is one too, in files, opened as memory maps. Any other iterable
             is mapped as the result is iterated over: rows that are mappings become columns for ``fn``, which returns
             columns; of other rows ``fn`` takes a list and returns a list.
-        fn: The function. It is pickled (with dill, where that is installed).
+        fn: The function, of a module or of a script, or a lambda. It is pickled by dill.
         memory: Bytes for this process, its workers and what they start: "4GiB". What this process holds counts.
         workers: The most worker processes.
         on_error: What becomes of a row that cannot be mapped. ``"raise"`` stops with MappingError, ``"drop"`` leaves it

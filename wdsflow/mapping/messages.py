@@ -1,6 +1,5 @@
 """What is said between the process that asks and its workers."""
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -104,17 +103,14 @@ class FailedRow:
 
 def packed(value: object, what: str) -> bytes:
     """Pickle a value for a worker. Raises TypeError, with ``what`` it is, where that is impossible."""
+    import dill
+
     try:
-        import dill
-    except ImportError:
-        dill = None
-    try:
-        if dill is not None:  # functions of __main__ and lambdas go as they are, as with datasets.map
-            return bytes(dill.dumps(value, recurse=True))
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        return bytes(
+            dill.dumps(value, recurse=True)
+        )  # functions of __main__ and lambdas as they are, as datasets.map does
     except Exception as error:
-        hint = "" if dill is not None else "; with the package dill, lambdas and functions of a script can be sent"
         raise TypeError(
-            f"{what} cannot be sent to a worker process ({type(error).__name__}: {error}){hint}. Open files, locks and"
-            " models on a device belong inside of the function"
+            f"{what} cannot be sent to a worker process ({type(error).__name__}: {error}). Open files, locks and models on"
+            " a device belong inside of the function"
         ) from error

@@ -5,12 +5,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from wdsflow.engines.child_process import start_python
 from wdsflow.mapping.messages import Batch, Done, Failed, Order, Setup
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import descendants, held
@@ -29,18 +29,14 @@ class Worker:
 
     def __init__(self, setup: Setup) -> None:
         ours, theirs = socket.socketpair()
-        root = str(Path(sys.modules["wdsflow"].__path__[0]).resolve().parent)
-        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
         # What lies in the folder where this started is no module, until the worker is told so.
-        start = "import sys; sys.path[:] = filter(None, sys.path); from wdsflow.mapping.worker import serve"
-        command = [sys.executable, "-c", f"{start}; serve({theirs.fileno()})"]
+        start = "sys.path[:] = filter(None, sys.path); from wdsflow.mapping.worker import serve"
         with theirs:
-            self._process = subprocess.Popen(
-                command,
+            self._process = start_python(
+                f"{start}; serve({theirs.fileno()})",
+                environment=_GIVE_BACK,
+                inherit=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
-                env={**_GIVE_BACK, **os.environ, "PYTHONPATH": path},
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # Ctrl-C is for the process that asked; workers end with it
             )
         self.line = Connection(ours.detach())
         self.pid = self._process.pid

@@ -6,20 +6,21 @@ import os
 import shutil
 import socket
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _LOCK = "lock"
 _held: dict[Path, int] = {}
 
 
-def make_scratch(parent: Path) -> Path:
-    """Make a folder in another one, and remove those there that nobody holds any more.
+def make_scratch(parent: Path, kind: str = "map") -> Path:
+    """Make a folder in another one, and remove those of its kind there that nobody holds any more.
 
     The folder goes when Python ends, in this process and not in a fork of it.
     """
     parent.mkdir(parents=True, exist_ok=True)
-    prefix = f"wdsflow-map-{socket.gethostname()}-"  # a lock may be seen on its own host only
+    prefix = f"wdsflow-{kind}-{socket.gethostname()}-"  # a lock may be seen on its own host only
     _remove_stale(parent, prefix)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     atexit.register(_remove_own, folder, os.getpid())
@@ -36,6 +37,16 @@ def remove_scratch(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if (file := _held.pop(folder, None)) is not None:
         os.close(file)
+
+
+@contextmanager
+def scratch(kind: str, parent: Path | None = None) -> Iterator[Path]:
+    """Have such a folder for a while; by default among the system's temporary files."""
+    folder = make_scratch(parent or Path(tempfile.gettempdir()), kind)
+    try:
+        yield folder
+    finally:
+        remove_scratch(folder)
 
 
 def _remove_own(folder: Path, pid: int) -> None:

@@ -5,16 +5,15 @@ import errno
 import os
 import pickle
 import resource
-import select
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+from wdsflow.engines.child_process import when_gone
 from wdsflow.mapping.messages import Batch, Done, Failed, Measure, Order, Setup, UnreadableError
 from wdsflow.memory.usage import forget_peak, peak, private_data, resident
 
@@ -44,7 +43,7 @@ def serve(fd: int) -> None:
     """Work on what comes over a socket until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked decides
     line = Connection(fd)
-    threading.Thread(target=_watch, args=(fd,), daemon=True).start()
+    when_gone(fd, _end)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         setup: Setup = line.recv()
         try:
@@ -125,12 +124,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _watch(fd: int) -> None:
-    """End at once when the process that asked is gone, with all that was started here."""
-    poll = select.poll()
-    poll.register(fd, 0)
-    while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
-        pass
+def _end() -> None:
+    """End at once as the process that asked is gone, with all that was started here."""
     with contextlib.suppress(OSError):
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)

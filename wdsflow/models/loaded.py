@@ -43,7 +43,9 @@ class LoadedModels:
         try:
             return self._runner(model).map(items, alone)
         except OutputsError as error:
-            raise ModelError(f"{model.called()}: {error}") from None
+            useless = ModelError(f"{model.called()}: {error}")
+            useless.blames = model.called()
+            raise useless from None
 
     def has(self, model: Model) -> bool:
         """Say whether a model is loaded."""
@@ -66,9 +68,9 @@ class LoadedModels:
         return seen.message(model.called())
 
     def _try_largest(self, model: Model) -> Probe | None:
-        """Load a model and bound its first batches by what one item takes; None where no item is known to be the largest."""
+        """Load a model and bound its first batches by what its largest item takes; None where that is not tried."""
         runner = self._runner(model)
-        item = model.largest()
+        item = model.largest() if model.tries_on_cpu or self.device != "cpu" else None
         if item is None:
             return None
         try:

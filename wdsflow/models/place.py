@@ -7,7 +7,9 @@ from wdsflow.stages.scores.model import Model
 
 
 class ModelError(ValueError):
-    """A model cannot be loaded, or cannot run; written to be read."""
+    """A model cannot be loaded, or cannot run; written to be read. ``blames`` names a model that no shard could use."""
+
+    blames = ""
 
 
 class Prepared(NamedTuple):

@@ -1,7 +1,6 @@
 """The processes that run models: one a device, started anew when one ends."""
 
 import contextlib
-import os
 import pickle
 import secrets
 import subprocess
@@ -14,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
+from wdsflow.engines.child_process import start_python
+from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.memory.batching.device import check_cap, choose
 from wdsflow.models.client import RemoteModels
 from wdsflow.models.place import ModelError, ModelPlace
@@ -40,10 +41,10 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
                 check_cap(name, memory)
         except ValueError as error:
             raise ModelError(str(error)) from None
-        self._folder = tempfile.TemporaryDirectory(prefix="wdsflow-models-")
+        self._folder = make_scratch(Path(tempfile.gettempdir()), "models")
         key = secrets.token_bytes(32)
         self._processes = [
-            _ModelProcess(Setup(f"{self._folder.name}/{number}", key, name, memory, tuple(sys.path)))
+            _ModelProcess(Setup(f"{self._folder}/{number}", key, name, memory, tuple(sys.path)))
             for number, name in enumerate(devices)
         ]
         addresses = tuple(process.setup.address for process in self._processes)
@@ -64,7 +65,7 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
     ) -> None:
         for process in self._processes:
             process.end()
-        self._folder.cleanup()
+        remove_scratch(self._folder)
 
 
 class _ModelProcess:
@@ -100,13 +101,10 @@ class _ModelProcess:
                 self._process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        root = str(Path(sys.modules["wdsflow"].__path__[0]).resolve().parent)
-        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from wdsflow.models.server import serve; serve()"],
+        process = start_python(
+            "from wdsflow.models.server import serve; serve()",
+            environment=_CPU if self.setup.device == "cpu" else {},
             stdin=subprocess.PIPE,
-            env={**(_CPU if self.setup.device == "cpu" else {}), **os.environ, "PYTHONPATH": path},
-            start_new_session=True,  # Ctrl-C is for the process that started this one
         )
         assert process.stdin is not None
         with contextlib.suppress(OSError):

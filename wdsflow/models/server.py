@@ -10,11 +10,13 @@ import socket
 import sys
 import threading
 import time
+from functools import partial
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wdsflow.engines.child_process import when_gone
 from wdsflow.memory.batching.environment import prepare_environment
 from wdsflow.memory.batching.outcome import Failure, PoisonedError
 from wdsflow.models.loaded import LoadedModels
@@ -81,7 +83,7 @@ def serve() -> None:
         os.unlink(setup.address)  # of a process before this one
     listener = Listener(setup.address, "AF_UNIX", backlog=64, authkey=setup.key)
     asked: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
-    threading.Thread(target=_watch, args=(setup.address,), daemon=True).start()
+    when_gone(0, partial(_end, setup.address))
     threading.Thread(target=_accept, args=(listener, asked), daemon=True).start()
 
     models, worked = LoadedModels(setup.device, setup.memory), False
@@ -162,12 +164,8 @@ def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: t
             del waiting, ask  # else its items stay until the next ones come
 
 
-def _watch(address: str) -> None:
-    """End when the process that started this one is gone."""
-    poll = select.poll()
-    poll.register(0, 0)
-    while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
-        pass
+def _end(address: str) -> None:
+    """End as the process that started this one is gone."""
     with contextlib.suppress(OSError):  # whoever was killed could not
         for mark in (worked_mark(address), ended_mark(address)):
             mark.unlink(missing_ok=True)

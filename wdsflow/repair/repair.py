@@ -2,24 +2,30 @@
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from wdsflow.repair.counts import write_counts
 from wdsflow.repair.halves import second_halves
 from wdsflow.repair.mend import Edits
+from wdsflow.repair.record import Record
 from wdsflow.repair.report import RepairReport, ShardRepair
 from wdsflow.repair.shard import Job, repair_shard
-from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.captions import parse_caption_field
+from wdsflow.shards.pipe import end_commands
 from wdsflow.shards.source import local_folder
 from wdsflow.shards.urls import expand
 
 _ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)$", re.IGNORECASE)
 _FILE_SCHEME = re.compile(r"^file:(//(localhost)?(?=/))?")
+Begin = Callable[[int], Callable[[object], object] | None]
+
 _FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 
@@ -33,14 +39,15 @@ def repair(
     drop_bad: bool = False,
     dry_run: bool = False,
     force: bool = False,
+    restart: bool = False,
     jobs: int = 1,
     allow_pipe: bool = False,
-    begin: Callable[[int], Callable[[object], object] | None] | None = None,
+    begin: Begin | None = None,
 ) -> RepairReport:
     """Write a sound shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` beside them.
 
     Members of one sample are brought together (also those at the two sides of a shard border), junk is dropped, names are made safe, duplicates are merged, and what
-    lies behind damage is kept; contents are copied byte for byte. The inputs are never changed.
+    lies behind damage is kept; contents are copied byte for byte. The inputs are never changed. A repair that was interrupted resumes: shards that are finished and have not changed are kept.
 
     Args:
         urls: shards, as for ``check``.
@@ -51,35 +58,78 @@ def repair(
         drop_bad: leave out samples that OpenCLIP would not train on: no image, or one that does not decode; no
             caption, or one that is empty or not UTF-8; json that does not parse.
         dry_run: write nothing, report what would be.
-        force: replace outputs that exist.
+        force: repair all shards, and replace outputs that exist, whatever wrote them.
+        restart: remove first what earlier repairs wrote into ``out``.
         jobs: shards at a time.
         allow_pipe: run ``pipe:`` urls in a shell.
         begin: called with the number of shards; what it returns is called after each of them.
 
     Raises:
         ValueError: arguments that make no sense, urls that match nothing.
-        FileExistsError: an output exists, or would replace an input.
-        OSError: an output cannot be written. Whole outputs stay, half ones do not.
+        Differs: ``out`` holds shards that were repaired with other options.
+        Busy: another run works in ``out``.
+        FileExistsError: an output exists that no repair wrote, or would replace an input.
+        OSError: an output cannot be written. Finished shards are kept, partial ones removed.
     """
     edits = _edits(caption, rename or {}, drop_fields, drop_bad=drop_bad)
-    if jobs < 1:
-        raise ValueError("jobs must be at least 1")
     folder = local_folder(out)
     found = expand([urls] if isinstance(urls, str) else urls).urls
     targets = [folder / name for name in output_names(found)]
-    _refuse(found, targets, force=force or dry_run)
-    stale = 0
-    if not dry_run:
-        folder.mkdir(parents=True, exist_ok=True)
-        stale = remove_stale(folder)
-    work = _jobs(found, targets, Job("", folder, not dry_run, force, allow_pipe))
-    shards: list[ShardRepair] = []
+    _refuse_inputs(found, targets)
+    work = _jobs(found, targets, Job("", folder, not dry_run, allow_pipe))
+    if jobs < 1:
+        raise ValueError("jobs must be at least 1")
+    if dry_run:
+        return RepairReport(_tried(work, edits, jobs, begin), dry_run)
+    with Record(folder) as record:
+        if restart:
+            _refuse_inputs(found, [folder / name for name in record.outputs])
+            record.clear()
+        _refuse_existing(target for target in targets if not force and target.name not in record.outputs)
+        record.begin(_as_flags(caption, edits), [target.name for target in targets], force=force)
+        return _written(work, edits, jobs, begin, record, again=force)
+
+
+def _tried(work: list[Job], edits: Edits, jobs: int, begin: Begin | None) -> list[ShardRepair]:
+    done: dict[Path, ShardRepair] = {}
+    _run(work, edits, jobs, begin, lambda job, shard: done.update({job.target: shard}))
+    return [done[job.target] for job in work]
+
+
+def _written(
+    work: list[Job], edits: Edits, jobs: int, begin: Begin | None, record: Record, *, again: bool
+) -> RepairReport:
+    """Repair what is not done yet, or all ``again``; what is finished is recorded, also where an error ends it."""
+    report = RepairReport([], stale_removed=record.stale)
+    done: dict[Path, ShardRepair] = {}
+    todo = []
+    for job in work:
+        before, reason = (None, "") if again else record.finished(job)
+        if before is not None:
+            done[job.target] = before
+            continue
+        todo.append(job)
+        report.changed += [f"{job.url}: {reason}"] if reason else []
+    report.resumed = len(done)
+
+    def note(job: Job, shard: ShardRepair) -> None:
+        done[job.target] = shard
+        record.add(job, shard)
+
     try:
-        _run(work, edits, jobs, begin(len(work)) if begin else None, shards)
-    finally:
-        if not dry_run:
-            write_counts(folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
-    return RepairReport(shards, dry_run, stale)
+        _run(todo, edits, jobs, begin, note)
+        record.finish([job.target.name for job in work])
+    except BaseException:
+        with suppress(OSError):  # the first error counts
+            _count(record.folder, done.values())
+        raise
+    _count(record.folder, done.values())
+    report.shards += [done[job.target] for job in work]
+    return report
+
+
+def _count(folder: Path, shards: Iterable[ShardRepair]) -> None:
+    write_counts(folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
 
 
 def _edits(caption: str | None, rename: dict[str, str], drop_fields: Iterable[str], *, drop_bad: bool) -> Edits:
@@ -89,6 +139,13 @@ def _edits(caption: str | None, rename: dict[str, str], drop_fields: Iterable[st
         frozenset(_field(name) for name in drop_fields),
         drop_bad,
     )
+
+
+def _as_flags(caption: str | None, edits: Edits) -> dict[str, Any]:
+    """Return what decides the outcome, as the command line spells it."""
+    renamed = [f"{old}={new}" for old, new in edits.rename]
+    dropped = sorted(edits.drop_fields)
+    return {"--caption": caption, "--rename": renamed, "--drop-field": dropped, "--drop-bad": edits.drop_bad}
 
 
 def _jobs(urls: Sequence[str], targets: Sequence[Path], common: Job) -> list[Job]:
@@ -106,24 +163,29 @@ def _jobs(urls: Sequence[str], targets: Sequence[Path], common: Job) -> list[Job
 
 
 def _run(
-    work: list[Job], edits: Edits, jobs: int, done: Callable[[object], object] | None, shards: list[ShardRepair]
+    work: list[Job], edits: Edits, jobs: int, begin: Begin | None, note: Callable[[Job, ShardRepair], object]
 ) -> None:
-    """Fill ``shards``, also where an error ends the run. Threads suffice: most time goes into copying."""
-    with ThreadPoolExecutor(min(jobs, len(work) or 1), "wdsflow-repair") as pool:
-        futures = [pool.submit(repair_shard, job, edits) for job in work]
+    """Call ``note`` with each shard, also where an error ends the run. Threads suffice: most time goes into copying."""
+    step = begin(len(work)) if begin else None
+    threads: list[threading.Thread] = []
+    remember = lambda: threads.append(threading.current_thread())  # noqa: E731
+    with ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-repair", remember) as pool:
+        futures = {pool.submit(repair_shard, job, edits): job for job in work}
         try:
             for future in as_completed(futures):
-                future.result()
-                if done:
-                    done(future)
+                note(futures.pop(future), future.result())
+                if step:
+                    step(future)
         except BaseException:
             for job in work:
                 job.stop.set()
+            for thread in threads:  # a command may wait for its storage
+                end_commands(thread)
             pool.shutdown(wait=True, cancel_futures=True)
+            for future, job in futures.items():
+                if future.done() and not future.cancelled() and future.exception() is None:
+                    note(job, future.result())
             raise
-        finally:
-            whole = (future for future in futures if future.done() and not future.cancelled())
-            shards += [future.result() for future in whole if future.exception() is None]
 
 
 def output_names(urls: Sequence[str]) -> list[str]:
@@ -155,14 +217,20 @@ def _stem(url: str, number: int) -> str:
     return _ENDING.sub("", base) or f"shard-{number:06d}"
 
 
-def _refuse(urls: Sequence[str], targets: Sequence[Path], *, force: bool) -> None:
+def _refuse_inputs(urls: Sequence[str], targets: Iterable[Path]) -> None:
     paths = (_FILE_SCHEME.sub("", url) for url in urls)
     inputs = {os.path.realpath(path) for path in paths if "://" not in path and not path.startswith("pipe:")}
     for target in targets:
         if os.path.realpath(target) in inputs:
             raise FileExistsError(f"{target} is an input: choose another folder for the output")
-        if not force and target.exists():
-            raise FileExistsError(f"{target} exists already (--force replaces it)")
+
+
+def _refuse_existing(targets: Iterable[Path]) -> None:
+    for target in targets:
+        if target.exists():
+            raise FileExistsError(
+                f"{target} exists already, and no repair wrote it: choose another folder, or replace it with --force"
+            )
 
 
 def _field(name: str) -> str:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from wdsflow.shards.escape import escape
 
@@ -24,6 +25,19 @@ class ShardRepair:
     missed: Counter[str] = field(default_factory=Counter)  # what was asked for and could not be done -> samples
     lost: list[str] = field(default_factory=list)  # what could not be read
     bytes: int = 0  # of the output
+    inputs: list[dict[str, Any]] = field(default_factory=list)  # identity of what was read; not in the record's report
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        return {name: value for name, value in vars(self).items() if name != "inputs"}
+
+    @staticmethod
+    def from_dict(found: dict[str, Any]) -> "ShardRepair":
+        """Read what ``to_dict`` returned. Raises TypeError where it is none."""
+        report = ShardRepair(**found)
+        for name in ("dropped", "samples_dropped", "mended", "missed"):
+            setattr(report, name, Counter(getattr(report, name)))
+        return report
 
     def check(self) -> None:
         """Raise RuntimeError if a member or a sample is unaccounted for."""
@@ -40,6 +54,8 @@ class RepairReport:
     shards: list[ShardRepair]
     dry_run: bool = False
     stale_removed: int = 0  # temporary files of runs that were killed
+    resumed: int = 0  # shards that an earlier repair had finished
+    changed: list[str] = field(default_factory=list)  # shards that were repaired again, and why
 
     @property
     def lost(self) -> bool:
@@ -56,10 +72,12 @@ class RepairReport:
 
     def __str__(self) -> str:
         lines = [line for shard in self.shards for line in _shard_lines(shard)]
+        lines += [f"repaired again: {escape(line, 600)}" for line in self.changed]
         did = "would be written" if self.dry_run else "written"
+        before = f" ({_number(self.resumed, 'shard')} done before)" if self.resumed else ""
         lines.append(
             f"{_number(len(self.shards), 'shard')}: {self.total('samples_written'):,} of"
-            f" {_number(self.total('samples'), 'sample')} {did}"
+            f" {_number(self.total('samples'), 'sample')} {did}{before}"
         )
         dropped = self.merged("dropped")
         lines.append(

@@ -1,41 +1,39 @@
 """Repair one shard: read what there is, write a sound one."""
 
 import errno
-import os
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 from wdsflow.repair.contents import Contents
 from wdsflow.repair.halves import first_members
 from wdsflow.repair.mend import Edits, Mender
 from wdsflow.repair.regroup import plan
 from wdsflow.repair.report import ShardRepair
-from wdsflow.shards.atomic import create, discard
+from wdsflow.shards.identity import input_identity
 from wdsflow.shards.source import Source, SourceError, open_source
 from wdsflow.shards.tar import Member, Walk
+from wdsflow.shards.unpack import seekable
 from wdsflow.shards.write import ShardWriter, ShortSourceError
 
-_STEP = 4 << 20
 _DAMAGE = {
     "tar.truncated-data": "the contents of a member are cut",
     "tar.truncated-header": "the file ends inside a header",
     "tar.bad-header": "a header is damaged",
 }
 _CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
-_BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
 
 
 @dataclass(frozen=True)
 class Job:
-    """One shard to repair. Without ``write`` nothing is written."""
+    """One shard to repair. Without ``write`` nothing is written; with it a file at ``target`` is replaced."""
 
     url: str
     target: Path
     write: bool = True
-    force: bool = False
     allow_pipe: bool = False
     skip: int = 0  # members at the start that belong to the last sample of the shard before
     tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
@@ -49,8 +47,12 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
     """
     report = ShardRepair(job.url)
     try:
+        report.inputs = inputs_of(job)
         with ExitStack() as stack:
-            source = _seekable(stack, job, report)
+            folder = job.target.parent if job.write else Path(tempfile.gettempdir())
+            opened = seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False)
+            source, damage = stack.enter_context(opened)
+            report.lost += [damage] if damage else []
             contents = Contents(source)
             members, archives = _members(source, report)
             _meet(stack, job, contents, members, archives, report)
@@ -59,10 +61,18 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
         if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
             raise
         report = ShardRepair(job.url, lost=[*report.lost, str(error)])
-    if not report.output and job.write and job.force and not report.lost:
+    if not report.output and job.write and not report.lost:
         job.target.unlink(missing_ok=True)  # the output of an earlier run would pass for this one's
     report.check()
     return report
+
+
+def inputs_of(job: Job) -> list[dict[str, Any]]:
+    """Return what tells whether the shard, and the next one if members come from it, are what they were.
+
+    Raises SourceError.
+    """
+    return [input_identity(url) for url in (job.url, *(job.tail or ())[:1])] if job.write else []
 
 
 def _meet(
@@ -88,7 +98,7 @@ def _repair(
 ) -> None:
     planned = plan(members, archives, contents.link_target)
     mender = Mender(contents, edits)
-    writer = ShardWriter(job.target, force=job.force) if job.write else None
+    writer = ShardWriter(job.target, force=True) if job.write else None
     try:
         for sample in planned.samples:
             if job.stop.is_set():
@@ -105,6 +115,8 @@ def _repair(
                     contents.copy(part.member, name, writer)
                 report.written += 1
         if writer is not None and report.samples_written:
+            if inputs_of(job) != report.inputs:
+                raise SourceError("io", "it changed while it was read")
             writer.commit()
             report.bytes = writer.size
     finally:
@@ -139,25 +151,8 @@ def _members(source: Source, report: ShardRepair) -> tuple[list[Member], list[in
     stop = walk.stop
     if stop is not None and (stop.kind == "unreadable" or (stop.kind == "error" and not walk.seen.keys() & _DAMAGE)):
         report.lost.append(f"at byte {stop.offset:,}: {stop.detail}")
+    if source.cut and walk.ended:
+        report.mended["compressed stream cut after the end mark"] += 1  # nothing is lost by that
+    elif source.cut and not report.lost:
+        report.lost.append(f"after byte {source.length or 0:,} of the tar: {source.damage}")
     return members, archives
-
-
-def _seekable(stack: ExitStack, job: Job, report: ShardRepair) -> Source:
-    """Open a shard for reading in any order; compressed and streamed ones are unpacked beside the output first."""
-    source = stack.enter_context(open_source(job.url, allow_pipe=job.allow_pipe))
-    if source.compression is None and source.random and source.length is not None:
-        return source
-    folder = job.target.parent if job.write else Path(tempfile.gettempdir())
-    name, file = create(folder / job.target.name)
-    stack.callback(discard, name, file)
-    at = 0
-    while (data := source.read_at(at, _STEP)) or source.lift():  # also streams that readers do not reach
-        at += len(data)
-        if at > max(_BOMB_BYTES, _BOMB_RATIO * (source.size or at)):
-            raise ShortSourceError(f"expands to more than {_BOMB_RATIO} times its size: not unpacked further")
-        view = memoryview(data)
-        while view:
-            view = view[os.write(file, view) :]
-    if source.damage:
-        report.lost.append(source.damage)
-    return stack.enter_context(open_source(str(name)))

@@ -1,9 +1,11 @@
 """Files that are there whole, or not at all."""
 
+import errno
 import os
 import re
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 try:
@@ -12,12 +14,45 @@ except ImportError:  # no Unix: a temporary file is then never taken for that of
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r".*\.[0-9a-f]{8}\.wdsflow\.tmp", re.DOTALL)
+_OF_READING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)  # may be the fault of what is read while a file is written
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an OSError of the block name the file that is written: the system names a temporary one, or none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.errno in _OF_READING:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[int]:
+    """Give the descriptor of a file that has its name when the block has ended, whole and on the disk.
+
+    An error of the block leaves nothing, or the file that was there. Raises OSError, which names ``path``.
+    """
+    name, file = create(path)
+    try:
+        with naming(path):
+            yield file
+            os.fsync(file)
+            os.replace(name, path)
+    finally:
+        discard(name, file)
+    sync_folder(path.parent)
 
 
 def create(path: Path) -> tuple[Path, int]:
-    """Create a temporary file beside ``path``, locked as long as it is open; return its name and descriptor."""
+    """Create a temporary file next to ``path``, locked as long as it is open; return its name and descriptor.
+
+    Raises OSError, which names ``path``.
+    """
     name = path.with_name(f"{path.name[:200]}.{secrets.token_hex(4)}.wdsflow.tmp")
-    file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    with naming(path):
+        file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     _lock(file)
     return name, file
 
@@ -30,16 +65,9 @@ def discard(name: Path, file: int) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a small file in one step."""
-    name, file = create(path)
-    try:
-        with open(file, "wb", closefd=False) as stream:
-            stream.write(data)
-        os.fsync(file)
-        os.replace(name, path)
-    finally:
-        discard(name, file)
-    sync_folder(path.parent)
+    """Write a small file in one step. Raises OSError, which names ``path``."""
+    with writing(path) as file, open(file, "wb", closefd=False) as stream:
+        stream.write(data)
 
 
 def remove_stale(folder: Path) -> int:

@@ -10,27 +10,19 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .compression import follows
+
 PIECE = 1 << 20  # bytes handed on at once at most
 _PENDING = 8 << 20  # bytes of one buffer held back until it is known to be sound; bombs get no more
 _MEMORY = 256 << 20  # bytes that an xz dictionary may take
 _WINDOW = 128 << 20  # the same for zstd
+_SLICE = 128  # bytes given to zstd at once: they can unfold to 4 MiB
 
 Raw = Callable[[], bytes]  # the next compressed bytes; empty at the end
 
 
 class Damaged(Exception):
     """The stream is damaged; what came before stays valid."""
-
-
-def compression_of(start: bytes) -> str | None:
-    """Tell the compression by the first bytes, as tarfile does, and zstd."""
-    if start.startswith(b"\x1f\x8b\x08"):
-        return "gz"
-    if start[:3] == b"BZh" and start[4:10] == b"1AY&SY":
-        return "bz2"
-    if start.startswith((b"\x5d\x00\x00\x80", b"\xfd7zXZ")):
-        return "xz"
-    return "zst" if start.startswith(b"\x28\xb5\x2f\xfd") else None
 
 
 class Stream:
@@ -47,7 +39,7 @@ class Stream:
         raise NotImplementedError
 
     def after(self) -> bytes:
-        """Return the first bytes that follow the stream; empty at the end."""
+        """Return the first bytes that follow the stream; empty at the end. May find that the stream is not complete."""
         more = self.raw()
         self.raises = bool(more)
         return self.rest + more
@@ -69,12 +61,15 @@ class _Stepwise(Stream):
         engine = self.make()
         for data in self._buffers():
             pending: list[bytes] = []
+            held = 0
             try:
                 for piece in self.steps(engine, data):
                     pending.append(piece)
-                    if len(pending) > _PENDING // PIECE:
+                    held += len(piece)
+                    if held > _PENDING:
                         yield from pending
                         pending.clear()
+                        held = 0
             except self.errors as error:
                 raise Damaged(f"damaged {self.name} stream: {error}") from None
             yield from pending
@@ -113,7 +108,7 @@ class Xz(_Stepwise):
 
 
 class Gzip(_Stepwise):
-    """gzip; the checksum behind the data is ignored, as tarfile does."""
+    """gzip; the checksum after the data has to be there, but is not compared: tarfile ignores it."""
 
     name, errors = "gzip", (zlib.error,)
 
@@ -141,10 +136,11 @@ class Gzip(_Stepwise):
                 return
 
     def after(self) -> bytes:
-        """Return what follows the stream, without its checksum; empty at the end."""
+        """Return what follows the stream and its checksum; empty at the end."""
         rest = self.rest
         while len(rest) < 8 and (data := self.raw()):
             rest += data
+        self.complete = len(rest) >= 8
         return rest[8:] or self.raw()
 
 
@@ -165,32 +161,64 @@ def _gzip_header(head: bytes) -> int | None:
     return at if at <= len(head) else None
 
 
-class Zstd(Stream):
+class Zstd(_Stepwise):
     """zstd; all frames that follow each other are one stream."""
+
+    name = "zstd"
 
     def pieces(self) -> Iterator[bytes]:
         """Yield what it holds. Raises ``Damaged`` and ``ImportError``."""
         import zstandard
 
-        buffers = self._buffers()
-        held = bytearray()
+        self.errors = (zstandard.ZstdError,)
+        yield from super().pieces()
+        while self.complete:
+            while len(self.rest) < 4 and (data := self.raw()):
+                self.rest += data
+            if not follows(self.rest, "zst"):
+                return
+            self.start, self.rest, self.complete = self.rest, b"", False
+            yield from super().pieces()
 
-        class Reader:
-            def read(self, size: int = -1) -> bytes:
-                while len(held) < max(size, 1) and (data := next(buffers, b"")):
-                    held.extend(data)
-                taken = bytes(held[:size])
-                del held[:size]
-                return taken
+    def make(self) -> Any:
+        """Return the decompressor."""
+        return _ZstdFrame()
 
-        engine = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-        with engine.stream_reader(Reader(), read_across_frames=True) as reader:  # type: ignore[arg-type]
-            try:
-                while piece := reader.read(PIECE):
-                    yield piece
-            except zstandard.ZstdError as error:
-                raise Damaged(f"damaged zstd stream: {error}") from None
-        self.complete = True
+
+class _ZstdFrame:
+    """One frame, with the methods of Python's own decompressors.
+
+    zstandard's has no bound on what it returns, and four bytes can unfold to 128 KiB: it gets small slices.
+    """
+
+    def __init__(self) -> None:
+        from zstandard import ZstdDecompressor
+
+        self._engine = ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+        self._left = memoryview(b"")
+
+    def decompress(self, data: bytes, _: int) -> bytes:
+        """Return what the next slice gives. Raises ``ZstdError``."""
+        if data:
+            self._left = memoryview(data)
+        piece = self._engine.decompress(self._left[:_SLICE])
+        self._left = self._left[_SLICE:]
+        return piece
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether all that was given is used up."""
+        return not self._left
+
+    @property
+    def eof(self) -> bool:
+        """Whether the frame is complete."""
+        return self._engine.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows the frame."""
+        return self._engine.unused_data + bytes(self._left)
 
 
 CODECS: dict[str | None, type[Stream]] = {"gz": Gzip, "bz2": Bzip2, "xz": Xz, "zst": Zstd}

@@ -6,7 +6,8 @@ This is the careful way; ``fast.py`` walks the plain entries and leaves the rest
 from typing import Literal, NamedTuple
 
 from .header import BLOCK, REGULAR, SUPPORTED, ZEROS, BadHeader, Header, padded, parse_header, text
-from .pax import LIMIT, TIMES, Read, Refused, read_records, refuses_negative
+from .long_pax import condensed, first_name
+from .pax import LIMIT, TIMES, WHOLE, Read, Refused, read_records, refuses_negative
 from .sparse import Pieces, is_sparse, more_pieces, sparse_map
 
 Kind = Literal["file", "sparse", "link", "directory", "special"]
@@ -60,6 +61,7 @@ class _State:
         self.name, self.size, self.type = "", 0, b"0"
         self.data = self.next = at
         self.pieces: Pieces | None = None
+        self.short = False  # the file ends inside an extended header that claims to be long
 
     @property
     def skips(self) -> bool:
@@ -81,15 +83,27 @@ class _State:
             self.at += BLOCK
         return found
 
-    def body(self, size: int) -> bytes:
-        """Read the contents of an extended header. Raises ``BadHeader`` and ``Refused``."""
-        length = blocks(size)
-        self.budget -= length
-        if length < 0 or self.budget < 0:
-            raise Refused(f"an extended header claims {size:,} bytes")
-        contents = self.read(self.at, length) if length else b""
-        self.at += len(contents)
+    def body(self, header: Header) -> bytes:
+        """Read the contents of an extended header, what matters of a long one. Raises ``BadHeader`` and ``Refused``."""
+        length = blocks(header.size)
+        if length < 0:
+            raise Refused(f"an extended header claims {header.size:,} bytes")
+        if length <= WHOLE:
+            contents = self.read(self.at, length) if length else b""
+            self.at += len(contents)
+        else:
+            contents = self._long(header.type, length)
+            self.short = not self.read(self.at + length - 1, 1)
+            self.at += length
+        self.budget -= len(contents)
+        if self.budget < 0:
+            raise Refused(f"extended headers of one member have more than {LIMIT:,} bytes")
         return contents
+
+    def _long(self, kind: bytes, length: int) -> bytes:
+        if kind == b"K":
+            return b""
+        return (first_name if kind == b"L" else condensed)(self.read, self.at, length)
 
     def apply(self, values: dict[str, str]) -> None:
         """Let PAX records replace what the header says. Raises ``Refused``."""
@@ -143,7 +157,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
         if not depth:
             raise
         detail = end.detail or "an extended header without a member"
-        raise Ending("error", start, detail, end.resume) from None
+        raise Ending("error", start, detail, start + BLOCK if state.short else end.resume) from None
     except BadHeader as error:
         raise Ending("error" if depth else "bad", start, str(error), max(state.at, here + BLOCK)) from None
     except Refused as error:
@@ -152,7 +166,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
 
 
 def _extension(state: _State, header: Header, shared: dict[str, str]) -> _Extension:
-    body = state.body(header.size)
+    body = state.body(header)
     if header.type in (b"L", b"K"):
         return _Extension(header.type, body, {})
     values = read_records(body)

@@ -10,14 +10,15 @@ from .header import BadHeader
 Read = Callable[[int, int], bytes]  # (offset, size) -> bytes, short at the end of the archive
 
 LIMIT = 64 << 20  # bytes of extended headers kept for one member
+WHOLE = 4 << 20  # bytes of one that are read at once; longer ones are condensed
 TIMES = frozenset(("mtime", "atime", "ctime", "LIBARCHIVE.creationtime"))
 OTHER = ""  # stands for all records that change nothing for us
 
 _SPARSE = ("name", "size", "realsize", "map", "major", "minor")
-_WANTED = frozenset(("path", "size", *(f"GNU.sparse.{word}" for word in _SPARSE)))
+WANTED = frozenset(("path", "size", *(f"GNU.sparse.{word}" for word in _SPARSE)))
 
-_RECORD = re.compile(rb"(\d+) ([^=]+)=")
-_LENGTH = re.compile(rb"([0-9]{1,20}) ")
+RECORD = re.compile(rb"(\d+) ([^=]+)=")
+LENGTH = re.compile(rb"([0-9]{1,20}) ")
 
 
 class Refused(Exception):
@@ -50,7 +51,7 @@ def read_records(body: bytes) -> dict[str, str]:
         _check_charset(body)
     for keyword, start, end in records(body):
         name = _text(keyword[:64])
-        if name in _WANTED:
+        if name in WANTED:
             values[name] = _text(body[start:end])
         else:
             values[name if name in TIMES else OTHER] = ""
@@ -65,7 +66,7 @@ def records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
 def _loose_records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
     position = 0
     effort = 4 * len(body) + (1 << 20)  # overlapping records would cost quadratic time
-    while match := _RECORD.match(body, position):
+    while match := RECORD.match(body, position):
         length = integer(match[1])
         if length == 0:
             raise BadHeader("an extended header has a record of length 0")
@@ -79,7 +80,7 @@ def _loose_records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
 def _strict_records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
     position = 0
     while position < len(body) and body[position]:
-        match = _LENGTH.match(body, position)
+        match = LENGTH.match(body, position)
         length = int(match[1]) if match else 0
         end = position + length - 1
         if not match or length < 5 or end >= len(body) or body[end] != 10:

@@ -5,11 +5,18 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
+import weakref
 
 from .source import FIRST, NEXT, Source, SourceError
 from .streams import ForwardSource
 
-_running: dict[int, "tuple[subprocess.Popen[bytes], int]"] = {}  # by number, and who started each
+_running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}  # by number, and who started each
+_stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()  # threads that may run no command any more
+
+
+class CommandStopped(Exception):
+    """The command was killed by ``end_commands`` while it was read: nothing is known of the shard."""
 
 
 def open_pipe(url: str) -> Source:
@@ -24,29 +31,49 @@ def open_pipe(url: str) -> Source:
     output = process.stdout
     if output is None:
         raise SourceError("io", "the command has no output")
-    _running[process.pid] = process, os.getpid()
+    thread, at_end = threading.current_thread(), False
+    _running[process.pid] = process, os.getpid(), thread
+    if thread in _stopped:  # since before it was noted, or else the other finds it there
+        end_commands(thread)
+
+    def read(size: int = NEXT) -> bytes:
+        nonlocal at_end
+        data = output.read(size)
+        if process.pid not in _running:
+            close()
+            raise CommandStopped
+        at_end = len(data) < size
+        return data
 
     def close() -> str:
-        """Return what is wrong if the command failed by itself."""
+        """Return what is wrong if the command failed by itself; kill it where nobody reads what it still writes."""
         output.close()
         try:
-            status = process.wait(timeout=10)
+            status = process.wait(timeout=10 if at_end else 0)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            _kill(process.pid)
             status = process.wait()
         _running.pop(process.pid, None)
         return f"the command ended with status {status}" if status else ""
 
-    return ForwardSource(url, lambda: output.read(NEXT), output.read(FIRST), close=close)
+    return ForwardSource(url, read, read(FIRST), close=close)
 
 
 @atexit.register
-def end_commands() -> None:
-    """Kill what this process has started and still runs: a command that waits for storage would outlive it."""
-    for number, (process, owner) in list(_running.items()):
-        if owner != os.getpid():
-            continue
-        _running.pop(number, None)
-        if process.poll() is None:
-            with contextlib.suppress(OSError):
-                os.killpg(number, signal.SIGKILL)
+def end_commands(thread: threading.Thread | None = None) -> None:
+    """Kill the commands that a thread of this process runs; it can run no other. None takes those of all threads.
+
+    A command that waits for storage would outlive this process.
+    """
+    if thread is not None:
+        _stopped.add(thread)
+    for number, (process, owner, starter) in list(_running.items()):
+        if owner == os.getpid() and thread in {None, starter}:
+            _running.pop(number, None)
+            if process.poll() is None:
+                _kill(number)
+
+
+def _kill(number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(number, signal.SIGKILL)

@@ -28,6 +28,7 @@ class Source:
     length: int | None = None  # bytes of the tar, where known
     bytes_read: int = 0  # of what is stored
     damage: str | None = None  # why it ends before its time
+    cut: bool = False  # its compressed stream ends too early
     breaks: bool = False  # a stream reader gets an exception at that end, rather than an end of file
     random: bool = True  # any offset can be read at any time; otherwise only onwards, see ``HISTORY``
     fd: int = -1  # of a plain local file
@@ -41,6 +42,9 @@ class Source:
         if self.length is not None:
             return end <= self.length
         return end <= 0 or bool(self.read_at(end - 1, 1))
+
+    def join(self) -> None:
+        """Take several compressed streams for one, before anything is read."""
 
     def lift(self) -> bool:
         """Go on where stream readers end, if something follows; afterwards it can be read."""
@@ -131,11 +135,15 @@ def local_folder(out: str | os.PathLike[str]) -> Path:
 
 
 def _open_local(url: str, path: str) -> Source:
-    from .decompress import compression_of
+    from .compression import compression_of
     from .streams import ForwardSource
 
     fd = open_file(path)
-    start = os.pread(fd, FIRST, 0)
+    try:
+        start = os.pread(fd, FIRST, 0)
+    except OSError as error:
+        os.close(fd)
+        raise SourceError("io", str(error)) from None
     if compression_of(start) is None:
         return LocalSource(url, fd)
     os.lseek(fd, len(start), os.SEEK_SET)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import chain
 
-from .decompress import CODECS, Damaged, Raw, compression_of
+from .compression import compression_of, follows
+from .decompress import CODECS, Damaged, Raw
 from .source import HISTORY, Source, SourceError
 
 
@@ -35,6 +36,7 @@ class ForwardSource(Source):
         self._held, self._from = bytearray(), 0  # bytes, and the offset of the first
         self._more = self._stream(start)
         self._next = b""  # start of another stream
+        self._joined = False
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes, from at most ``HISTORY`` before the latest request on. Raises ``SourceError``."""
@@ -47,20 +49,24 @@ class ForwardSource(Source):
         self._drop(offset)
         return data
 
+    def join(self) -> None:
+        """Read all streams as one, as Arrow does: a cut, or bytes that are no stream, are then an error."""
+        self._joined = True
+
     def lift(self) -> bool:
         """Go on with the stream that follows the first, if there is one."""
         if not self._next:
             return False
         start, self._next = self._next, b""
-        self.length, self.damage, self.breaks = None, None, False
+        self.length, self.damage, self.breaks, self.cut = None, None, False, False
         self._more = self._stream(start)
         return True
 
     def close(self) -> None:
         """Give everything back."""
-        if self._close is not None:
-            self._close()
-            self._close = None
+        close, self._close = self._close, None
+        if close is not None:
+            close()
 
     def _fill(self, offset: int, size: int) -> None:
         while self.length is None and self._from + len(self._held) < offset + size:
@@ -86,8 +92,7 @@ class ForwardSource(Source):
         make = CODECS.get(self.compression)
         if make is None:
             yield from filter(None, chain((start,), iter(self._read, b"")))
-            if self._close is not None and (trouble := self._close()):
-                self.damage, self.breaks = trouble, True
+            self._ended()
             return
         stream = make(self._read, start)
         try:
@@ -95,12 +100,26 @@ class ForwardSource(Source):
         except Damaged as damage:
             self.damage, self.breaks = str(damage), True
             return
-        if not stream.complete:
-            self.damage = f"the {self.compression} stream is cut"
+        after = stream.after() if stream.complete else b""
+        if self._joined and (after or not stream.complete):
+            if self.compression is not None and follows(after, self.compression):
+                yield from self._stream(after)
+                return
+            self.damage, self.breaks = "the stream is cut, or bytes follow that are none", True
             return
-        after = stream.after()
         if stream.raises:
-            self.damage, self.breaks = f"bytes behind the {self.compression} stream make tarfile raise EOFError", True
-        if compression_of(after[:10]) == self.compression:
+            self.damage, self.breaks = f"bytes after the {self.compression} stream make tarfile raise EOFError", True
+        if not stream.complete:
+            self.damage, self.cut = f"the {self.compression} stream is cut", True
+        elif self.compression is not None and follows(after, self.compression):
             self._next = after
             self.damage = f"another {self.compression} stream follows, which Python's tarfile does not read"
+            return
+        if not after:
+            self._ended()
+
+    def _ended(self) -> None:
+        """Note it if the bytes have come to their end because what sent them failed."""
+        close, self._close = self._close, None
+        if close is not None and (trouble := close()):
+            self.damage, self.breaks = f"{self.damage}: {trouble}" if self.cut else trouble, True

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from .delivery import BACK_TO_START, CUT, deliver, following
 from .entry import Ending, Entry, read_entry
 from .fast import HUGE, SPAN, Row, Skimmer
-from .header import BLOCK, looks_like
+from .header import BLOCK, is_header, looks_like
 from .members import Batch, Behind, Member, Seen, Stop, StopKind
 from .pax import OTHER, TIMES
 from .search import search
@@ -19,6 +19,7 @@ from .windows import Windows
 __all__ = ["Batch", "Member", "Row", "Seen", "Stop", "Walk"]
 
 _RECORD = 20 * BLOCK  # tarfile and GNU tar fill the last one with zeros
+_CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # what a cut of the stream is noticed by
 _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 
 
@@ -60,7 +61,7 @@ class Walk:
         return self._windows.contents_at(member[2] + start, max(0, rest if size is None else min(rest, size)))
 
     def __iter__(self) -> Iterator[Batch]:
-        skim, windows = self._skim, self._windows
+        skim, windows, source = self._skim, self._windows, self._source
         try:
             windows.load(0)
             self._first = skim.window[:BLOCK]
@@ -75,9 +76,9 @@ class Walk:
                     yield from self._batch()
                     start = self._ended(ending)
                 else:
-                    if least := windows.missing(entry):
+                    if missing := windows.missing(entry):
                         yield from self._batch()
-                        windows.load(entry.header, least)
+                        windows.load(*missing)
                     start = self._take(entry)
                     if start is None:
                         if windows.go(entry.next, len(self._rows)):
@@ -86,6 +87,8 @@ class Walk:
                         continue
                     yield from self._batch()
                 if not self._resume(start):
+                    if source.cut and not self.seen.keys() & _CUT:
+                        self._see("tar.cut-stream", source.length or 0, None, source.damage or "")
                     return
         except OSError as error:
             yield from self._batch()
@@ -179,16 +182,15 @@ class Walk:
     def _ended(self, ending: Ending) -> int | None:
         """Note how the archive ends here; return where to search on, None where that would be in vain."""
         why, offset, detail, source = ending.why, ending.offset, ending.detail, self._source
-        first = offset == 0 and not self._beyond
         if why == "end":
             self._halt("end", offset, "")
             return ending.resume
-        if first:
+        if offset == 0 and not self._beyond:
             return self._unreadable(ending)
         if source.breaks and why in ("eof", "cut", "error"):
             self._halt("error", offset, source.damage or "damaged")
         elif why == "eof":
-            self._see("tar.no-end-blocks", offset, None, source.damage or "")
+            self._see("tar.cut-stream" if source.cut else "tar.no-end-blocks", offset, None, source.damage or "")
             self._halt("eof", offset, source.damage or "no end mark")
         elif why == "cut":
             self._see("tar.truncated-header", offset, None, source.damage or detail)
@@ -201,12 +203,10 @@ class Walk:
 
     def _unreadable(self, ending: Ending) -> int | None:
         looks = looks_like(self._first)
-        if not self._first:
-            detail = self._source.damage or "empty file"
-        elif looks:
-            detail = f"not a tar: looks like {looks}"
-        else:
-            detail = self._source.damage or ending.detail
+        missing = ending.detail if self._first else "empty file"
+        if len(self._first) == BLOCK and is_header(self._first, old=True):
+            missing = f"its first member cannot be read: {missing}"
+        detail = f"not a tar: looks like {looks}" if looks else self._source.damage or missing
         self._halt("unreadable", 0, detail)
         return None if looks or not self._first else ending.resume
 

@@ -6,8 +6,9 @@ from os import pread
 
 from .entry import Entry
 from .fast import HUGE, Row, Skimmer
+from .header import BLOCK
 from .members import Piece
-from .source import Source
+from .source import HISTORY, Source
 
 INSIDE = 512 << 10  # with contents: members up to this size lie wholly in the window
 INSIDE_STREAM = 32 << 20  # the same where the source can only be read forward
@@ -53,15 +54,19 @@ class Windows:
             skim.window = skim.window[start : start + size]
         skim.base, skim.at, self.asked = offset, 0, size
 
-    def missing(self, entry: Entry) -> int:
-        """Return how many bytes from its header on the window must have to hold an entry; 0 where all is well."""
+    def missing(self, entry: Entry) -> tuple[int, int] | None:
+        """Return where a window must start to hold an entry, and how many bytes it must have; None if this one does.
+
+        Long extended headers stay outside: they may be larger than memory.
+        """
         if not self.contents or entry.kind != "file" or entry.size <= 0:
-            return 0
+            return None
         wanted = entry.size
         if entry.size > self.inside:
             wanted = 0 if self.source.random else _STREAM  # what passes cannot be read later
-        short = entry.data + wanted > self.skim.base + len(self.skim.window)
-        return entry.data + wanted - entry.header if short else 0
+        start = entry.header if entry.data - entry.header <= HISTORY // 2 else entry.data - BLOCK
+        short = not self.skim.base <= start <= entry.data + wanted <= self.skim.base + len(self.skim.window)
+        return (start, entry.data + wanted - start) if short else None
 
     def cut_back(self, rows: list[Row]) -> bool:
         """Take back the last row if its contents are not in the window and should be, or are not there at all.

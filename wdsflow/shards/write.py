@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from wdsflow.shards.atomic import create, discard, sync_folder
+from wdsflow.shards.atomic import create, discard, naming, sync_folder
 
 BLOCK = 512
 _SMALL = 256 << 10  # up to this size contents go through the write buffer, beyond it the kernel copies them
@@ -83,9 +83,10 @@ class ShardWriter:
         try:
             self._put(bytes(2 * BLOCK))
             self._flush()
-            os.fsync(self._file)
             self._refuse_existing()
-            os.replace(self._name, self.path)
+            with naming(self.path):
+                os.fsync(self._file)
+                os.replace(self._name, self.path)
         except BaseException:
             self.abort()
             raise
@@ -127,8 +128,9 @@ class ShardWriter:
     def _flush(self) -> None:
         view = memoryview(b"".join(self._chunks))
         self._chunks, self._pending = [], 0
-        while view:
-            view = view[os.write(self._file, view) :]
+        with naming(self.path):
+            while view:
+                view = view[os.write(self._file, view) :]
 
     def _send(self, descriptor: int, offset: int, size: int) -> int:
         """Let the kernel copy; returns how far it came."""
@@ -138,7 +140,8 @@ class ShardWriter:
                 done += count
         except (AttributeError, OSError) as error:  # other systems send to sockets only; full disks show up in write
             if getattr(error, "errno", None) is not None and done:
-                raise
+                with naming(self.path):
+                    raise
         self.size += done
         return done
 

@@ -3,9 +3,10 @@
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from wdsflow.shards.pipe import end_commands
 from wdsflow.shards.source import local_path
 
 T = TypeVar("T")
@@ -31,33 +32,31 @@ class _End(NamedTuple):
 class ReadAhead(Generic[T]):
     """Iterates in a thread, up to ``most_bytes`` by ``weigh`` ahead of who takes the items. Order is kept.
 
-    Who waits for an item calls ``idle`` now and then, which may raise.
+    Who waits for an item calls ``idle`` now and then, which may raise. The thread closes ``items``.
     """
 
     def __init__(
-        self, items: Iterable[T], weigh: Callable[[T], int], most_bytes: int, idle: Callable[[], None]
+        self, items: Generator[T, None, None], weigh: Callable[[T], int], most_bytes: int, idle: Callable[[], None]
     ) -> None:
         self._items, self._weigh, self._most, self._idle = items, weigh, most_bytes, idle
         self._ready: queue.Queue[T | _End] = queue.Queue(_MOST)
         self._held = 0
         self._changed = threading.Condition()
         self._stop = threading.Event()
-        threading.Thread(target=self._read, name="wdsflow-ahead", daemon=True).start()
+        self._thread = threading.Thread(target=self._read, name="wdsflow-ahead", daemon=True)
+        self._thread.start()
 
     def __iter__(self) -> Iterator[T]:
-        try:
-            while True:
-                item = self._take()
-                if isinstance(item, _End):
-                    if item.error is not None:
-                        raise item.error
-                    return
-                with self._changed:
-                    self._held -= self._weigh(item)
-                    self._changed.notify()
-                yield item
-        finally:
-            self.close()
+        while True:
+            item = self._take()
+            if isinstance(item, _End):
+                if item.error is not None:
+                    raise item.error
+                return
+            with self._changed:
+                self._held -= self._weigh(item)
+                self._changed.notify()
+            yield item
 
     def _take(self) -> T | _End:
         while True:
@@ -66,20 +65,22 @@ class ReadAhead(Generic[T]):
             self._idle()
 
     def close(self) -> None:
-        """Let the thread end, after what it is reading."""
+        """Let the thread end, after what it is reading; a command that it waits for is killed."""
         self._stop.set()
+        end_commands(self._thread)
 
     def _read(self) -> None:
         error: BaseException | None = None
         try:
-            for item in self._items:
-                size = self._weigh(item)
-                with self._changed:
-                    while self._held and self._held + size > self._most and not self._stop.is_set():
-                        self._changed.wait(_POLL)
-                    self._held += size
-                if not self._put(item):
-                    return
+            with contextlib.closing(self._items) as items:
+                for item in items:
+                    size = self._weigh(item)
+                    with self._changed:
+                        while self._held and self._held + size > self._most and not self._stop.is_set():
+                            self._changed.wait(_POLL)
+                        self._held += size
+                    if not self._put(item):
+                        return
         except BaseException as caught:  # noqa: BLE001 - raised where items are taken
             error = caught
         self._put(_End(error))

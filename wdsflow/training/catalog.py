@@ -183,7 +183,7 @@ class Catalog:
             yield self._sample(url, key, fields)
         stop = walk.stop
         if stop is not None and stop.kind != "end":
-            what = "no-end-mark" if stop.kind == "eof" else "cut"
+            what = "no-end-mark" if stop.kind == "eof" and not source.cut else "cut"
             self._report(Damage(url, what, f"{stop.detail} at byte {stop.offset:,}"))
 
     def _sample(self, url: str, key: str, fields: dict[str, Blob]) -> Listed:

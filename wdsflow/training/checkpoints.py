@@ -9,15 +9,13 @@ import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from shutil import disk_usage
-from typing import Any
+from typing import IO, Any
 
 import torch
 
-from wdsflow.memory.sizes import format_size
-from wdsflow.shards.atomic import create, discard, sync_folder
+from wdsflow.shards.atomic import create, discard, naming, sync_folder
 
-from .errors import CheckpointError, ResumeError
+from .errors import ResumeError
 
 ENTRY = "wdsflow"
 LATEST = "epoch_latest.pt"  # what OpenCLIP calls it
@@ -79,28 +77,26 @@ def gather(state: dict[str, Any]) -> list[dict[str, Any]]:
 def save(checkpoint: Any, path: Path) -> None:
     """Write a checkpoint in one step: it is there as a whole, on the disk, or not at all.
 
-    Raises CheckpointError where the disk is full, or the folder cannot be written to.
+    Raises OSError, which names ``path``.
     """
+    # A hidden name: it sorts before all checkpoints, should a remote copy of the folder hold it for ever.
+    name, file = create(path.with_name(f".{path.name}"))
     try:
-        # A hidden name: it sorts before all checkpoints, should a remote copy of the folder hold it for ever.
-        name, file = create(path.with_name(f".{path.name}"))
-        try:
+        with naming(path):
             with open(file, "wb", closefd=False) as stream:
-                torch.save(checkpoint, stream)
+                _save(checkpoint, stream)
             os.fsync(file)
             os.replace(name, path)
-        finally:
-            discard(name, file)
-    except (OSError, RuntimeError) as error:
-        cause = error if isinstance(error, OSError) else error.__context__  # torch says that it lost its place
-        if not isinstance(cause, OSError):
-            raise
-        free = f"; {format_size(disk_usage(path.parent).free)} are free there" if path.parent.is_dir() else ""
-        raise CheckpointError(
-            f"the checkpoint {path} cannot be written: {cause.strerror or cause}{free}\n"
-            "To fix it, make room, then run the same command again with --resume latest"
-        ) from error
+    finally:
+        discard(name, file)
     sync_folder(path.parent)
+
+
+def _save(checkpoint: Any, stream: IO[bytes]) -> None:
+    try:
+        torch.save(checkpoint, stream)
+    except RuntimeError as error:  # all that torch says of a full disk is "unexpected pos"
+        raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
 
 
 def tidy(newest: Path) -> None:

@@ -19,7 +19,3 @@ class FeedError(FeedStopped):
 
 class ResumeError(FeedStopped, ValueError):
     """A checkpoint from which this run cannot go on exactly where that one was."""
-
-
-class CheckpointError(FeedStopped):
-    """A checkpoint cannot be written; names it, and why."""

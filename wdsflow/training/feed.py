@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,22 +125,25 @@ class Feed:
         lose: Callable[[Loss], None],
         idle: Callable[[], None],
     ) -> list[Lane]:
-        recipe = self.recipe
-        return [
-            Lane(
-                number,
-                recipe.schedule,
-                recipe.catalog,
-                epoch=epoch,
-                seed=f"{recipe.seed} {recipe.place.rank}",
-                shuffle=recipe.shuffle,
-                most_bytes=self.shuffle_bytes,
-                lose=lose,
-                idle=idle,
-                position=positions[number] if positions else Position(),
-            )
-            for number in range(recipe.schedule.lanes)
-        ]
+        recipe, lanes = self.recipe, list[Lane]()
+        with ExitStack() as stack:
+            for number in range(recipe.schedule.lanes):
+                lane = Lane(
+                    number,
+                    recipe.schedule,
+                    recipe.catalog,
+                    epoch=epoch,
+                    seed=f"{recipe.seed} {recipe.place.rank}",
+                    shuffle=recipe.shuffle,
+                    most_bytes=self.shuffle_bytes,
+                    lose=lose,
+                    idle=idle,
+                    position=positions[number] if positions else Position(),
+                )
+                stack.callback(lane.close)
+                lanes.append(lane)
+            stack.pop_all()  # the planner closes them
+        return lanes
 
     def _ready_engine(self) -> Engine:
         if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork

@@ -1,7 +1,7 @@
 """A lane: the samples of one stream, pass after pass, in a seeded order that can be taken up again anywhere."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
@@ -63,11 +63,16 @@ class Lane:
         self._schedule, self._catalog, self._epoch, self._seed = schedule, catalog, epoch, f"{seed} {number}"
         self._shuffle, self._most_bytes, self._lose, self._idle = shuffle, most_bytes, lose, idle
         self._quiet = position.number > 0
+        self._ahead: ReadAhead[Listed] | None = None
         self._refs = self._pass()
-        for _ in islice(self._refs, position.number):
-            self.handed += 1
-            if self.handed % _IDLE == 0:
-                idle()
+        try:
+            for _ in islice(self._refs, position.number):
+                self.handed += 1
+                if self.handed % _IDLE == 0:
+                    idle()
+        except BaseException:
+            self.close()
+            raise
         self._quiet = False
 
     def next(self) -> Task | None:
@@ -84,14 +89,20 @@ class Lane:
         self.begun = self.handed = 0
         self._refs = self._pass()
 
+    def close(self) -> None:
+        """Stop reading ahead. Nothing can be taken any more."""
+        if self._ahead is not None:
+            self._ahead.close()
+
     def shards(self) -> Iterator[str]:
         """Yield the urls of the current pass."""
         return (piece.url for piece in self._schedule.pieces(self._epoch, self.number))
 
     def _pass(self) -> Iterator[Ref]:
-        items = self._items()
+        items: Iterator[Listed] = self._items()
         if is_stream(next(self.shards(), "")):  # begins at once: the other lanes are not waited for
-            items = iter(ReadAhead(items, _weigh, self._most_bytes // _AHEAD, self._idle))
+            self._ahead = ReadAhead(self._items(), _weigh, self._most_bytes // _AHEAD, self._idle)
+            items = iter(self._ahead)
         refs = self._heard(items)
         if self._shuffle is None:
             return refs
@@ -106,7 +117,7 @@ class Lane:
             elif not self._quiet:
                 self._lose(item)
 
-    def _items(self) -> Iterator[Listed]:
+    def _items(self) -> Generator[Listed, None, None]:
         barren = 0  # shards in a row without a sample: shards that are drawn for ever would else be drawn in vain
         for piece in self._schedule.pieces(self._epoch, self.number):
             barren += 1

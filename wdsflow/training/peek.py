@@ -7,11 +7,12 @@ from contextlib import suppress
 from wdsflow.shards.names import split_name
 from wdsflow.shards.source import SourceError, open_source
 from wdsflow.shards.tar import Walk
-from wdsflow.validate.content.json_fields import look_at_json, texts_in
-from wdsflow.validate.evidence import JsonKey, ShardEvidence
+from wdsflow.validate.content.json_fields import look_at_json
+from wdsflow.validate.evidence import ShardEvidence
+from wdsflow.validate.json_captions import note_names
 
 _SECONDS = 1.5
-_JSONS, _NAMES = 100, 200
+_JSONS = 100
 _LARGEST = 1 << 20  # bytes of one json
 
 
@@ -38,16 +39,5 @@ def _read(found: ShardEvidence, member: str, allow_pipe: bool) -> None:
                     return
                 field = split_name(row[0])[1]
                 if row[4] == "file" and field is not None and field.lower() == member and row[1] <= _LARGEST:
-                    _note(found, walk.read(row))
-
-
-def _note(found: ShardEvidence, data: bytes) -> None:
-    found.samples += 1
-    for name, text, _ in texts_in(look_at_json(data, ())[2] or {}):
-        if name not in found.json_keys and len(found.json_keys) >= _NAMES:
-            continue
-        entry = found.json_keys.setdefault(name, JsonKey())
-        entry.count += 1
-        if text:
-            entry.strings += 1
-            entry.example = entry.example or text[:60]
+                    found.samples += 1
+                    note_names(found, look_at_json(walk.read(row), ())[2])

@@ -95,6 +95,11 @@ class Planner:
         self._order = deque(self._streams)  # the first fills the next batch
         self._order.rotate(-(first % len(self._streams)))
 
+    def close(self) -> None:
+        """Let all lanes stop reading ahead."""
+        for stream in self._streams:
+            stream.lane.close()
+
     @property
     def lane_in_turn(self) -> int:
         """The lane that the next batch comes from."""

@@ -116,8 +116,9 @@ class Run:
             self._put(_End(error))
 
     def _make_all(self) -> None:
-        with contextlib.closing(self._results) as results:  # type: ignore[type-var]
-            planner = self.planner = self._plan(self._look)
+        with contextlib.ExitStack() as stack:
+            results = stack.enter_context(contextlib.closing(self._results))  # type: ignore[type-var]
+            planner = self.planner = stack.enter_context(contextlib.closing(self._plan(self._look)))
             while not planner.finished:
                 self._look()
                 found = next(results, None)

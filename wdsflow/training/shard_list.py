@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 
+from wdsflow.shards.pipe import end_commands
 from wdsflow.shards.source import local_path
 from wdsflow.shards.urls import expand
 from wdsflow.validate.startup import openclip_urls
@@ -76,10 +77,12 @@ def _counted(catalog: Catalog, urls: Mapping[int, str], place: Place, options: F
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             found.set_exception(error)
 
-    threading.Thread(target=count, name="wdsflow-count", daemon=True).start()
+    thread = threading.Thread(target=count, name="wdsflow-count", daemon=True)
+    thread.start()
     while not wait([found], timeout=_LOOK).done:
         hanging = catalog.reading(options.stall_after)
         if hanging:
+            end_commands(thread)
             rank, world_size = place
             told = stall_message(
                 tally=Tally(), reading=hanging, rank=rank, world_size=world_size, options=options, what=_COUNTING

@@ -88,7 +88,7 @@ def score(shards: list[str], folder: Path, model: str, precision: str = "fp32", 
     shutil.rmtree(folder, ignore_errors=True)
     loaded: list[float] = []
 
-    def begin(_: int) -> None:
+    def begin(_: int, __: str) -> None:
         loaded.append(time.perf_counter())
 
     recipe = Recipe(scores=(f'clip_similarity(model="{model}", pretrained="", precision="{precision}")',))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..model import Item, Model, Output, Precision
 from .clip_loading import Clip, clip_geometry, clip_preprocess, load_clip, remember_preprocess, trims
-from .clip_tokens import clip_tokens, known_context, remember_context, stacked
+from .clip_tokens import By, clip_item, known_context, must_tokenize, remember_context, stacked
 from .weights import source_of
 
 if TYPE_CHECKING:
@@ -90,6 +90,13 @@ class ClipText(ClipModel):
     kind: ClassVar[str] = "open_clip text"
     packages: ClassVar[tuple[str, ...]] = (*ClipModel.packages, "transformers", "tokenizers")
 
+    tokenizer: By = "openclip"
+
+    def load(self, device: str) -> Any:
+        """Return the model, shared with the other tower. Raises ValueError where ``tokenizer`` is not for it."""
+        must_tokenize(self.model, self.tokenizer)
+        return super().load(device)
+
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an embedding for each caption."""
         return list(loaded.texts(stacked(self.model, batch)))
@@ -133,14 +140,16 @@ class ClipLabels(ClipModel):
     packages: ClassVar[tuple[str, ...]] = ClipText.packages
 
     labels: tuple[str, ...]
+    tokenizer: By = "openclip"
 
     def load(self, device: str) -> Labels:
-        """Return the embeddings."""
+        """Return the embeddings. Raises ValueError where ``tokenizer`` is not for the model."""
         import numpy as np
         import torch
 
+        must_tokenize(self.model, self.tokenizer)
         clip = load_clip(self.model, self.pretrained, self.precision, device)
-        tokens = np.stack([clip_tokens(self.model, label) for label in self.labels])
+        tokens = stacked(self.model, [clip_item(self.model, label, self.tokenizer) for label in self.labels])
         with torch.inference_mode():
             parts = [clip.texts(tokens[start : start + _AT_ONCE]) for start in range(0, len(tokens), _AT_ONCE)]
         return Labels(clip, np.concatenate(parts))

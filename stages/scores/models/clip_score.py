@@ -9,7 +9,7 @@ from ..model import Precision, Request
 from ..video.pictures import PictureScore
 from .clip import ClipImage, ClipText, named
 from .clip_loading import clip_geometry
-from .clip_tokens import clip_item
+from .clip_tokens import By, clip_item
 from .embedded import Embedded
 from .weights import local_path, source_of
 
@@ -46,31 +46,24 @@ class ClipScore(PictureScore):
         """Return the image tower."""
         return ClipImage(model=self.model, pretrained=self.pretrained, precision=self.precision)
 
-    def text_model(self) -> ClipText:
-        """Return the text tower."""
-        return ClipText(model=self.model, pretrained=self.pretrained, precision=self.precision)
-
     def image_requests(self, view: "View", names: Sequence[str], flip: "Flip" = "") -> list[Request]:
         """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
         from .prepare import Prepare
 
-        prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip)
+        prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
         model = self.image_model()
         return [Request(model, (*key, flip), make) for key, make in self.pictures(view, names, prepare)]
-
-    def text_requests(self, captions: Sequence[str]) -> list[Request]:
-        """Return a request for the embedding of each caption; its key is the caption."""
-        model = self.text_model()
-        return [Request(model, text, partial(clip_item, self.model, text)) for text in captions]
 
     def embedded(self) -> tuple[Embedded, ...]:
         """Return which embeddings of a sample it asks for; those of labels, the same for all samples, are not among them."""
         found = []
         for model in self.models():
             if isinstance(model, ClipImage):
-                found.append(Embedded("image", model, self._given("image", "video", "frames", "sampling", "flip")))
+                found.append(
+                    Embedded("image", model, self._given("image", "video", "frames", "sampling", "decode", "flip"))
+                )
             elif isinstance(model, ClipText):
-                found.append(Embedded("caption", model, self._given("caption")))
+                found.append(Embedded("caption", model, self._given("caption", "tokenizer")))
         return tuple(found)
 
     def _given(self, *names: str) -> tuple[tuple[str, Any], ...]:
@@ -84,3 +77,27 @@ class ClipScore(PictureScore):
         """Return the settings; files by their contents, wherever they lie."""
         files = {"model": named(self.model, self.pretrained), "pretrained": source_of(self.pretrained)}
         return {**super().settings(), **files}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipTextScore(ClipScore):
+    """A score on embeddings of texts, too. ``tokenizer``: OpenCLIP's, which repairs text first, or transformers' ("hf")."""
+
+    tokenizer: By = "openclip"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tokenizer == "hf":
+            object.__setattr__(self, "needs", (*self.needs, "transformers"))
+            object.__setattr__(self, "packages", (*self.packages, "transformers", "tokenizers"))
+
+    def text_model(self) -> ClipText:
+        """Return the text tower."""
+        return ClipText(
+            model=self.model, pretrained=self.pretrained, precision=self.precision, tokenizer=self.tokenizer
+        )
+
+    def text_requests(self, captions: Sequence[str]) -> list[Request]:
+        """Return a request for the embedding of each caption; its key is the caption."""
+        model = self.text_model()
+        return [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text in captions]

@@ -2,16 +2,19 @@
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...tokenize import named_tokenizer
 from ..errors import ScoreError
+from .clip_hf_words import hf_tokenizer, hf_tokens
 from .clip_loading import full_name
 from .clip_words import clip_words
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+By = Literal["openclip", "hf"]
 
 _LONGEST_WORD, _LONGEST = 500, 20_000  # characters; the time of merging grows with the square of a word's length
 _MOST_CACHED = 1 << 17  # words
@@ -26,7 +29,7 @@ def checked(text: str) -> str:
     return text
 
 
-def clip_item(model: str, text: str) -> "str | NDArray[np.int32]":
+def clip_item(model: str, text: str, by: By = "openclip") -> "str | NDArray[np.int32]":
     """Return what a decoder gives to the text tower: tokens without padding where it can make them, else the caption.
 
     Raises ScoreError "too-long".
@@ -36,7 +39,16 @@ def clip_item(model: str, text: str) -> "str | NDArray[np.int32]":
         return checked(text)
     import numpy as np
 
-    return np.array(words.tokens(checked(text), context), np.int32)
+    tokens = words.tokens if by == "openclip" else hf_tokens
+    return np.array(tokens(checked(text), context), np.int32)
+
+
+def must_tokenize(model: str, by: By) -> None:
+    """Raise ValueError where a model's captions cannot be tokenised in this way."""
+    if by == "hf":
+        hf_tokenizer()
+        if known_context(model) is None:
+            raise ValueError("tokenizer='hf' is for models with the vocabulary of OpenAI's CLIP; this one has another")
 
 
 def known_context(model: str) -> int | None:

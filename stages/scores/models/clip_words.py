@@ -26,7 +26,7 @@ class ClipWords:
         import regex
 
         lines = gzip.decompress(vocabulary.read_bytes()).decode().split("\n")
-        pairs = [tuple(line.split()) for line in lines[1 : 1 + _MERGES]]
+        self.merges = pairs = [tuple(line.split()) for line in lines[1 : 1 + _MERGES]]
         letters = _letters()
         units = list(letters.values())
         units += [unit + "</w>" for unit in units] + ["".join(pair) for pair in pairs]

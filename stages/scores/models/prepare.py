@@ -16,18 +16,20 @@ from .geometry import Geometry, Size
 
 Pixels = NDArray[np.uint8]
 Flip = Literal["", "horizontal", "vertical", "both"]
+How = Literal["fast", "exact"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare:
     """Makes an array (3, height, width) of uint8 of an image: mirrored if asked, then resized and cut.
 
-    It is decoded early at a smaller scale, but at least twice as large as it is needed ("fast" in ``Decode``).
+    With ``decode`` "fast" it is decoded at a smaller scale, but at least twice as large as it is needed: see ``Decode``.
     Transparency is dropped and EXIF's orientation ignored, as in training; more than 8 bits are scaled to 8.
     """
 
     geometry: Geometry
     flip: Flip = ""
+    decode: How = "fast"
 
     def __call__(self, data: bytes, budget: int) -> Pixels:
         """Return the array. Raises ScoreError, "over-budget" where decoding would take more than ``budget`` bytes."""
@@ -38,7 +40,7 @@ class Prepare:
             size = self._resized(width, height)
             return size
 
-        return self._prepared(decode(data, budget, "fast", aim), size)
+        return self._prepared(decode(data, budget, self.decode, aim), size)
 
     def of(self, pixels: Pixels) -> Pixels:
         """Return the array for a picture that is decoded, (height, width, 3). Raises ScoreError."""
@@ -65,7 +67,7 @@ class Prepare:
         return padded
 
 
-def decode(data: bytes, budget: int, mode: Literal["fast", "exact"], aim: Aim | None = None) -> Pixels:
+def decode(data: bytes, budget: int, mode: How, aim: Aim | None = None) -> Pixels:
     """Return an array (height, width, 3), and which part of it is the picture: see ``box_of``. Raises ScoreError."""
     try:
         pixels: Any = Decode(mode=mode, max_pixels=None, budget=budget, output="numpy").decode(data, aim=aim)
@@ -75,6 +77,13 @@ def decode(data: bytes, budget: int, mode: Literal["fast", "exact"], aim: Aim | 
         raise ScoreError(error.reason, f"decoding it would take more than {budget:,} bytes") from None
     found: Pixels = pixels
     return found
+
+
+def full_size(data: bytes, budget: int) -> Pixels:
+    """Return an array (height, width, 3) of an encoded image, which cannot be written to. Raises ScoreError."""
+    pixels = decode(data, budget, "exact").view(np.ndarray)
+    pixels.flags.writeable = False
+    return pixels
 
 
 def mirrored(pixels: Pixels, flip: Flip) -> Pixels:

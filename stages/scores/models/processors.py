@@ -9,7 +9,7 @@ import numpy as np
 
 from .geometry import Geometry
 from .hub import where
-from .prepare import Flip, Prepare, decode, mirrored
+from .prepare import Flip, How, Prepare, decode, mirrored
 
 _KERNELS: dict[int, Any] = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers
 _remembered: dict[str, Geometry | None] = {}
@@ -44,9 +44,12 @@ def processor_of(name: str) -> Any:
 
 
 @lru_cache(maxsize=64)
-def preparation(name: str, flip: Flip = "") -> Prepare | PrepareByProcessor:
-    """Return what makes a picture for a model: our own way where its processor only squeezes pictures to a size."""
-    geometry = _remembered[name] if name in _remembered else squeezed_to(name)
+def preparation(name: str, flip: Flip = "", how: How = "fast") -> Prepare | PrepareByProcessor:
+    """Return what makes a picture for a model: its own processor, which needs the picture at full size.
+
+    With "fast" it is our own way where that processor only squeezes pictures to a size.
+    """
+    geometry = None if how == "exact" else _remembered[name] if name in _remembered else squeezed_to(name)
     return PrepareByProcessor(name=name, flip=flip) if geometry is None else Prepare(geometry=geometry, flip=flip)
 
 
@@ -68,6 +71,8 @@ def values(name: str, batch: Sequence[Any], device: str) -> Any:
     """Return a tensor (n, 3, height, width) of float32 on a device: bytes are scaled and normalised, the rest is."""
     import torch
 
+    if len({each.dtype for each in batch}) > 1:  # of scores that decode in two ways
+        return torch.cat([values(name, [each], device) for each in batch])
     pixels = torch.from_numpy(np.stack(batch)).to(device)
     if pixels.dtype != torch.uint8:
         return pixels

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.prepare import decode
+from ..models.prepare import How, decode
 
 Pixels = NDArray[np.uint8]
 
@@ -29,15 +29,16 @@ class Canvas:
 class OnCanvas:
     """Makes a canvas of an image: of full size, or resized so that the longer side is ``side``.
 
-    The same pixels as EasyOCR's ``resize_aspect_ratio``; images of more than twice the size are decoded at a reduced
-    scale, as in ``Decode(mode="fast")``.
+    The same pixels as EasyOCR's ``resize_aspect_ratio``; with ``decode`` "fast" images of more than twice the size are
+    decoded at a reduced scale: see ``Decode``.
     """
 
     side: int
+    decode: How = "fast"
 
     def __call__(self, data: bytes, budget: int) -> Canvas:
         """Return the canvas of an encoded image. Raises ScoreError."""
-        return on_canvas(decode(data, budget, "fast", self._aim).view(np.ndarray), self.side)
+        return on_canvas(decode(data, budget, self.decode, self._aim).view(np.ndarray), self.side)
 
     def _aim(self, width: int, height: int) -> tuple[int, int]:
         ratio = min(1, self.side / max(width, height))

@@ -25,6 +25,7 @@ class TextDetector(Model):
 
     kind: ClassVar[str] = "easyocr detector"
     packages: ClassVar[tuple[str, ...]] = ("torch", "easyocr", "opencv-python-headless", "numpy")
+    tries_on_cpu: ClassVar[bool] = False  # it would take a minute and many GB
 
     weights: str = ""
     canvas: int = 2560
@@ -47,15 +48,12 @@ class TextDetector(Model):
 
         return padded(item.pixels.shape[0]) * padded(item.pixels.shape[1])
 
-    def largest(self) -> "Canvas | None":
-        """Return a square of the canvas's size; None without a GPU, where that would take a minute and many GB."""
+    def largest(self) -> "Canvas":
+        """Return a square of the canvas's size."""
         import numpy as np
-        import torch
 
         from .canvas import Canvas
 
-        if not torch.cuda.is_available():
-            return None
         return Canvas(np.zeros((self.canvas, self.canvas, 3), np.uint8), self.canvas, self.canvas)
 
     def identity(self) -> dict[str, Any]:

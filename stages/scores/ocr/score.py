@@ -49,8 +49,8 @@ class OcrScore(PictureScore):
         model = self.detector
         names = self.image_fields(view)
         if names:
-            prepare = OnCanvas(self.canvas)
-            return [Request(model, (name,), partial(view.prepared, name, prepare)) for name in names]
+            prepare = OnCanvas(self.canvas, self.decode)
+            return [Request(model, (name, self.scale), partial(view.prepared, name, prepare)) for name in names]
         asked = []
         for name in view.video_names(self.video):
             frames = view.frames(name, self.sampled)

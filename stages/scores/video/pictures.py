@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ..base import versions_of
 from ..errors import ScoreError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Picture(NamedTuple):
-    """One that a model is to look at. ``key``: its field, and which frame it is where it is one of a video."""
+    """One that a model is to look at. ``key``: its field and how it is decoded, or which frame it is of a video."""
 
     key: tuple[Hashable, ...]
     make: Callable[[], Any]
@@ -35,12 +35,14 @@ class PictureScore(ModelScore):
 
     Settings of all of them: ``image`` and ``video`` name fields, and only that is looked at then. ``frames``: of a video,
     how many are looked at; ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all.
+    ``decode``: "fast" decodes a large image at a reduced scale, "exact" at its full size; frames always have theirs.
     """
 
     image: str = ""
     video: str = ""
     frames: int = 3
     sampling: How = "uniform"
+    decode: Literal["fast", "exact"] = "fast"
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
@@ -48,6 +50,11 @@ class PictureScore(ModelScore):
         if self.image and self.video:
             raise ValueError(f"{self.name}: give image or video; one value cannot be of both")
         self.sampled.checked(self.name)
+
+    @property
+    def scale(self) -> str:
+        """Which part of an image's key says how it is decoded."""
+        return "" if self.decode == "fast" else self.decode
 
     @property
     def sampled(self) -> Sampling:
@@ -80,7 +87,7 @@ class PictureScore(ModelScore):
     def pictures(self, view: "View", names: Sequence[str], prepare: Prepared) -> list[Picture]:
         """Return the pictures of some fields, prepared for a model: of a video a frame at a time, and only that is kept."""
         if self.image_fields(view):
-            return [Picture((name,), partial(view.prepared, name, prepare)) for name in names]
+            return [Picture((name, self.scale), partial(view.prepared, name, prepare)) for name in names]
         found = []
         for name in names:
             frames = view.frames(name, self.sampled, prepare)

@@ -10,6 +10,8 @@ from wdsflow.filtering.ledger import read_ledger
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.where import parse_score
+from wdsflow.stages.scores.catalog import all_scores
 
 HERE = RunOptions(workers=0)
 
@@ -68,6 +70,18 @@ def test_values_are_one_for_each_image_and_for_each_chunk(tmp_path):
     assert (first["width"], first["caption_words"]) == ([64, 150, 220], [2, 1])
     assert second["caption_words"] == 3
     assert second["width"].slug == "no-image"
+
+
+COUNTED = ("caption_words", "word_repetition(n=2)", "special_char_ratio", 'flagged_words(words="12")')
+
+
+def test_captions_are_counted_as_data_juicer_does_unless_the_plain_count_is_asked_for(tmp_path):
+    path = write_lines(tmp_path, [json.dumps({"text": "12 cats, 12 cats"}).encode()])
+    plain = tuple(name.rstrip(")") + (", " if "(" in name else "(") + 'count="plain")' for name in COUNTED)
+    score_shards(str(path), tmp_path / "out", Recipe(scores=(*COUNTED, *plain)), HERE)
+    (row,) = values(tmp_path / "out")
+    assert [row[str(parse_score(name, all_scores()))] for name in COUNTED] == [2, 0, 8 / 16, 0]
+    assert [row[str(parse_score(name, all_scores()))] for name in plain] == [4, 2 / 3, 1 / 16, 2 / 4]
 
 
 def test_a_token_of_ones_own_gives_the_same_in_workers_as_here(tmp_path):

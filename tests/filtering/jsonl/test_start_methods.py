@@ -49,7 +49,7 @@ def test_files_are_the_same_in_a_process_of_any_kind(tmp_path: Path, method: str
     context: Any = multiprocessing.get_context(method)
     process = context.Process(target=filter_shards, args=(source, tmp_path / "there", recipe, options))
     process.start()
-    process.join(120)
+    process.join()
     assert process.exitcode == 0
     assert digests(tmp_path / "there") == digests(tmp_path / "here")
 
@@ -60,7 +60,7 @@ def test_a_token_that_occurs_nowhere_keeps_nothing_in_a_process_of_any_kind(tmp_
     recipe = Recipe(where="min(letters) >= 0", image_token="<picture>", chunk_end="<end>")
     with multiprocessing.get_context(method).Pool(1) as pool:
         options = RunOptions(workers=1, device="cpu")
-        report = pool.apply_async(filter_shards, (source, tmp_path / "out", recipe, options)).get(120)
+        report = pool.apply_async(filter_shards, (source, tmp_path / "out", recipe, options)).get()
     assert (report.total("kept"), report.whole) == (0, False)
     assert "no text has the token '<picture>'; there are '<image>'" in report.failures[0].reason
     assert not list((tmp_path / "out").glob("data*"))

@@ -26,7 +26,7 @@ def error_of(text: str) -> WhereError:
         ("WIDTH > 3", 1, "did you mean width?"),
         ("lowr(caption) == 'a'", 1, "lower is a function"),
         ("lower == 'a'", 1, "lower is a function: write lower(...)"),
-        ("qqq > 3", 1, "`wdsflow scores` lists them"),
+        ("qqq > 3", 1, "all scores: wdsflow scores"),
         ("width >", 8, "the predicate ends, expected a value"),
         ("width > and height > 3", 9, "here stands `and`, expected a value"),
         ("and width > 1", 1, "here stands `and`"),

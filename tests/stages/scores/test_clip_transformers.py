@@ -9,6 +9,7 @@ from PIL import Image
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores.models.alone import compute
+from wdsflow.stages.scores.models.clip_tokens import clip_item
 from wdsflow.stages.scores.models.geometry import Geometry
 from wdsflow.stages.scores.models.prepare import Prepare
 
@@ -23,6 +24,16 @@ from transformers import CLIPImageProcessor, CLIPModel, CLIPProcessor
 from tests.stages.scores import tiny_models
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+# OpenCLIP's tokenizer repairs these first (ftfy, entities of HTML), or has other special tokens than transformers'.
+REPAIRED = [
+    "it\u2019s a \u201cred\u201d cat",
+    "cats &amp; dogs",
+    "a \ufb01sh",
+    "\uff41 \uff22\uff2c\uff35\uff25 dog",
+    "caf\u00c3\u00a9",
+    "a\x00b",
+    "a <|endoftext|> b",
+]
 CAPTIONS = ["a red cat", "Two DOGS, on a very blue photo!", "a " * 40, "\u732b and n\u00e4me", ""]
 CONTEXT = 16
 
@@ -58,6 +69,54 @@ def test_similarity_is_that_of_transformers_clip_for_the_same_pixels(folders, ca
         expected = by_transformers(theirs, Image.open(io.BytesIO(data)), caption)
         found = compute(made("clip_similarity", model=ours, pretrained=""), {"png": data, "txt": caption.encode()})
         assert found == pytest.approx(expected, abs=2e-5)
+
+
+def test_with_transformers_tokenizer_it_is_the_same_for_every_caption(folders):
+    ours, theirs = folders
+    data = encoded(photo(32, 32), "PNG")
+
+    def similarity(caption, **settings):
+        score = made("clip_similarity", model=ours, pretrained="", **settings)
+        return compute(score, {"png": data, "txt": caption.encode()})
+
+    for caption in (*CAPTIONS, *REPAIRED, "\U0001f468\u200d\U0001f469 cafe\u0301"):
+        expected = by_transformers(theirs, Image.open(io.BytesIO(data)), caption)
+        assert similarity(caption, tokenizer="hf") == pytest.approx(expected, abs=2e-5), caption
+        assert (abs(similarity(caption) - expected) > 1e-3) == (caption in REPAIRED), caption
+
+
+def test_labels_and_captions_are_tokenised_alike(folders):
+    ours, _ = folders
+    labels = "it\u2019s a red cat;two dogs"
+    for by in ("openclip", "hf"):
+        text = made("clip_similarity", model=ours, pretrained="", tokenizer=by).models()[1]
+        loaded = made("zero_shot", model=ours, pretrained="", tokenizer=by, labels=labels).models()[1].load("cpu")
+        with torch.inference_mode():
+            captions = text.run(text.load("cpu"), [clip_item(ours, each, by) for each in labels.split(";")])
+        assert np.abs(loaded.embeddings - np.stack(captions)).max() < 2e-5
+
+
+def test_another_tokenizer_makes_another_score_and_other_embeddings_of_captions_alone(folders):
+    ours, _ = folders
+    (image, text), (same, other) = (
+        made("clip_similarity", model=ours, pretrained="", tokenizer=by).models() for by in ("openclip", "hf")
+    )
+    assert image.identity() == same.identity()
+    assert text.identity() != other.identity()
+    score = made("clip_similarity", model=ours, pretrained="", tokenizer="hf")
+    assert set(score.versions()) >= {"transformers", "tokenizers"}
+    assert "transformers" in score.needs
+
+
+def test_a_model_with_another_vocabulary_refuses_transformers_tokenizer(tmp_path):
+    other = {**tiny_models.CLIP["text_cfg"], "tokenizer_kwargs": {"clean": "canonicalize"}}
+    model = tiny_models.clip(tmp_path / "other", text_cfg=other)
+    for score in (
+        made("clip_similarity", model=model, pretrained="", tokenizer="hf"),
+        made("zero_shot", model=model, pretrained="", tokenizer="hf", labels="a;b"),
+    ):
+        with pytest.raises(ValueError, match="tokenizer='hf' is for models with the vocabulary of OpenAI's CLIP"):
+            score.models()[1].load("cpu")
 
 
 @pytest.mark.parametrize("size", [(64, 48), (48, 90), (101, 33), (32, 200)])

@@ -49,6 +49,14 @@ def test_what_is_decoded_smaller_differs_by_less_than_a_level_in_the_mean():
     assert 0 < difference.mean() < 0.7
 
 
+@pytest.mark.parametrize(("settings", "geometry"), MODES)
+def test_decoded_at_full_size_a_picture_is_openclips_but_for_rounding(settings, geometry):
+    for data in (encoded(smooth(1600, 1200), "JPEG", quality=95), encoded(smooth(513, 700), "PNG")):
+        difference = np.abs(Prepare(geometry=geometry, decode="exact")(data, BUDGET) - expected(data, settings))
+        assert difference.max() < 1.5
+        assert difference.mean() < 0.02
+
+
 @pytest.mark.parametrize("flip", ["horizontal", "vertical", "both"])
 @pytest.mark.parametrize("size", [(130, 101), (101, 131), (999, 701), (64, 64)])
 def test_a_flipped_picture_is_that_of_the_flipped_image(flip, size):

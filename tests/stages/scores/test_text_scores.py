@@ -37,7 +37,7 @@ def test_alnum_ratio_is_data_juicers(text, value):
     ],
 )
 def test_special_char_ratio_is_data_juicers(text, value):
-    assert of_text("special_char_ratio", text) == value
+    assert of_text("special_char_ratio", text, count="data-juicer") == value
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,38 @@ def test_special_char_ratio_is_data_juicers(text, value):
 )
 def test_lengths_and_words_are_data_juicers(text, length, words):
     assert of_text("caption_length", text) == length
-    assert of_text("caption_words", text) == words
+    assert of_text("caption_words", text, count="data-juicer") == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "special"),
+    [
+        ("500 Japanese yen.", 3, 1 / 17),
+        ("12 -- 3!", 3, 3 / 8),
+        (" a\u00a0cat\t\u3000on 2\r\nmats \x0b", 5, 0),
+        ("\u732b\u306e\u5199\u771f", 1, 0),
+        ("\U0001f600 Ne\u0301e \u00b2\u2167!", 3, 2 / 10),
+        ("a\u200d\x00b", 1, 2 / 4),
+        (" ", 0, 0),
+        ("", 0, 0),
+    ],
+)
+def test_people_count_what_white_space_separates_and_no_digit_is_special(text, words, special):
+    assert of_text("caption_words", text) == of_text("caption_words", text, count="plain") == words == len(text.split())
+    assert of_text("special_char_ratio", text) == pytest.approx(special)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "juicer"),
+    [
+        ("12 34 12 34", 2 / 3, 0),
+        ("A cat, a cat. -- a cat", 1 / 2, 1),
+        ("(a) 2 (a) 2", 2 / 3, 0),
+    ],
+)
+def test_numbers_repeat_themselves_as_words_do(text, plain, juicer):
+    assert of_text("word_repetition", text, n=2) == pytest.approx(plain)
+    assert of_text("word_repetition", text, n=2, count="data-juicer") == pytest.approx(juicer)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +113,8 @@ def test_char_repetition_is_data_juicers(text, five, ten):
     ],
 )
 def test_word_repetition_is_data_juicers(text, value):
-    assert of_text("word_repetition", text, n=3) == value
-    assert of_text("word_repetition", text) == 0
+    assert of_text("word_repetition", text, n=3, count="data-juicer") == value
+    assert of_text("word_repetition", text, count="data-juicer") == 0
 
 
 @pytest.mark.parametrize("name", ["char_repetition", "word_repetition"])
@@ -226,13 +257,16 @@ def test_flagged_words_are_counted_as_a_share(tmp_path):
         assert of_text("flagged_words", "Spam! and eggs", **settings) == pytest.approx(1 / 3)
         assert of_text("flagged_words", "eggs", **settings) == 0
         assert of_text("flagged_words", "12", **settings) == 0
+        assert of_text("flagged_words", "12 spam", **settings) == 1 / 2
+        assert of_text("flagged_words", "12 spam", count="data-juicer", **settings) == 1
+    assert of_text("flagged_words", "C++ at 18+, or 18", words="c++;18") == 3 / 5
     one, other = make_score("flagged_words", words="ham;spam"), make_score("flagged_words", file=str(file))
     assert one.identity() == other.identity()
     assert one.identity() != make_score("flagged_words", words="ham").identity()
     assert str(tmp_path) not in str(other.identity())
 
 
-@pytest.mark.parametrize("settings", [{}, {"words": ""}, {"words": ["two words"]}, {"words": ["12"]}])
+@pytest.mark.parametrize("settings", [{}, {"words": ""}, {"words": ["two words"]}, {"words": [" "]}])
 def test_a_list_without_words_is_refused(settings):
     with pytest.raises(ValueError, match="flagged_words"):
         make_score("flagged_words", **settings)

@@ -16,6 +16,7 @@ from wdsflow.validate.consumers import CONSUMERS
 from wdsflow.validate.consumers.base import Options
 from wdsflow.validate.evidence import Evidence, Level, ShardEvidence
 from wdsflow.validate.finding import Finding
+from wdsflow.validate.first_rows import first_columns
 from wdsflow.validate.rules.base import Context
 from wdsflow.validate.rules.engine import run_rules
 from wdsflow.validate.scan import ScanOptions, scan_shard
@@ -41,7 +42,8 @@ class Case:
             if data is not None:
                 (folder / name).write_bytes(data)
         wanted = tuple((self.options.json_text_key or "").split(";")) if self.options.json_text_key else ()
-        scan = ScanOptions(self.level, wanted, self.options.max_image_pixels)
+        columns = first_columns(str(folder / next(iter(self.shards)))) if "datasets" in self.consumers else None
+        scan = ScanOptions(self.level, wanted, self.options.max_image_pixels, columns=columns)
         shards = [scan_shard(str(folder / name), scan) for name in self.shards]
         if self.facts:
             shards[0] = replace(shards[0], **self.facts)

@@ -133,6 +133,13 @@ CASES: dict[str, Case] = {
         consumers=("open-clip-4",),
         options=Options(text_key="txt;json"),
     ),
+    "F126": Case(
+        {
+            "0.tar": tar([*pairs(6, json=words(JSON)), *pairs(2, start=6, json=words(JSON | {"width": "unknown"}))]),
+            "1.tar": tar(pairs(1, start=8, json=words(["a list"]))),
+        },
+        consumers=READERS,
+    ),
     # images
     "I201": image(png()[:40] + b"\xff" * 60 + png()[100:], name="900.png", level="full", consumers=READERS[:3]),
     "I202": image(jpeg()[:-200], level="full"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.ledger import LedgerError, read_about
 from wdsflow.filtering.record import ShardRecord
-from wdsflow.shards.atomic import create, discard, sync_folder, write_file
+from wdsflow.shards.atomic import write_file, writing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +30,7 @@ def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path)
     kind = kind_of(path)
     column, size = _column(layout, records, str(kind))
     keys: list[str] = []
-    name, file = create(path)
-    try:
+    with writing(path) as file:
         with os.fdopen(os.dup(file), "wb") as stream:
             _header(stream, 0, size)
             for found, values in _kept(layout, records, column):
@@ -41,12 +40,7 @@ def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path)
             _header(stream, len(keys), size)
         if any("\n" in key or "\r" in key for key in keys):
             raise ValueError(f"keys with line ends in them cannot be listed beside {path}")
-        os.fsync(file)
         write_file(path.with_suffix(".txt"), "".join(f"{key}\n" for key in keys).encode())
-        os.replace(name, path)
-    finally:
-        discard(name, file)
-    sync_folder(path.parent)
     return len(keys)
 
 

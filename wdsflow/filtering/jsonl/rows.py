@@ -66,6 +66,8 @@ class TextRows:
             except ScoreError as error:
                 row.problem = error
             yield row
+        if self._source.cut:
+            self.damage.append(self._source.damage or "")
         if problem := seen.problem():
             raise SourceError("refused", problem)
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import ClassVar
 
 from wdsflow.filtering.fields import ShardView
 from wdsflow.filtering.identity import digest
@@ -70,6 +71,8 @@ class RowView(ShardView):
 
     A row without any has the captions of all its chunks. Fields that are named by a score are looked up as in tars.
     """
+
+    of_data_juicer: ClassVar[bool] = True
 
     __slots__ = ("_files", "_row")
 

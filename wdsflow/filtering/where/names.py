@@ -40,7 +40,7 @@ class Names:
         elif name.lower() in {"like", "ilike", "rlike", "regexp", "glob"}:
             hint = "write contains(caption, 'cat'), startswith(...), or matches(caption, 'regular expression')"
         else:
-            hint = f"did you mean {close}?" if close else "`wdsflow scores` lists them"
+            hint = f"did you mean {close}?" if close else "all scores: wdsflow scores"
         return WhereError(self._text, start, end, f"there is no score {name[:60]!r}", hint)
 
     def call(self, name: str, settings: Mapping[str, tuple[Setting, int, int]], start: int, end: int) -> Call:

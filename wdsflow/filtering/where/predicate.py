@@ -154,4 +154,4 @@ def parse_score(text: str, names: Mapping[str, ScoreType]) -> Call:
     return node.body.call
 
 
-_NO_SCORE = "scores: {!r} is not the name of a score; wdsflow scores lists them, conditions belong into --where"
+_NO_SCORE = "scores: {!r} is not the name of a score; conditions belong in --where, and all scores are listed by: wdsflow scores"

@@ -1,10 +1,10 @@
 """One try at a batch: its outputs, or what went wrong, without anything that keeps the batch in memory."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from .oom import describe, drop_frames, is_out_of_memory, is_poisoned
+from .oom import describe, drop_frames, is_out_of_memory, is_poisoned, text_of
 from .outcome import OutputsError
 
 
@@ -26,27 +26,32 @@ class Trouble(NamedTuple):
 
     kind: Literal["out-of-memory", "poisoned", "raised"]
     slug: str  # "raised-ValueError"
-    detail: str
+    text: str  # without the class, which the slug names
+    detail: str  # with it
 
 
 def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any]) -> list[Any] | Trouble:
-    """Return the outputs of a batch, or the trouble. Raises OutputsError where they are not one for each item.
+    """Return the outputs of a batch, or the trouble. Raises OutputsError where they are not one for each item, or ``run`` does.
 
     When this returns, no exception is being handled and no frame of ``run`` is held: recovery can begin.
     """
     outside = sys.exc_info()[1]  # of the caller; whatever is raised from here on has it in its chain
     try:
-        outputs = run(batch)
-        listed = list(outputs) if not isinstance(outputs, (str, bytes, Mapping, set, frozenset)) else None
+        outputs: Any = run(batch)
+        unordered = isinstance(outputs, (str, bytes, Mapping, set, frozenset)) or not isinstance(outputs, Iterable)
+        listed = None if unordered else list(outputs)
+    except OutputsError:
+        raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad item must cost itself alone, whatever it raises
         trouble = _trouble(error, outside)
         drop_frames(error, outside)
         return trouble
     if listed is None:
-        raise OutputsError(f"run returned a {type(outputs).__name__}; it must return a sequence of outputs in order")
+        found = "None" if outputs is None else f"a {type(outputs).__name__}"
+        raise OutputsError(f"run() returned {found}; it must return a sequence of outputs in order")
     if len(listed) != len(batch):
         raise OutputsError(
-            f"run returned {len(listed):,} outputs for {len(batch):,} items; it must return one for each"
+            f"run() returned {len(listed):,} outputs for {len(batch):,} items; it must return one for each"
         )
     return listed
 
@@ -64,7 +69,9 @@ def lost(call: Callable[[], object]) -> str | None:
 
 
 def _trouble(error: Exception | SystemExit, outside: BaseException | None) -> Trouble:
-    slug, detail = f"raised-{type(error).__name__}", describe(error)
+    kind: Literal["out-of-memory", "poisoned", "raised"] = "raised"
     if is_poisoned(error, outside):
-        return Trouble("poisoned", slug, detail)
-    return Trouble("out-of-memory" if is_out_of_memory(error, outside) else "raised", slug, detail)
+        kind = "poisoned"
+    elif is_out_of_memory(error, outside):
+        kind = "out-of-memory"
+    return Trouble(kind, f"raised-{type(error).__name__}", text_of(error), describe(error))

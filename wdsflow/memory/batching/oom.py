@@ -61,11 +61,16 @@ def requested_bytes(text: str) -> int | None:
 
 def describe(error: BaseException, most: int = _KEPT) -> str:
     """Return the class and the text of an exception in one string of at most ``most`` characters."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
-        text = ""
+    text = text_of(error, most)
     return f"{type(error).__name__}: {text}"[:most] if text else type(error).__name__
+
+
+def text_of(error: BaseException, most: int = _KEPT) -> str:
+    """Return the text of an exception, at most ``most`` characters; "" where it has none, or cannot be printed."""
+    try:
+        return str(error)[:most]
+    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
+        return ""
 
 
 def drop_frames(error: BaseException, outside: BaseException | None = None) -> None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from .attempt import Device, Trouble, attempt, lost
 from .ceiling import Ceiling, Known
-from .oom import describe
+from .oom import text_of
 from .outcome import OUT_OF_MEMORY, POISONED, Failure, PoisonedError
 from .plan import cut, halve, order
 from .tally import Tally
@@ -69,7 +69,7 @@ class Window:
                 return
             runner.ceiling.bad(size * costs[0])
         elif size == 1:
-            self._fail(batch[0], Failure(trouble.slug, trouble.detail, {"cost": costs[0]}))
+            self._fail(batch[0], Failure(trouble.slug, trouble.text, {"cost": costs[0]}))
             return
         half = halve(costs)
         self.groups += [Group(batch[half:], before), Group(batch[:half], before)]
@@ -104,7 +104,7 @@ class Window:
         if again is None:
             return
         if again.kind == "raised":
-            self._fail(position, Failure(again.slug, again.detail, {"cost": self.costs[position]}))
+            self._fail(position, Failure(again.slug, again.text, {"cost": self.costs[position]}))
             return
         # The batches that it was in failed for its sake, and say nothing about batches without it.
         runner.ceiling.restore(before)
@@ -134,5 +134,5 @@ class Window:
         try:
             return max(1, int(self.runner.cost(self.items[position])))
         except Exception as error:  # noqa: BLE001 - one bad item must cost itself alone, whatever it raises
-            self._fail(position, Failure(f"raised-{type(error).__name__}", describe(error)))
+            self._fail(position, Failure(f"raised-{type(error).__name__}", text_of(error)))
             return 1

@@ -11,6 +11,7 @@ from tests.pictures import smooth
 from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
 from wdsflow.memory.weigh import weigh
+from wdsflow.models.loaded import LoadedModels
 from wdsflow.stages.scores.ocr.boxes import boxes_of
 from wdsflow.stages.scores.ocr.canvas import OnCanvas, on_canvas
 from wdsflow.stages.scores.ocr.detector import TextDetector, _scores
@@ -91,9 +92,10 @@ def test_a_group_of_pictures_gives_what_each_gives_alone():
         assert np.abs(run(MODEL, [item])[0].scores - scores).max() < 1e-4
 
 
-def test_the_largest_item_is_tried_on_a_gpu_only(monkeypatch):
-    assert TextDetector(canvas=100).largest() is None or torch.cuda.is_available()
+def test_the_largest_item_is_not_tried_where_the_device_is_the_cpu_of_a_machine_with_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    models = LoadedModels("cpu")
+    assert models.prepare([TextDetector(canvas=100)]).lines == ()  # else one says what it took
     assert MODEL.cost(TextDetector(canvas=100).largest()) == 128 * 128
 
 

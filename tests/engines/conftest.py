@@ -1,0 +1,57 @@
+"""The Ray cluster that tests of engines share, and scores of a user's that all of its nodes know."""
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.engines.cluster import ROOT, Cluster
+from tests.models import own
+
+KILLER = """
+import os
+import signal
+from dataclasses import dataclass
+from wdsflow.stages.scores.base import Score
+
+@dataclass(frozen=True, kw_only=True)
+class Killer(Score):
+    name = "killer"
+    tier = "header"
+    kind = "number"
+
+    def score(self, view):
+        if view.key.endswith("7"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 1
+"""
+
+
+@pytest.fixture(scope="package")
+def scores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with scores of a user's: those of ``tests.models.own``, and one that kills whoever computes it."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "killer-1.0.dist-info").mkdir()
+    (folder / "killer.py").write_text(KILLER)
+    (folder / "killer-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: killer\nVersion: 1.0\n")
+    (folder / "killer-1.0.dist-info" / "entry_points.txt").write_text("[wdsflow.scores]\nkiller = killer:Killer\n")
+    own.describe(folder)
+    return folder
+
+
+@pytest.fixture(scope="package")
+def site(scores: Path) -> str:
+    """The PYTHONPATH with which those scores are found."""
+    return os.pathsep.join([str(ROOT), str(scores), os.environ.get("PYTHONPATH", "")])
+
+
+@pytest.fixture(scope="package")
+def cluster(site: str) -> Iterator[Cluster]:
+    """A cluster of two nodes."""
+    if find_spec("ray") is None:  # imported here it would set variables of the environment
+        pytest.skip("Ray is not installed")
+    nodes = Cluster(site)
+    yield nodes
+    nodes.close()

@@ -1,0 +1,98 @@
+"""Whatever stands in a manifest, a run resumes: a line that is none costs its shard another go, and nothing else."""
+
+import json
+import shutil
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.filtering.shards import digests, write_shards
+from wdsflow.filtering.differs import Differs
+from wdsflow.filtering.options import RunOptions
+from wdsflow.filtering.recipe import Recipe
+from wdsflow.filtering.record import ShardRecord
+from wdsflow.filtering.run import filter_shards
+
+HERE = RunOptions(workers=0)
+LARGE = Recipe(where="min_side >= 200")
+trees = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A folder with a finished run, and its digests."""
+    folder = tmp_path_factory.mktemp("done")
+    write_shards(folder / "in", shards=1, samples=4)
+    filter_shards(str(folder / "in"), folder / "out", LARGE, HERE)
+    return folder, digests(folder / "out")
+
+
+def resumes(folder: Path, whole: dict[str, str], lines: bytes) -> None:
+    (folder / "out" / "_wdsflow" / "manifest.jsonl").write_bytes(lines)
+    filter_shards(str(folder / "in"), folder / "out", LARGE, HERE)
+    assert digests(folder / "out") == whole
+
+
+@settings(max_examples=60)
+@given(st.sampled_from([field.name for field in fields(ShardRecord) if field.name != "struck"]), trees, st.booleans())
+def test_a_line_with_a_value_of_any_other_kind_never_stops_the_next_run(done, name, value, missing):
+    folder, whole = done
+    line = (folder / "out" / "_wdsflow" / "manifest.jsonl").read_bytes().splitlines()[0]
+    tree = json.loads(line)
+    if missing:
+        del tree[name]
+    else:
+        tree[name] = value
+    for other in (json.dumps(value).encode(), json.dumps(tree).encode()):
+        try:
+            ShardRecord.from_line(other)
+        except ValueError:
+            resumes(folder, whole, other + b"\n" + line[: len(other)])
+        else:  # as plausible as what stood there
+            resumes(folder, whole, other + b"\n" + line + b"\n")
+
+
+@pytest.mark.parametrize("keep", [0, 1, 40, -2, -1])
+def test_a_line_that_is_cut_anywhere_is_done_again(done, keep):
+    folder, whole = done
+    resumes(folder, whole, (folder / "out" / "_wdsflow" / "manifest.jsonl").read_bytes()[:keep])
+
+
+@pytest.mark.parametrize("text", ["[1]", "{}", '{"names": 3, "urls": []}', "{", "\xff"])
+@pytest.mark.parametrize(("name", "numbering"), [("run.json", "kept"), ("numbering.json", "dense")])
+def test_other_files_of_ours_that_were_damaged_are_named(tmp_path, name, numbering, text):
+    source, recipe = write_shards(tmp_path / "in", shards=1, samples=4), Recipe(numbering=numbering)
+    filter_shards(source, tmp_path / "out", recipe, HERE)
+    path = tmp_path / "out" / "_wdsflow" / name
+    path.write_bytes(text.encode("latin-1"))
+    if name == "numbering.json" and text.startswith("{") and text != "{":
+        return  # a mapping: what it names is looked for, and done again where it is not there
+    with pytest.raises(FileExistsError, match=f"{name} was damaged"):
+        filter_shards(source, tmp_path / "out", recipe, HERE)
+
+
+def test_work_whose_manifest_cannot_be_read_is_never_removed_for_another_run(tmp_path: Path):
+    """A line of a later version is none to this one: what it stands for is there all the same."""
+    source = write_shards(tmp_path / "in", shards=2, samples=4)
+    filter_shards(source, tmp_path / "out", LARGE, HERE)
+    manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
+    for text in (manifest.read_text().replace('{"shard"', '{"later":1,"shard"'), ""):
+        manifest.write_text(text)
+        before = digests(tmp_path / "out")
+        with pytest.raises(Differs):
+            filter_shards(source, tmp_path / "out", Recipe(where="min_side >= 100"), HERE)
+        (tmp_path / "in").rename(tmp_path / "away")
+        (tmp_path / "in").mkdir()
+        for number in range(2):
+            (tmp_path / "in" / f"{number:05d}.tar").write_text("<html>")
+        assert filter_shards(source, tmp_path / "out", LARGE, HERE).unread
+        assert digests(tmp_path / "out") == before
+        shutil.rmtree(tmp_path / "in")
+        (tmp_path / "away").rename(tmp_path / "in")

@@ -1,0 +1,181 @@
+"""Every command that ``filter``, ``score``, ``cut`` and ``repair --caption`` print does what it is printed for when it is pasted."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.filtering.commands import Done, pasted, run
+from tests.filtering.shards import picture, write_shards
+from tests.shards.archives import write_tar
+
+ALL = "in/{00000..00003}.tar"
+STAGES = "stages: [{rename: {image: jpg}}]\nimages: image\n"
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    """A folder with shards as they should be, captions in json, names that shells have a meaning for, and ledgers."""
+    folder = tmp_path_factory.mktemp("sets")
+    write_shards(folder / "in", shards=4, samples=8)
+    (folder / "json").mkdir()
+    for number in range(2):
+        tree = json.dumps({"url": "http://host/x", "description": "what is to be seen here"}).encode()
+        members = [
+            (f"{key}{ending}", data) for key in "abc" for ending, data in ((".jpg", picture(40, 40)), (".json", tree))
+        ]
+        write_tar(folder / "json" / f"{number}.tar", members)
+    shutil.copytree(folder / "in", folder / "it's $HOME & more")
+    shutil.copytree(folder / "in", folder / "-dashed")
+    shutil.copytree(folder / "in", folder / "hurt")
+    (folder / "hurt" / "00001.tar").write_bytes(b"<html>404</html>")
+    few = [(f"{key}.jpg", picture(40, 40)) for key in "abc"]
+    (folder / "few").mkdir()
+    write_tar(folder / "few" / "0.tar", [*few, ("d.jpg", picture(40, 40)), ("d.txt", b"a caption")])
+    (folder / "stages.yaml").write_text(STAGES)
+    (folder / "file").write_text("")
+    for number in range(10):
+        shutil.copy(folder / "in" / "00000.tar", folder / "hurt" / f"1{number:04d}.tar")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert run("score", "in", "-o", "scored", "--scores", "min_side,caption_words", "--workers", 0).status == 0
+        recipe = ("--recipe", "stages.yaml", "--where", "caption_words >= 1", "--scores", "brightness")
+        assert run("filter", "in", "-o", "staged", *recipe, "--workers", 0).status == 0
+    return folder
+
+
+@pytest.fixture
+def here(sets, tmp_path, monkeypatch):
+    """The same for each test, to be written to."""
+    shutil.copytree(sets, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+FILTER = ("filter", ALL, "-o", "out")
+CUT = ("cut", ALL, "-o", "out", "--ledger", "scored")
+LARGE = ("--where", "min_side >= 200")
+WORDS = ("--where", "caption_words >= 2")
+COPIES = ("--where", "min_side >= 100 and not duplicate")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "commands"),
+    [
+        # What comes next after a run.
+        ((*FILTER, *LARGE), 0, ["wdsflow validate out"]),
+        (("filter", "it's $HOME & more", "-o", "a 'b'", *LARGE), 0, ["wdsflow validate 'a '\"'\"'b'\"'\"''"]),
+        (("score", "in", "-o", "out", "--scores", "blur"), 0, ["wdsflow cut in -o out-cut --ledger out --where"]),
+        (("score", "./-dashed", "-o", "out", "--scores", "has('txt')"), 0, ["wdsflow cut ./-dashed -o out-cut --ledger out"]),
+        (("score", "in", "-o", "out", "--scores", "duplicate,format"), 0, ["--where 'not duplicate'"]),
+        (("score", "in", "-o", "out", "--scores", "format"), 0, ["--where 'format == \"jpeg\"'"]),
+        ((*CUT, *LARGE), 0, ["wdsflow validate out"]),
+        # Little was kept.
+        ((*FILTER, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= 2000' --workers 0 --explain"]),
+        ((*CUT, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= "]),
+        (("filter", "few", "-o", "out", "--where", "caption_words > 0"), 1, ["wdsflow inspect out/_wdsflow/quarantine/0.tar"]),
+        # Some shards could not be read.
+        (("filter", "hurt/0000{0..2}.tar", "-o", "out", *LARGE), 1, ["wdsflow validate out"]),
+        (("filter", "hurt/0000{0..2}.tar", "-o", "out", *COPIES), 1, ["hurt/00000.tar hurt/00002.tar -o out"]),
+        (("filter", "hurt", "-o", "out", *COPIES), 1, ["wdsflow filter @out/_wdsflow/readable.txt -o out"]),
+        (("filter", "hurt", "-o", "out", *LARGE, "--numbering", "dense"), 1, ["wdsflow filter @out/_wdsflow/readable.txt"]),
+        (("filter", "hurt", "--dry-run", *LARGE), 1, []),
+        # Captions are elsewhere.
+        (("filter", "json", "-o", "out", *WORDS), 2, ["--captions json:description"]),
+        (("filter", "json", "-o", "out", *WORDS, "--captions", "json:descriptoin"), 2, ["--captions json:description"]),
+        (("filter", "json", "-o", "out", *WORDS, "--captions", "jsn:description"), 2, ["--captions json:description"]),
+        (("filter", "json", "-o", "out", "--where", "words(caption) > 1 and caption_words(caption='txt') > 1"), 2, ["json:desc"]),
+        (("filter", "json", "--explain", *WORDS), 2, ["--captions json:description --workers 0 --explain"]),
+        (("score", "json", "-o", "out", "--scores", "caption_words,min_side"), 2, ["--captions json:description"]),
+        (("repair", "json", "-o", "out", "--caption", "json:descriptoin"), 2, ["--caption json:description"]),
+        (("repair", "json", "-o", "out", "--caption", "jsn:description"), 2, ["--caption json:description"]),
+        (("repair", "in", "-o", "out", "--caption", "json:n"), 2, ["wdsflow repair in -o out"]),
+        # Something is missing, or spelled otherwise.
+        (("filter", "in/0.tar", "-o", "out", *LARGE), 2, ["wdsflow filter in/00000.tar -o out"]),
+        (("filter", "inn/{00000..00003}.tar", "-o", "out", *LARGE), 2, ["wdsflow filter 'in/{00000..00003}.tar'"]),
+        (("filter", "in/nothing*.tar", "-o", "out", *LARGE), 2, ["wdsflow filter in -o out"]),
+        (("filter", "it's $HOME/*.tar", "-o", "out", *LARGE), 2, ["wdsflow filter 'it'\"'\"'s $HOME & more/*.tar'"]),
+        (("filter", "in", *LARGE), 2, ["wdsflow filter in -o kept"]),
+        (("filter", "in", "-o", "out", *LARGE, "--memory", "1MiB"), 2, ["--memory 672MiB"]),
+        (("filter", "pipe:cat in/00000.tar", "-o", "out", *LARGE), 2, ["--allow-pipe"]),
+        (("score", "in", "-o", "out"), 2, ["wdsflow scores", "--scores caption_words,min_side"]),
+        (("scores", "minside"), 2, ["wdsflow scores min_side"]),
+        (("cut", "in", "-o", "out", *LARGE, "--ledger", "score"), 2, ["--ledger scored"]),
+        (("cut", "in", "-o", "out", *LARGE, "--ledger", "in"), 2, ["wdsflow score in -o in-2 --scores min_side", "--ledger in-2"]),
+        # A ledger that does not serve.
+        ((*CUT, "--where", "blur > 0"), 2, ["--scores blur --recipe scored/_wdsflow/run.json", "--ledger scored-2"]),
+        ((*CUT[:4], "--ledger", "staged", "--where", "width > 100"), 2, ["--recipe staged/_wdsflow/run.json", "--ledger staged-2"]),
+        (("cut", "json", "-o", "out", "--ledger", "scored", "--where", "min_side < 200"), 2, ["wdsflow score json -o scored-2", "--ledger scored-2"]),
+        # The output is not what it could be.
+        (("filter", "in", "-o", "scored", *LARGE), 2, ["-o scored --where 'min_side >= 200' --workers 0 --restart", "-o scored-2"]),
+        (("filter", "in", "-o", "in", *LARGE), 2, ["-o in-2"]),
+        (("filter", "in", "-o", "file", *LARGE), 2, ["-o file-2"]),
+        (("filter", "in", "-o", "file/out", *LARGE), 2, ["-o out"]),
+    ],
+)  # fmt: skip
+def test_a_printed_command_works_when_it_is_pasted(here, words, status, commands):
+    done = run(*words, *(("--workers", 0) if words[0] in {"filter", "score", "cut"} else ()))
+    assert done.status == status, done
+    assert len(done.commands) == len(commands), done
+    for command, part in zip(done.commands, commands, strict=True):
+        assert part in command
+        again = pasted(command)
+        assert again.status == 0, (command, again)
+        assert "Traceback" not in done.err + again.err
+
+
+@pytest.mark.parametrize("kind", ["filter", "score", "cut"])
+def test_a_folder_that_holds_another_run_says_which_in_the_words_of_the_command_line(here, kind):
+    ways = {"filter": LARGE, "score": ("--scores", "width"), "cut": ("--ledger", "scored", *LARGE)}
+    other = {"filter": ("--where", "width > 1", "--unknown", "drop"), "score": ("--scores", "width,height"), "cut": ("--ledger", "scored", *WORDS)}  # fmt: skip
+    words = {
+        "filter": (
+            "out holds a filter with --unknown quarantine (the default), --where 'min_side >= 200'; "
+            "this run has --unknown drop, --where 'width > 1'"
+        ),
+        "score": "out holds a score with --scores width; this run has --scores width,height",
+        "cut": "out holds a cut with --where 'min_side >= 200'; this run has --where 'caption_words >= 2'",
+    }
+    assert run(kind, "in", "-o", "out", *ways[kind], "--workers", 0).status == 0
+    done = run(kind, "in", "-o", "out", *other[kind], "--workers", 0)
+    assert (done.status, done.err.splitlines()[0]) == (2, f"wdsflow: {words[kind]}")
+    assert [pasted(command).status for command in done.commands[::-1]] == [0, 0]
+    done = run("cut", "in", "-o", "out", "--ledger", "scored", *LARGE, "--workers", 0)
+    assert done.status == 2
+    assert f"out holds a {kind} with " in done.err
+
+
+def test_an_order_that_was_measured_can_be_run_as_it_is_printed(here):
+    """Of two terms of a tier, the one that drops more samples comes first when that is known."""
+    done = run("filter", "in", "--explain", "--where", "min_side >= 1 and bytes < 0", "--workers", 0)
+    measure, filtering = done.commands
+    assert pasted(measure).status == 0
+    assert "nothing was kept" in pasted(filtering).out
+    ledger = pq.read_table("kept/_wdsflow/ledger/00000.parquet")
+    assert set(ledger["min_side"].to_pylist()) == {None}
+
+
+def test_a_command_with_any_name_can_be_pasted_into_a_shell(here):
+    name = "a\tb'c d\x1b"
+    shutil.copytree("json", name)
+    done = run("filter", name, "-o", "out", *WORDS, "--workers", 0)
+    (command,) = done.commands
+    line = command.replace("wdsflow", f"'{sys.executable}' -m wdsflow", 1)
+    shell = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, cwd=here)
+    assert shell.returncode == 0, shell.stderr
+
+
+def test_a_run_without_any_finished_shard_leaves_its_folder_to_the_next(here):
+    """The command that helps has the same output: nothing of the first may be in its way."""
+    assert run("filter", "hurt/00001.tar", "-o", "out", *LARGE, "--workers", 0).status == 2
+    assert not Path("out").exists()
+    Path("mine").mkdir()
+    Path("mine/note").write_text("stays")
+    done: Done = run("filter", "hurt/00001.tar", "-o", "mine", *COPIES, "--workers", 0)
+    assert done.status == 2
+    assert [path.name for path in Path("mine").rglob("*")] == ["note"]
+    assert run("filter", "in", "-o", "mine", *LARGE, "--workers", 0).status == 0

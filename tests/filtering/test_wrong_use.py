@@ -1,0 +1,225 @@
+"""Wrong uses of ``filter``, ``score`` and ``cut``: a message, status 2, nothing written, and a next step that works."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.filtering.commands import Done, pasted, run
+from tests.filtering.shards import entries, write_shards
+from tests.servers import http_server
+from tests.shards.archives import write_tar
+from wdsflow.filtering.lock import Lock
+from wdsflow.shards import faults
+
+LARGE = ("--where", "min_side >= 200")
+RECIPES = {"wheer.yaml": "wheer: a", "list.yaml": "- a", "broken.yaml": "where: [", "stage.yaml": "stages: [renam]"}
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wrong")
+    write_shards(folder / "in", shards=2, samples=4)
+    write_shards(folder / "changed", shards=2, samples=4)
+    write_tar(folder / "in" / "00000.tar", entries(7, 4))
+    for name in ("empty", "bad"):
+        (folder / name).mkdir()
+    (folder / "bad" / "page.tar").write_text("<!doctype html>")
+    (folder / "bad" / "nothing.tar").write_bytes(b"")
+    (folder / "list.txt").write_text("# no shard\n")
+    (folder / "rows.jsonl").write_text('{"text": "a cat"}\n')
+    (folder / "file").write_text("")
+    os.mkfifo(folder / "bad" / "fifo.tar")
+    for name, text in RECIPES.items():
+        (folder / name).write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        words = ("--scores", "min_side,duplicate", "--workers", 0)
+        assert [run("score", name, "-o", f"{name}-scores", *words).status for name in ("in", "changed")] == [0, 0]
+    for number in range(2):
+        write_tar(folder / "changed" / f"{number:05d}.tar", entries(8 + number, 4))
+    return folder
+
+
+@pytest.fixture
+def here(sets, tmp_path, monkeypatch):
+    shutil.copytree(sets, tmp_path / "here", copy_function=_copied)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(faults, "WAITS", (0.0,))
+    return tmp_path / "here"
+
+
+def _copied(source: str, target: str) -> None:
+    if source.endswith("fifo.tar"):
+        os.mkfifo(target)
+    else:
+        shutil.copy2(source, target)
+
+
+def check(done: Done, message: str) -> None:
+    """A command that did nothing says why, once, and what it tells to do works."""
+    assert done.status == 2, done
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert done.out == ""
+    assert not Path("out").exists()
+    for command in done.commands:
+        again = pasted(command)
+        assert again.status == 0, (command, again)
+
+
+FILTER = ("filter", "in", "-o", "out")
+SCORE = ("score", "in", "-o", "out")
+CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        # Shards.
+        (("filter",), "no shards given"),
+        (("filter", "in", *LARGE), "where to?"),
+        (("filter", "none.tar", "-o", "out", *LARGE), "/here/none.tar\n"),
+        (("filter", "no/where/{0..3}.tar", "-o", "out", *LARGE), "no shards match 'no/where/{0..3}.tar'"),
+        (("filter", "in/*.zip", "-o", "out", *LARGE), "no shards match 'in/*.zip'"),
+        (("filter", "in/{0..99999999}.tar", "-o", "out", *LARGE), "no shards match"),
+        (("filter", "empty", "-o", "out", *LARGE), "there is no .tar in the folder empty"),
+        (("filter", "@none.txt", "-o", "out", *LARGE), "the list cannot be read: No such file"),
+        (("filter", "@list.txt", "-o", "out", *LARGE), "the list is empty"),
+        (("filter", "bad/page.tar", "-o", "out", *LARGE), "here/bad/page.tar: not a tar: looks like HTML page\n"),
+        (("score", "bad/page.tar", "-o", "out", "--scores", "duplicate"), "here/bad/page.tar: not a tar: looks like HTML page\n"),
+        (("filter", "bad/nothing.tar", "-o", "out", *LARGE), "here/bad/nothing.tar: empty file\n"),
+        (("filter", "bad/fifo.tar", "-o", "out", *LARGE), "here/bad/fifo.tar: is no regular file\n"),
+        (("filter", "pipe:cat in/00000.tar", "-o", "out", *LARGE), "pipe: urls run shell commands"),
+        (("filter", "pipe:exit 3", "-o", "out", *LARGE, "--allow-pipe"), "nothing could be filtered: pipe:exit 3: "),
+        (("filter", "nope://x/0.tar", "-o", "out", *LARGE), "nothing could be filtered: nope://x/0.tar: "),
+        # What is asked for.
+        ((*FILTER, "--where", ""), "--where is empty"),
+        ((*FILTER, "--where", "minside > 3"), "did you mean min_side?"),
+        ((*FILTER, "--where", "qqqqq > 3"), "there is no score 'qqqqq'"),
+        ((*FILTER, "--where", "min_side >"), "the predicate ends"),
+        ((*FILTER, "--where", "min_side > 'a'"), "compare min_side with a number"),
+        ((*FILTER, "--where", "near_duplicate(distance=99)"), "no number of bits from 0 to 10"),
+        ((*FILTER, "--where", "near_duplicate(among='mine')"), "is none of 'all', 'kept'"),
+        ((*FILTER, "--where", "blur(sise=3) > 1"), "blur has no setting 'sise'"),
+        ((*FILTER, *LARGE, "--captions", "jsn:"), "'jsn:' is not of the form json:FIELD"),
+        ((*FILTER, *LARGE, "--captions", "json:title"), "no sample has a caption in json:title"),
+        ((*FILTER, *LARGE, "--images", ""), "'' names no field"),
+        ((*FILTER, *LARGE, "--unknown", "perhaps"), "unknown: input should be 'quarantine', 'keep' or 'drop'"),
+        ((*FILTER, *LARGE, "--image-memory", "much"), "much"),
+        ((*FILTER, *LARGE, "--embeddings"), "ask for clip_similarity"),
+        ((*FILTER, *LARGE, "--recipe", "none.yaml"), "none.yaml: No such file"),
+        ((*FILTER, "--recipe", "wheer.yaml"), "did you mean where?"),
+        ((*FILTER, "--recipe", "list.yaml"), "a recipe is a mapping"),
+        ((*FILTER, "--recipe", "broken.yaml"), "broken.yaml, line 1"),
+        ((*FILTER, "--recipe", "stage.yaml"), "did you mean rename?"),
+        ((*FILTER, "--explain"), "there is no predicate to explain"),
+        (SCORE, "which scores?"),
+        ((*SCORE, "--scores", "blurr"), "did you mean blur?"),
+        ((*SCORE, "--scores", "blur > 3"), "is not the name of a score"),
+        # How it is done.
+        ((*FILTER, *LARGE, "--memory", "1MiB"), "too little memory"),
+        ((*FILTER, *LARGE, "--memory", "4G"), "two meanings"),
+        ((*FILTER, *LARGE, "--shard-index", 3, "--shard-count", 3), "no slice 3 of 3"),
+        ((*FILTER, *LARGE, "--shard-count", 3, "--restart"), "other slices"),
+        ((*FILTER, "--where", "not duplicate", "--shard-count", 3), "cannot be cut into slices"),
+        ((*FILTER, *LARGE, "--address", "host:1"), "an address is for the engine ray"),
+        ((*FILTER, *LARGE, "--export", "kept.csv"), "lists end in .txt"),
+        ((*FILTER, *LARGE, "--export", "none/kept.txt"), "none does not exist"),
+        ((*FILTER, *LARGE, "--quarantine", "out"), "choose another folder for --quarantine"),
+        ((*FILTER, *LARGE, "--quarantine", "changed"), "changed/00000.tar exists already, and no run wrote it"),
+        (("filter", "rows.jsonl", "-o", "out", "--numbering", "dense"), "dense numbering is for tars"),
+        # Ledgers.
+        (("cut", "in", "-o", "out", *LARGE), "by which scores?"),
+        ((*CUT[:4], "--ledger", "none", *LARGE), "there are no ledgers in none"),
+        (("cut", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since"),
+        ((*CUT, "--where", "blur > 3"), "in-scores has no blur"),
+        (("cut", "changed", "-o", "out", "--ledger", "in-scores", "--where", "not duplicate"), "is not the shard that"),
+        ((*CUT[:4], "--ledger", "changed-scores", *LARGE[:1], "not duplicate"), "00000.tar is not the shard that"),
+        ((*FILTER, "--where", "clip_similarity > 0", "--ledger", "none"), "there are no ledgers in none"),
+    ],
+)  # fmt: skip
+def test_a_wrong_use_is_one_message_status_2_and_nothing_else(here, words, message):
+    check(run(*words, "--workers", 0), message)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none.tar", "no such file"),
+        ("secret.tar", "status 403"),
+        ("closed", "Cannot connect"),
+        ("page.tar", "not a tar"),
+    ],
+)
+@pytest.mark.parametrize("where", [LARGE, ("--where", "caption_words > 1 and not duplicate", "--captions", "auto")])
+def test_a_server_that_has_no_shards_is_named_with_what_it_answered(here, name, message, where):
+    pytest.importorskip("aiohttp")
+    with http_server({"page.tar": b"<html>sign in</html>"}) as (url, _):
+        address = f"{url}/{name}" if name != "closed" else "http://127.0.0.1:1/0.tar"
+        check(run("filter", address, "-o", "out", *where, "--workers", 0), f"nothing could be filtered: {address}: ")
+        assert message in run("filter", address, "-o", "out", *where, "--workers", 0).err
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("in", "is an input: choose another folder for the output"),
+        ("file", "cannot write: Not a directory: file/_wdsflow"),
+        ("file/out", "cannot write: Not a directory: file/out/_wdsflow"),
+        ("in-scores", "in-scores holds a score with --scores "),
+        ("others", "others/00000.tar exists already, and no run wrote it: choose another folder"),
+        ("s3://bucket/out", "s3://bucket/out is no local folder"),
+        ("x" * 300, "cannot write: File name too long"),
+    ],
+)
+def test_an_output_that_cannot_be_is_refused_and_stays_as_it_is(here, out, message):
+    Path("others").mkdir()
+    Path("others/00000.tar").write_bytes(b"precious")
+    before = sorted(path for path in Path().rglob("*") if not path.name.startswith("lock"))
+    done = run("filter", "in", "-o", out, *LARGE, "--workers", 0)
+    assert sorted(path for path in Path().rglob("*") if not path.name.startswith("lock")) == before
+    check(done, message)
+    assert Path("others/00000.tar").read_bytes() == b"precious"
+
+
+def test_an_output_inside_of_the_input_is_none_of_the_shards(here):
+    for _ in range(2):
+        assert run("filter", "in", "-o", "in/out", *LARGE, "--workers", 0).status == 0
+    done = run("filter", "in/**/*.tar", "-o", "in/out", *LARGE, "--workers", 0)
+    assert "in/out holds a filter with 2 shards; this run has 4 shards, among them in/out/00000.tar" in done.err
+
+
+def test_a_second_run_at_the_same_time_is_refused(here):
+    assert run("filter", "in", "-o", "busy", *LARGE, "--workers", 0).status == 0
+    with Lock(Path("busy/_wdsflow/lock")):
+        done = run("filter", "in", "-o", "busy", *LARGE, "--workers", 0)
+        check(done, "another run works in busy; wait for it or stop it")
+    assert len(done.commands) == 1
+
+
+DISKS = """
+mount -t tmpfs -o size=40k none "$1/disk"
+echo one; "$2" -m wdsflow filter "$1/in" -o "$1/disk/out" --where 'min_side >= 1' --workers 0; echo "status $?"
+mount -o remount,ro,size=40k "$1/disk"
+echo two; "$2" -m wdsflow filter "$1/in" -o "$1/disk/other" --where 'min_side >= 1' --workers 0; echo "status $?"
+"""
+
+
+def test_a_disk_that_is_full_or_may_not_be_written_to_is_named_with_the_path(here):
+    if subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no disk of our own without user namespaces")
+    Path("disk").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    line = ["unshare", "-rm", "sh", "-c", DISKS, "sh", str(here), sys.executable]
+    done = subprocess.run(line, env=environment, stdout=-1, stderr=subprocess.STDOUT, text=True, check=False)
+    full, _, locked = done.stdout.partition("two\n")
+    assert f"cannot write: No space left on device: {here}/disk/out/" in full
+    assert f"cannot write: Read-only file system: {here}/disk/other" in locked
+    assert [text.splitlines()[-1] for text in (full, locked)] == ["status 2", "status 2"]
+    for text in (full, locked):
+        (command,) = Done(2, "", text).commands
+        assert pasted(command).status == 0

@@ -1,0 +1,114 @@
+"""Decoding at a reduced scale changes values by no more than the scores say; exact decoding gives the libraries' own."""
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.pictures import encoded, smooth
+from tests.stages.scores.fields import made
+from wdsflow.stages.scores import SCORES, View
+from wdsflow.stages.scores.models.alone import compute
+from wdsflow.stages.scores.models.prepare import full_size
+from wdsflow.stages.scores.picture import Picture, decode_picture
+
+pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
+pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
+
+import torch
+import transformers
+
+from tests.models.own import Brightest
+from tests.stages.scores import tiny_models
+from tests.videos import written
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+LARGE = [
+    encoded(smooth(1600, 1200), "JPEG", quality=90),
+    encoded(smooth(1300, 2000, 1), "JPEG", quality=90),
+    encoded(smooth(1600, 1200, 2), "PNG"),
+]
+BUDGET = 1 << 30
+
+
+@pytest.mark.parametrize("name", ["blur", "brightness", "contrast", "entropy", "phash"])
+def test_pixel_scores_keep_what_they_say_of_the_scale(name):
+    score: Any = SCORES[name]()
+    most, of = score.scale_tolerance
+    differences = []
+    for data in LARGE:
+        reduced, whole = score.of(decode_picture(data, BUDGET)), score.of(Picture(full_size(data, BUDGET)))
+        if of == "bits":
+            differences.append((int(reduced, 16) ^ int(whole, 16)).bit_count())
+        else:
+            differences.append(abs(reduced - whole) / (whole if of else 1))
+    assert max(differences) <= most
+    assert max(differences) > 0 or of == "bits"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("models")
+
+
+def settings_of(name, folder):
+    if name in {"classify", "image_text_match"}:
+        write = tiny_models.image_classifier if name == "classify" else tiny_models.matcher
+        return {"model": write(folder / name), **({"label": "1"} if name == "classify" else {})}
+    more = {"zero_shot": {"labels": "a cat;a dog"}, "aesthetic": {"head": str(folder / "head.pth")}}
+    torch.save({"weight": torch.ones(1, 16)}, folder / "head.pth")
+    return {"model": tiny_models.clip(folder / "clip"), "pretrained": "", **more.get(name, {})}
+
+
+@pytest.mark.parametrize("name", ["clip_similarity", "zero_shot", "aesthetic", "classify", "image_text_match"])
+def test_scores_of_models_keep_what_they_say_of_the_scale(folder, name):
+    settings = settings_of(name, folder)
+    most = SCORES[name].scale_tolerance.most * (4 if name == "aesthetic" else 1)  # the length of sixteen ones
+    differences = []
+    for data in LARGE:
+        fields = {"jpg": data, "txt": b"a red cat"}
+        fast, exact = (compute(made(name, decode=how, **settings), fields) for how in ("fast", "exact"))
+        differences.append(abs(fast - exact))
+    assert 0 < max(differences) <= most
+
+
+def test_text_in_pictures_keeps_what_it_says_of_the_scale():
+    pytest.importorskip("easyocr_en_models")
+    page = written("some words to find", "and a second line").resize((1400, 700), Image.Resampling.BICUBIC)
+    fields = {"jpg": encoded(page, "JPEG", quality=90)}
+    fast, exact = (compute(made("ocr_area", canvas=320, decode=how), fields) for how in ("fast", "exact"))
+    assert 0 < abs(fast - exact) <= SCORES["ocr_area"].scale_tolerance.most
+
+
+def test_decoded_at_full_size_classify_gives_the_librarys_own_number(folder):
+    settings = settings_of("classify", folder)
+    model = transformers.ViTForImageClassification.from_pretrained(settings["model"]).eval()
+    processor = transformers.AutoImageProcessor.from_pretrained(settings["model"])
+    for data in LARGE:
+        pixels = processor(images=Image.open(io.BytesIO(data)).convert("RGB"), return_tensors="pt")["pixel_values"]
+        with torch.inference_mode():
+            expected = float(model(pixel_values=pixels).logits.softmax(-1)[0, 1])
+        assert compute(made("classify", decode="exact", **settings), {"jpg": data}) == pytest.approx(expected, abs=2e-6)
+
+
+def test_pictures_that_are_decoded_in_two_ways_may_share_a_batch(folder):
+    settings = settings_of("classify", folder)
+    view = View({"jpg": LARGE[0]})
+    requests = [made("classify", decode=how, **settings).requests(view)[0] for how in ("fast", "exact", "fast")]
+    items = [request.make() for request in requests]
+    assert [item.dtype for item in items] == [np.uint8, np.float32, np.uint8]
+    assert requests[0].key == requests[2].key != requests[1].key
+    (model,) = {request.model for request in requests}
+    loaded = model.load("cpu")
+    with torch.inference_mode():
+        together, alone = model.run(loaded, items), [model.run(loaded, [item])[0] for item in items]
+    assert np.abs(np.stack(together) - np.stack(alone)).max() < 2e-5
+
+
+def test_a_custom_score_gets_pictures_of_full_size_where_it_asks_for_them():
+    view = View({"jpg": LARGE[0]})
+    fast, exact = (Brightest(decode=how).requests(view)[0].make() for how in ("fast", "exact"))
+    assert (fast.shape, exact.shape) == ((600, 800, 3), (1200, 1600, 3))
+    assert not exact.flags.writeable

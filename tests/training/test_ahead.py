@@ -1,0 +1,60 @@
+"""Reading ahead: whatever is read is closed by the thread that reads it, and no command is left behind."""
+
+import os
+import threading
+from itertools import islice
+
+import pytest
+
+from tests.processes import living_children
+from wdsflow.training.ahead import ReadAhead
+
+
+def reading() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "wdsflow-ahead"]
+
+
+@pytest.mark.parametrize("taken", [0, 3, 10])
+def test_the_thread_closes_what_it_reads(taken):
+    closed = []
+
+    def numbers():
+        try:
+            yield from range(10)
+        finally:
+            closed.append(threading.current_thread().name)
+
+    ahead = ReadAhead(numbers(), lambda number: 1, 2, lambda: None)
+    assert list(islice(ahead, taken)) == list(range(taken))
+    ahead.close()
+    for thread in reading():
+        thread.join()
+    assert closed == ["wdsflow-ahead"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no fifos here")
+@pytest.mark.parametrize("url", ["pipe:cat {folder}/{{0..3}}.tar", "pipe:cat {folder}/waits"])
+def test_an_epoch_that_is_given_up_leaves_no_command_and_no_thread(tmp_path, url):
+    pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
+    from tests.training.shards import write_shards
+    from tests.training.test_loader import loader
+
+    write_shards(tmp_path, [40, 40, 40, 40])
+    for number in range(4):
+        os.rename(tmp_path / f"{number:04d}.tar", tmp_path / f"{number}.tar")
+    os.mkfifo(tmp_path / "waits")
+    known = living_children()
+    loading = loader(url.format(folder=tmp_path), workers=2, batch_size=4, arguments_more={"dataset_resampled": True})
+    running = iter(loading)
+    if "waits" not in url:
+        next(running)
+    while not living_children(known):
+        assert reading()
+    run = loading._run
+    running.close()
+    run.close()
+    loading.close()
+    for thread in reading():
+        thread.join()
+    assert living_children(known) == []
+    assert loading.tally.damage == {}

@@ -1,0 +1,70 @@
+"""What may have been meant by a path that is not there."""
+
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from wdsflow.filtering.layout import INSIDE
+from wdsflow.shards.source import local_file
+from wdsflow.shards.urls import NoShards, expand
+
+
+def nearest_shards(pattern: str) -> str:
+    """Return shards that are there, spelled most like a pattern that matches none; "" where nothing is like it.
+
+    A file of the folder that was named, the folder itself, or one beside it.
+    """
+    path = local_file(pattern)
+    if path is None or path.startswith("@"):
+        return ""
+    parts = Path(path).parts
+    known = 0
+    while known < len(parts) and Path(*parts[: known + 1]).is_dir():
+        known += 1
+    top = str(Path(*parts[:known])) if known else "."
+    missing, rest = (parts[known], parts[known + 1 :]) if known < len(parts) else ("", ())
+    names = sorted(os.listdir(top))
+    found = [os.path.join(top, name) if known else name for name in names if not name.startswith((".", INSIDE))]
+    shards = [each for each in found if os.path.isfile(each) and each.lower().endswith((".tar", ".jsonl"))]
+    folders = [each for each in found if os.path.isdir(each) and _holds_shards(each)]
+    wanted = os.path.join(top, missing) if known else missing
+    if not rest and (near := _closest(wanted, shards)):
+        return near[0]
+    if not rest and shards and _holds_shards(top):
+        return top
+    near = _closest(wanted, folders) or folders[: len(folders) == 1]
+    for folder in near:
+        return next((each for each in (os.path.join(folder, *rest), folder) if _holds_shards(each)), "")
+    return ""
+
+
+def nearest_ledger(path: Path) -> Path | None:
+    """Return a folder with ledgers, beside a path or here, that is called most like it; None where there is none."""
+    found: dict[str, Path] = {}
+    for folder in (Path(), path.parent):
+        for each in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if (each / INSIDE / "ledger").is_dir():
+                found[each.name] = each
+    near = _closest(path.name, [*found]) or [*found][: len(found) == 1]
+    return found[near[0]] if near else None
+
+
+def existing(urls: Iterable[str]) -> list[str]:
+    """Return the shards that patterns stand for and that are there, as far as this machine can tell."""
+    found = expand(urls).urls
+    return [url for url in found if (path := local_file(url)) is None or os.path.exists(path)]
+
+
+def _closest(name: str, known: Sequence[str]) -> list[str]:
+    """Return the first of the known names that are most like a name, if any is like it."""
+    alike = [(difflib.SequenceMatcher(None, name, each).ratio(), each) for each in known]
+    best = max((ratio for ratio, _ in alike), default=0.0)
+    return [each for ratio, each in alike if ratio == best >= 0.6][:1]
+
+
+def _holds_shards(path: str) -> bool:
+    try:
+        return bool(existing([path]))
+    except NoShards:
+        return False

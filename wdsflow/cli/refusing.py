@@ -1,0 +1,183 @@
+"""What ``filter``, ``score`` and ``cut`` say where they refuse or fail: what happened, and commands that help."""
+
+import contextlib
+import errno
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+
+from wdsflow.shards.escape import escape
+from wdsflow.stages.scores.selection import CAPTIONS
+
+from .nearest import existing, nearest_ledger, nearest_shards
+from .running import Misuse
+from .terminal import WRONG_USE
+from .typed import Typed, free
+
+_ELSEWHERE = frozenset(
+    (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)
+)
+
+
+def refuse(message: str, *hints: str) -> NoReturn:
+    """Say what is wrong, then what to do, a line each; exit with status 2."""
+    print("wdsflow: " + "\n".join(escape(line, 2_000) for line in message.split("\n")), file=sys.stderr)
+    for hint in hints:
+        if hint:
+            print(f"  {escape(hint, 100_000)}", file=sys.stderr)
+    raise typer.Exit(WRONG_USE)
+
+
+@contextlib.contextmanager
+def explained(typed: Typed) -> Iterator[None]:
+    """Turn what can go wrong before and in a run into a message and an exit status."""
+    from wdsflow.engines.base import EngineError
+    from wdsflow.filtering.lock import Busy
+    from wdsflow.shards.source import SourceError
+
+    try:
+        yield
+    except (ValueError, FileExistsError) as error:
+        refuse(str(error), *_advice(error, typed))
+    except Busy as error:
+        refuse(str(error), f"at the same time, elsewhere: {_elsewhere(typed)}")
+    except EngineError as error:
+        refuse(str(error), *_after_engine(error, typed))
+    except KeyboardInterrupt:
+        print(f"wdsflow: interrupted; to resume: {typed.again(restart=None)}", file=sys.stderr)
+        raise
+    except BrokenPipeError:  # nobody reads what is printed: no fault of the run's
+        raise
+    except SourceError as error:
+        refuse(f"cannot read: {error}")
+    except OSError as error:
+        refuse(*_about_output(error, typed))
+
+
+def _advice(error: Exception, typed: Typed) -> Iterator[str]:
+    """Yield what helps."""
+    from wdsflow.filtering.captions import NoCaptions
+    from wdsflow.filtering.differs import Differs
+    from wdsflow.filtering.ledger import LedgerError, MissingScore
+    from wdsflow.filtering.share import TooLittleMemory
+    from wdsflow.filtering.targets import QuarantineTaken
+    from wdsflow.shards.urls import NoShards
+
+    if isinstance(error, NoShards):
+        yield from _about_shards(error.pattern, error.hint, typed)
+    elif isinstance(error, NoCaptions):
+        yield from _about_captions(error, typed)
+    elif isinstance(error, MissingScore):
+        yield from rescore(typed, error.call)
+    elif isinstance(error, LedgerError):
+        yield from _about_ledger(typed)
+    elif isinstance(error, Differs):
+        if not typed.given.get("shard_count"):
+            yield f"to replace it: {typed.again(restart=True)}"
+        yield f"to keep it: {_elsewhere(typed)}"
+    elif isinstance(error, QuarantineTaken):
+        yield typed.again(quarantine=free(Path(f"{typed.given['out']}-quarantine")))
+    elif isinstance(error, FileExistsError) and "out" in typed.given:
+        yield f"elsewhere: {_elsewhere(typed)}"
+    elif isinstance(error, TooLittleMemory):
+        yield typed.again(memory=f"{-(-error.least >> 20)}MiB")
+    elif isinstance(error, Misuse):
+        yield error.hint
+        if error.changed:
+            yield typed.again(**error.changed)
+
+
+def _elsewhere(typed: Typed, **changed: Any) -> str:
+    return typed.again(out=free(Path(typed.given["out"])), restart=None, **changed)
+
+
+def _about_shards(pattern: str, hint: str, typed: Typed) -> Iterator[str]:
+    yield hint or "quote the pattern, so that the shell leaves its braces alone; folders work too"
+    near = nearest_shards(pattern)
+    if near and len(typed.given.get("urls") or ()) == 1:
+        yield typed.again(urls=[near])
+    elif near:
+        yield f"did you mean {near}?"
+
+
+def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
+    if error.found is None:
+        return
+    yield str(error.found)
+    place, asked = error.found.place, typed.given
+    texts = {name: asked[name] for name in ("where", "scores") if name in asked}
+    changed: dict[str, Any] = {name: _replaced(text, error.place, place) for name, text in texts.items()}
+    if changed == texts or asked.get("captions", CAPTIONS) == error.place:  # the place of all, or of these alone
+        changed["captions"] = place
+    yield typed.again(**changed)
+
+
+def _replaced(value: Any, old: str, new: str) -> Any:
+    """Return a predicate, or scores, with another place for captions in the settings of scores."""
+    if not isinstance(value, str):
+        return [_replaced(text, old, new) for text in value]
+    return re.sub(rf"""(?<=caption=)(["']){re.escape(old)}\1""", lambda found: f"{found[1]}{new}{found[1]}", value)
+
+
+def _about_ledger(typed: Typed) -> Iterator[str]:
+    asked = Path(typed.given.get("ledger") or ".")
+    near = nearest_ledger(asked)
+    if near is not None and near != asked and "ledger" in typed.given:
+        yield f"with the ledgers in {near}: {typed.again(ledger=near)}"
+    elif typed.name == "cut":
+        yield from rescore(typed)
+
+
+def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
+    """Yield the commands that compute what a cut needs, in the way in which its ledger was made, and cut by it."""
+    from wdsflow.filtering.program import program_of
+    from wdsflow.filtering.recipe import Recipe
+    from wdsflow.filtering.spelling import canonical_recipe
+
+    old = typed.given.get("ledger")
+    if old is None or "where" not in typed.given:
+        return
+    calls = ",".join(map(str, program_of(canonical_recipe(Recipe(where=typed.given["where"]))).scores))
+    run_file, new = Path(old) / "_wdsflow" / "run.json", free(Path(old))
+    score = Typed.spell(
+        "score", *typed.given["urls"], out=new, scores=calls, recipe=run_file if run_file.is_file() else None
+    )
+    yield f"to compute {lacks or 'what it needs'}: {score}"
+    yield f"then: {typed.again(ledger=new)}"
+
+
+def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
+    from wdsflow.filtering.strikes import BrokenRunError
+
+    if isinstance(error, BrokenRunError):
+        return  # the same command would end in the same way
+    there = "on this machine" if "engine" in typed.given else "to resume"
+    yield f"finished shards are kept; {there}: {typed.again(restart=None, engine=None, address=None)}"
+
+
+def _about_output(error: OSError, typed: Typed) -> tuple[str, str]:
+    """Return what could not be written, and what helps."""
+    path = (
+        f": {error.filename}" if error.filename is not None and str(error.filename) not in str(error.strerror) else ""
+    )
+    message = f"cannot write: {error.strerror or error}{path}"
+    if "out" in typed.given and error.errno in _ELSEWHERE:
+        return message, f"elsewhere: {_elsewhere(typed)}"
+    then = f"to resume when that is put right: {typed.again(restart=None)}"
+    return message, f"finished shards are kept, partial ones removed; {then}"
+
+
+def readable(typed: Typed, failed: set[str], out: Path) -> str:
+    """Return the command without shards that cannot be read, begun again; many are listed in a file."""
+    left = [url for url in existing(typed.given["urls"]) if url not in failed]
+    if not left:
+        return ""
+    if len(left) > 5:
+        listed = out / "_wdsflow" / "readable.txt"
+        listed.write_text("".join(f"{url}\n" for url in left), encoding="utf-8", errors="surrogateescape")
+        left = [f"@{listed}"]
+    return typed.again(urls=left, restart=True)

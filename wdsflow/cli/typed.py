@@ -1,0 +1,97 @@
+"""The command as it was typed, for messages that show it with other options."""
+
+import os
+import shlex
+import tempfile
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+_LONGEST = 50  # characters of a name that is made up
+
+
+class Typed:
+    """What somebody typed; ``again`` spells it as a command that can be pasted."""
+
+    def __init__(self, context: typer.Context) -> None:
+        self._parameters: list[Any] = list(context.command.params)
+        self.name = str(context.info_name)
+        self.given: dict[str, Any] = {
+            name: value for name, value in context.params.items() if _was_typed(context, name) and value is not None
+        }
+
+    def again(self, **changed: Any) -> str:
+        """Return the command with some parameters changed, by their names in Python; None leaves one out."""
+        values = {**self.given, **changed}
+        words = ["wdsflow", self.name]
+        for parameter in self._parameters:
+            if (value := values.get(parameter.name)) is not None:
+                words += _words(parameter, value)
+        return " ".join(words)
+
+    @staticmethod
+    def spell(command: str, *urls: str, **options: object) -> str:
+        """Return another command, with options by their names; None leaves one out.
+
+        >>> Typed.spell("score", "in/{0..3}.tar", out="scored", scores="min_side")
+        "wdsflow score 'in/{0..3}.tar' -o scored --scores min_side"
+        """
+        words = ["wdsflow", command, *map(quote, urls)]
+        for name, value in options.items():
+            if value is not None:
+                words += ["-o" if name == "out" else f"--{name.replace('_', '-')}", quote(str(value))]
+        return " ".join(words)
+
+
+def _was_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _words(parameter: Any, value: Any) -> list[str]:
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    if parameter.param_type_name == "argument":
+        return [quote(str(each)) for each in values]
+    option = min(parameter.opts, key=len)
+    if getattr(parameter, "is_flag", False):
+        return [option] if value else parameter.secondary_opts[:1]
+    return [word for each in values for word in (option, quote(_text(each)))]
+
+
+def _text(value: Any) -> str:
+    return str(value.value) if isinstance(value, Enum) else str(value)
+
+
+def quote(word: str) -> str:
+    """Quote a word for a POSIX shell.
+
+    >>> print(quote("a.tar"), quote("my shard.tar"), quote("-a.tar"))
+    a.tar 'my shard.tar' ./-a.tar
+    """
+    if not word.isprintable():
+        from wdsflow.validate.rules.commands import quote as spelled  # takes a while to import
+
+        return spelled(word)
+    return shlex.quote(f"./{word}" if word.startswith("-") else word)
+
+
+def free(path: Path) -> Path:
+    """Return a path that nothing has yet and that can be made: this one, numbered if need be, or one of its name elsewhere.
+
+    >>> free(Path("/proc/none/kept")).name
+    'kept'
+    """
+    name = path.name[:_LONGEST]
+    places = [path.with_name(name), Path(name), Path(tempfile.gettempdir()) / name]
+    found = path = next((place for place in places if _can_be_made(place)), path)
+    number = 2
+    while os.path.lexists(found):
+        found, number = path.with_name(f"{path.name}-{number}"), number + 1
+    return found
+
+
+def _can_be_made(path: Path) -> bool:
+    parent = next(each for each in path.absolute().parents if os.path.lexists(each))
+    return parent.is_dir() and os.access(parent, os.W_OK)
