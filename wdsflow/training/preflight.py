@@ -175,7 +175,9 @@ def _judge(
 
 def _result(context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float) -> Preflight:
     verdict = context.verdicts[0]
-    findings, _ = settle(run_rules(context)[0], [], _Asked(context.urls, allow_pipe=options.allow_pipe, options=options))
+    findings, _ = settle(
+        run_rules(context)[0], [], _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
+    )
     report = Report(context.urls, context.evidence, context.verdicts, findings, level="names", seconds=seconds)
     report.forecasts = context.forecast or ()
     fatal = _fatal(context, findings)
