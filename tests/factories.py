@@ -3,7 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from wdsflow.validate.evidence import Evidence, FieldCount, Gap, ShardEvidence, Stop
+from wdsflow.scan.evidence import (
+    Evidence,
+    FieldCount,
+    Gap,
+    ShardEvidence,
+    Stop,
+)
 from wdsflow.validate.finding import Advice, Finding, Repair
 from wdsflow.validate.report.model import Report
 from wdsflow.validate.verdict import Funnel, Reason, Verdict

@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from wdsflow.readers.environment import release
+from wdsflow.readers.open_clip_4 import OpenClip4
+from wdsflow.scan.evidence import JsonKey, ShardEvidence
+from wdsflow.scan.json_captions import caption_name
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.escape import escape
 from wdsflow.text.shell import command
 
-from .changes import Edits, as_caption, with_caption
-from .consumers.open_clip_4 import OpenClip4
-from .environment import release
-from .evidence import JsonKey, ShardEvidence
+from .changes import Edits, as_caption, caption_edits, with_caption
 from .finding import Advice
-from .json_captions import caption_edits, caption_name
 from .promises import Trial
 from .repaired import Scan
 from .rules.base import Context, listed
 from .rules.commands import is_option, renamed
-from .scan_options import ScanOptions
 from .snippet import caption_stages
 from .training_advice import advise_training
 from .verdict import Verdict

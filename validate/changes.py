@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from .consumers.fields import IMAGE_TROUBLE
-from .content.kinds import kind_of
-from .evidence import (
+from wdsflow.readers.fields import IMAGE_TROUBLE
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import (
     BAD,
     BLANK,
     EMPTY,
@@ -22,6 +22,7 @@ from .evidence import (
     ShapeCount,
     ShardEvidence,
 )
+from wdsflow.scan.json_captions import caption_name
 
 Edit = Callable[[Shape, bool], Shape | None]
 """Takes a shape and whether its json holds a caption; gives the shape afterwards, None where the sample is left out."""
@@ -171,3 +172,12 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
         return Runs(ends[0])
     inner = [replace(item, count=item.count - (item is first) - (item is last)) for item in left]
     return Runs(ends[0], tuple(item for item in inner if item.count), ends[1])
+
+
+def caption_edits(shards: Sequence[ShardEvidence]) -> Edits | None:
+    """Return the repair that writes captions from json; None where no name holds any that an option can hold."""
+    named = caption_name(shards)
+    if named is None or ";" in named[0] or named[0] != named[0].strip():
+        return None
+    json = any("json" in shard.fields for shard in shards)
+    return Edits(named[0], () if json else (("jsn", "json"),))

@@ -7,23 +7,24 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.engines.base import EngineName, check_engine
+from wdsflow.readers import CONSUMERS, resolve
+from wdsflow.readers.arguments import Arguments, parse_arguments
+from wdsflow.readers.base import Consumer, Options
+from wdsflow.readers.environment import versions
+from wdsflow.readers.scan_for import scan_options
+from wdsflow.readers.sidecars import read_sidecars
+from wdsflow.scan.evidence import Evidence, Gap, Level, ShardEvidence
+from wdsflow.scan.pool import Progress, scan_shards
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.urls import Expansion, NoShards, expand
 
 from .advice import advise
-from .arguments import Arguments, parse_arguments
-from .consumers import CONSUMERS, resolve
-from .consumers.base import Consumer, Options
-from .environment import versions
-from .evidence import Evidence, Gap, Level, ShardEvidence
 from .forecast import Forecast, forecast
 from .invocation import Invocation, settle
-from .pool import Progress, scan_shards
 from .report.baseline import apply_baseline
 from .report.model import Report
 from .rules.base import Context
 from .rules.engine import check_codes, run_rules
-from .scan_options import ScanOptions, scan_options
-from .sidecars import read_sidecars
 from .verdict import Outcome, Reason, Verdict, judge
 
 Found = Callable[[int], Progress | None]

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from wdsflow.readers.environment import conflicts, release
 from wdsflow.text.install import install_extras
 from wdsflow.text.shell import Command, command
 
-from .environment import conflicts, release
 from .machine import UNLIMITED, Machine, this_machine
 from .report.words import size
 

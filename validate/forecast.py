@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .arguments import Arguments
-from .consumers.base import Consumer
-from .consumers.open_clip_33 import OpenClip33
-from .evidence import Evidence, ShardEvidence
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.base import Consumer
+from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.readers.sidecars import Sidecars
+from wdsflow.readers.startup import EpochLength, Start, epoch_length, start
+from wdsflow.scan.evidence import Evidence, ShardEvidence
+
 from .report.words import count
 from .resources import Resources, estimate
-from .sidecars import Sidecars
-from .startup import EpochLength, Start, epoch_length, start
 from .validation import judge_validation
 from .wording import crash_text
 from .workload import Shards, WorkerPass, certain, epochs_to_check, named_shards, worker_passes

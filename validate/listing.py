@@ -3,10 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from wdsflow.scan.naming import key_of
 from wdsflow.shards.source import SourceError, open_source
 from wdsflow.shards.tar import Walk
-
-from .naming import key_of
 
 
 @dataclass(slots=True)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wdsflow.engines.cores import cpu_quota, shown_cores
-
-from .environment import versions
+from wdsflow.readers.environment import versions
 
 UNLIMITED = 1 << 62  # bytes or files; limits at least this high are none
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
-from .evidence import ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.naming import CAPTIONS, IMAGES
+
 from .rules.commands import is_option
-from .rules.missing import CAPTIONS, IMAGES, is_wild
+from .rules.missing import is_wild
 
 _LABELS = frozenset({"cls", "label", "class", "json", "jsn"})  # no captions as they stand
 _OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})

@@ -5,8 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .evidence import FieldCount, JsonKey, Shape, ShardEvidence, Tally
-from .tallies import TALLIES
+from wdsflow.scan.evidence import (
+    FieldCount,
+    JsonKey,
+    Shape,
+    ShardEvidence,
+    Tally,
+)
+from wdsflow.scan.tallies import TALLIES
 
 
 @dataclass(slots=True)

@@ -10,8 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .consumers.base import Consumer, Fate
-from .evidence import Run, Runs, Shape, ShardEvidence, Stop
+from wdsflow.readers.base import Consumer, Fate
+from wdsflow.scan.evidence import (
+    Run,
+    Runs,
+    Shape,
+    ShardEvidence,
+    Stop,
+)
 
 
 class Place(NamedTuple):

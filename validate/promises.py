@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from wdsflow.readers.base import Consumer
+from wdsflow.readers.datasets import EXAMPLES
+from wdsflow.scan.content.columns import holds_value
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence
+from wdsflow.scan.scan_options import ScanOptions
+
 from .changes import CAPTION, IMAGES, Edit, Edits, changed, is_known, is_plain, is_uniform, keeps_first, shapes_of
-from .consumers.base import Consumer
-from .consumers.datasets import EXAMPLES
-from .content.columns import holds_value
-from .content.kinds import kind_of
-from .evidence import OK, Evidence, Part, ShardEvidence
 from .finding import Advice
 from .other_names import other_names
 from .repaired import Scan, meet, repaired
 from .rules.base import Context
-from .scan_options import ScanOptions
 from .verdict import Verdict, judge
 
 _REFUSED = frozenset({"bad-field", "unsafe-field"})

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from .arguments import Arguments
-from .consumers.base import Consumer
-from .consumers.open_clip_33 import OpenClip33
-from .evidence import Evidence
-from .startup import shard_urls
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.base import Consumer
+from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.readers.startup import shard_urls
+from wdsflow.scan.evidence import Evidence
+
 from .workload import Shards, epochs_to_check, least_usable, named_shards
 
 _TRIES = 32

@@ -6,13 +6,16 @@ once more, in the order and under the names in which a repair would write their 
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, islice
 from typing import NamedTuple
 
 from wdsflow.repair.preview import Borders, borders
+from wdsflow.scan.evidence import ShardEvidence, Stop
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.shapes import runs_of
 
-from .evidence import ShardEvidence, Stop
-from .scan import NOT_TRIED, ScanOptions, runs_of
+from .repaired_scan import NOT_TRIED, scan_repaired
 
 Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with who scans
 
@@ -44,8 +47,8 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
     moved = borders(urls) if meet(readable) else {}
     wild = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]
     changes = [place for place in wild if readable[place].compression is None and not urls[place].startswith("pipe:")]
-    moves = [moved.get(place, Borders()) for place in changes]
-    found = scan([urls[place] for place in changes], options, repaired=moves) if changes else []
+    ways = [partial(scan_repaired, moved=moved.get(place, Borders())) for place in changes]
+    found = scan([urls[place] for place in changes], options, how=ways) if changes else []
     known = len(changes) == len(wild) and all(shard.error != NOT_TRIED for shard in found)
     stay = [place for place in range(len(readable)) if place not in changes] if afresh else []
     again = scan([urls[place] for place in stay], options) if stay else []

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .arguments import Arguments
-from .consumers.open_clip_33 import OpenClip33
-from .evidence import ShardEvidence
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.scan.evidence import ShardEvidence
 
 _PREFETCH = 2  # batches that torch keeps ready for each worker
 _SAMPLE_SHUFFLE_SIZE, _SAMPLE_SHUFFLE_INITIAL = 5000, 1000  # open_clip_train/data.py

@@ -3,11 +3,12 @@
 import os
 from itertools import islice
 
-from .arguments import Arguments
-from .consumers.open_clip_33 import OpenClip33
-from .evidence import Evidence
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.readers.startup import openclip_urls
+from wdsflow.scan.evidence import Evidence
+
 from .passes import run_pass
-from .startup import openclip_urls
 
 _MOST_URLS = 100_000
 

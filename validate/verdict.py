@@ -4,10 +4,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import (
+    BAD,
+    UNKNOWN,
+    UNSAFE,
+    Evidence,
+    Part,
+    Shape,
+    ShardEvidence,
+)
 from wdsflow.shards.escape import escape
 
-from .consumers.base import Consumer
-from .evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part, Shape, ShardEvidence
 from .passes import PassResult, run_pass
 from .wording import crash_text, fields_of, loss_text
 

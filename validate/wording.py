@@ -4,10 +4,9 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.escape import escape
 from wdsflow.shards.source import local_file
-
-from .evidence import Shape, ShardEvidence
 
 LOSSES: dict[str, str] = {
     "no-image": "no image field",

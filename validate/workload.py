@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.assignment import assign, shuffled
+from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop
 from wdsflow.shards.source import local_file
 
-from .arguments import Arguments
-from .consumers.assignment import assign, shuffled
-from .consumers.open_clip_33 import OpenClip33
-from .evidence import Evidence, Runs, ShardEvidence, Stop
 from .passes import PassResult, run_pass
 from .wording import crash_text
 

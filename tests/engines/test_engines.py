@@ -17,8 +17,8 @@ from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.task import ShardTask
-from wdsflow.validate.pool import ScanTask, scan_task
-from wdsflow.validate.scan import ScanOptions
+from wdsflow.scan.pool import ScanTask, scan_task
+from wdsflow.scan.scan import ScanOptions
 
 
 def test_no_more_tasks_are_taken_than_are_worth_having_under_way(tmp_path: Path) -> None:

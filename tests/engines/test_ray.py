@@ -25,10 +25,10 @@ from wdsflow.engines.site import Site
 from wdsflow.filtering.options import RunOptions
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
+from wdsflow.scan.pool import ScanTask, scan_task
+from wdsflow.scan.scan import ScanOptions
 from wdsflow.text.install import install_extras
 from wdsflow.validate.check import check
-from wdsflow.validate.pool import ScanTask, scan_task
-from wdsflow.validate.scan import ScanOptions
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 WHERE = "min_side >= 200 and caption_words >= 2 and blur >= 0 and entropy >= 0"

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tests.conformance.compare import RealReader
 from tests.printed.pasted import commands, paste, run, snippets
-from wdsflow.validate.conformance.compare import RealReader
-from wdsflow.validate.consumers.base import Options
+from wdsflow.readers.base import Options
 
 _PROMISE = re.compile(r"(up to )?([\d,]+) of ([\d,]+) samples would reach a batch in ")
 _TITLES = {

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from support import faults, scenes
 
+from tests.conformance.compare import RealReader, environments
+from tests.conformance.generate import make_set
 from tests.printed.follow import follow
 from tests.printed.pasted import commands, run, snippets, texts
 from tests.printed.sets import SETS, write
 from tests.validate.rules.cases import CASES
-from wdsflow.validate.conformance.compare import RealReader, environments
-from wdsflow.validate.conformance.generate import make_set
 
 READERS = ("open-clip-3.3", "webdataset-1", "datasets")
 SEEDS = (5, 6, 36, 75, 87, 92, 145, 224)  # of shards for which a promise was once wrong

@@ -11,10 +11,10 @@ import pytest
 
 from tests.servers import http_server
 from wdsflow.filtering.identity import input_identity
+from wdsflow.scan.scan import ScanOptions, scan_shard
 from wdsflow.shards import faults
 from wdsflow.shards.source import SourceError, open_source
 from wdsflow.shards.tar import Walk
-from wdsflow.validate.scan import ScanOptions, scan_shard
 
 pytest.importorskip("aiohttp")
 

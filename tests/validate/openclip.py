@@ -10,9 +10,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wdsflow.validate.arguments import Arguments
-from wdsflow.validate.evidence import OK, Evidence, Part, ShardEvidence, Stop
-from wdsflow.validate.runs import RunCollector
+from wdsflow.readers.arguments import Arguments
+from wdsflow.scan.evidence import (
+    OK,
+    Evidence,
+    Part,
+    ShardEvidence,
+    Stop,
+)
+from wdsflow.scan.runs import RunCollector
 
 MEMBERS = {"usable": ("jpg", "txt"), "no caption": ("jpg", "json"), "no image": ("txt",)}
 

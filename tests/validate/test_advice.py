@@ -9,14 +9,14 @@ import pytest
 from tests.printed.sets import SETS, write
 from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import pairs, tar
+from wdsflow.readers import CONSUMERS
+from wdsflow.readers.arguments import Arguments
+from wdsflow.scan.evidence import Evidence
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.advice import advise
-from wdsflow.validate.arguments import Arguments
 from wdsflow.validate.check import check
-from wdsflow.validate.consumers import CONSUMERS
-from wdsflow.validate.evidence import Evidence
 from wdsflow.validate.forecast import forecast
 from wdsflow.validate.rules.base import Context
-from wdsflow.validate.scan_options import ScanOptions
 from wdsflow.validate.verdict import judge
 
 

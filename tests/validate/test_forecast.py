@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from tests.validate.openclip import Sample, evidence_of, plain
-from wdsflow.validate.arguments import Arguments
-from wdsflow.validate.consumers import CONSUMERS
-from wdsflow.validate.consumers.open_clip_4 import OpenClip4
-from wdsflow.validate.consumers.open_clip_33 import OpenClip33
-from wdsflow.validate.evidence import Evidence
+from wdsflow.readers import CONSUMERS
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.open_clip_4 import OpenClip4
+from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.readers.startup import epoch_length
+from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast import forecast
 from wdsflow.validate.passes import run_pass
 from wdsflow.validate.remedies import working_batch_size, working_workers
 from wdsflow.validate.resources import fullest, image_size
-from wdsflow.validate.startup import epoch_length
 from wdsflow.validate.workload import Shards, named_shards, worker_passes
 
 

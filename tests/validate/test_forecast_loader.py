@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from tests.validate.openclip import Sample, evidence_of, loader, plain, process, stages, write
-from wdsflow.validate.arguments import Arguments
-from wdsflow.validate.consumers.open_clip_33 import OpenClip33
-from wdsflow.validate.evidence import Evidence
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.readers.startup import epoch_length
+from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast import forecast
-from wdsflow.validate.startup import epoch_length
 from wdsflow.validate.workload import Shards, orders, worker_passes
 
 pytest.importorskip("webdataset")

@@ -4,7 +4,7 @@ import json
 from rich.console import Console
 
 from tests.factories import NASTY
-from wdsflow.validate.evidence import (
+from wdsflow.scan.evidence import (
     CaptionFacts,
     FieldCount,
     ImageFacts,

@@ -7,11 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.validate.consumers import CONSUMERS
-from wdsflow.validate.consumers.base import Consumer
-from wdsflow.validate.evidence import BAD, OK, UNSAFE, Evidence, Part, ShardEvidence, Stop
+from wdsflow.readers import CONSUMERS
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import (
+    BAD,
+    OK,
+    UNSAFE,
+    Evidence,
+    Part,
+    ShardEvidence,
+    Stop,
+)
+from wdsflow.scan.runs import RunCollector
 from wdsflow.validate.passes import run_pass
-from wdsflow.validate.runs import RunCollector
 from wdsflow.validate.verdict import judge
 
 Members = list[tuple[str, Part]]

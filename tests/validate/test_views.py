@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from wdsflow.validate.conformance.archives import Entry, write
-from wdsflow.validate.consumers import CONSUMERS
-from wdsflow.validate.evidence import OK, UNKNOWN, Level, Runs, ShardEvidence
-from wdsflow.validate.scan import ScanOptions, scan_shard
+from tests.conformance.archives import Entry, write
+from wdsflow.readers import CONSUMERS
+from wdsflow.scan.evidence import (
+    OK,
+    UNKNOWN,
+    Level,
+    Runs,
+    ShardEvidence,
+)
+from wdsflow.scan.scan import ScanOptions, scan_shard
 
 
 def scan(path: Path, entries: list[Entry], level: Level = "headers", **options: tuple[str, ...]) -> ShardEvidence:

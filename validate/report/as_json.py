@@ -5,7 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..evidence import ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+
 from ..finding import Advice, Finding
 from ..verdict import Reason, Verdict
 from .baseline import fingerprint

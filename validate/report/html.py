@@ -2,7 +2,8 @@
 
 from html import escape as _quoted
 
-from ..evidence import ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+
 from ..verdict import Verdict
 from ..wording import unreadable_text
 from .grouping import SEVERITIES, Group, cures, group

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..evidence import Evidence, Level
+from wdsflow.scan.evidence import Evidence, Level
+
 from ..finding import Advice, Finding
 from ..verdict import Verdict
 

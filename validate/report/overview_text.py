@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from wdsflow.scan.tallies import TALLIES
 from wdsflow.shards.escape import escape
 
 from ..listing import Listed
 from ..overview import Overview
-from ..tallies import TALLIES
 from .words import count, place, short, size
 from .writer import Writer
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from wdsflow.readers.base import Consumer, Fate
+from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
 from wdsflow.shards.escape import escape
 
-from ..consumers.base import Consumer, Fate
-from ..evidence import Evidence, Shape, ShardEvidence, Tally
 from ..finding import Finding, Repair, Severity
 from ..verdict import Verdict
 

@@ -1,14 +1,16 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from wdsflow.scan.json_captions import caption_name
+from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.escape import escape
 
+from ..changes import caption_edits
 from ..finding import Finding, Repair
-from ..json_captions import caption_edits, caption_name
 from ..verdict import Verdict
 from .base import Context, Rule, listed, number
 from .commands import is_option, repair
-from .missing import CAPTIONS, IMAGES, Role, Wants, wants
+from .missing import Role, Wants, wants
 
 
 class MissingEverywhere(Rule):

@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
+from ..changes import caption_edits
 from ..finding import Finding, Repair
-from ..json_captions import caption_edits
 from .base import Context, Rule
 from .commands import is_option, repair
 from .f102_missing_in_part import partial_losses

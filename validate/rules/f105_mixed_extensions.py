@@ -1,7 +1,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from ..evidence import Part, Shape
+from wdsflow.scan.evidence import Part, Shape
+
 from ..finding import Finding, Severity
 from .base import Context, Rule, listed, number
 from .shapes import Counted, counted, loss

@@ -1,8 +1,8 @@
+from wdsflow.scan.evidence import NO_CAPTION, Part, ShardEvidence, Tally
+from wdsflow.scan.json_captions import caption_name
 from wdsflow.shards.escape import escape
 
-from ..evidence import NO_CAPTION, Part, ShardEvidence, Tally
 from ..finding import Repair
-from ..json_captions import caption_name
 from .base import number
 from .commands import repair
 from .loss import LossRule

@@ -1,4 +1,5 @@
-from ..evidence import NOT_UTF8, Part, ShardEvidence
+from wdsflow.scan.evidence import NOT_UTF8, Part, ShardEvidence
+
 from ..finding import Repair
 from .base import number
 from .commands import repair

@@ -1,9 +1,9 @@
 from collections.abc import Iterator
 
+from wdsflow.readers.base import Fate
+from wdsflow.scan.evidence import Runs, Shape, ShardEvidence
 from wdsflow.shards.escape import escape
 
-from ..consumers.base import Fate
-from ..evidence import Runs, Shape, ShardEvidence
 from ..finding import Finding
 from .base import Context, Rule
 

@@ -1,5 +1,6 @@
-from ..content.kinds import kind_of
-from ..evidence import ShardEvidence, Tally
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
 from ..finding import Repair
 from .base import TallyRule, first_seen, number
 from .commands import is_option, repair

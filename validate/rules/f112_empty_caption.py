@@ -1,5 +1,6 @@
-from ..content.kinds import kind_of
-from ..evidence import BLANK, EMPTY, Part, ShardEvidence
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import BLANK, EMPTY, Part, ShardEvidence
+
 from ..finding import Repair
 from .base import number
 from .commands import repair

@@ -1,4 +1,5 @@
-from ..evidence import ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
 from ..finding import Repair
 from .base import TallyRule, first_seen, number
 from .commands import is_option, repair

@@ -1,5 +1,12 @@
-from ..content.kinds import kind_of
-from ..evidence import BAD, EMPTY, Part, ShardEvidence, Tally
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import (
+    BAD,
+    EMPTY,
+    Part,
+    ShardEvidence,
+    Tally,
+)
+
 from ..finding import Repair
 from .base import first_seen, number
 from .commands import is_option, renamed, repair

@@ -1,7 +1,7 @@
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import BAD, Part, ShardEvidence, Tally
 from wdsflow.text.install import install_packages
 
-from ..content.kinds import kind_of
-from ..evidence import BAD, Part, ShardEvidence, Tally
 from ..finding import Repair
 from .base import first_seen, number
 from .loss import LossRule

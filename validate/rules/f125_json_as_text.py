@@ -1,10 +1,11 @@
 from collections.abc import Iterator
 
+from wdsflow.readers.base import split_keys
+from wdsflow.scan.json_captions import caption_name
 from wdsflow.shards.escape import escape
 
-from ..consumers.base import split_keys
+from ..changes import caption_edits
 from ..finding import Finding, Repair
-from ..json_captions import caption_edits, caption_name
 from .base import Context, Rule, number
 from .commands import repair
 from .shapes import folded

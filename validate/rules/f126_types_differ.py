@@ -1,8 +1,8 @@
 from collections.abc import Iterator
 
+from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.shards.escape import escape
 
-from ..evidence import ShardEvidence, Tally
 from ..finding import Finding, Repair
 from .base import Context, TallyRule, number
 from .commands import renamed, repair

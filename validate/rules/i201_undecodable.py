@@ -1,4 +1,5 @@
-from ..evidence import ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
 from .base import first_seen, number
 from .images import ImageLossRule
 

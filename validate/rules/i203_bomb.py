@@ -1,4 +1,5 @@
-from ..evidence import Part, ShardEvidence
+from wdsflow.scan.evidence import Part, ShardEvidence
+
 from .base import first_seen
 from .images import BOMB_IMAGE, ImageLossRule
 

@@ -1,4 +1,11 @@
-from ..evidence import BIG, BIG_BAD, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import (
+    BIG,
+    BIG_BAD,
+    Part,
+    ShardEvidence,
+    Tally,
+)
+
 from .base import first_seen
 from .images import BIG_IMAGE, ImageLossRule
 from .shapes import counted

@@ -1,7 +1,15 @@
 """What the rules for images that do not decode have in common."""
 
-from ..content.kinds import kind_of
-from ..evidence import BAD, BIG, BIG_BAD, BOMB, EMPTY, Part
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import (
+    BAD,
+    BIG,
+    BIG_BAD,
+    BOMB,
+    EMPTY,
+    Part,
+)
+
 from ..finding import Repair
 from .commands import repair
 from .loss import LossRule

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import Part, ShardEvidence, Tally
 from wdsflow.shards.escape import escape
 
-from ..consumers.base import Consumer
-from ..evidence import Part, ShardEvidence, Tally
 from ..finding import Finding, Severity
 from .base import Context, TallyRule, number
 from .shapes import Loss, loss

@@ -4,17 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..consumers.base import Consumer
-from ..evidence import Shape, ShardEvidence
-from ..naming import is_junk
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
+
 from .base import Context
 from .shapes import folded, has_role, wanted
 from .w018_no_end_blocks import missing_at_end
 from .wild import is_wild, shown, undotted
 
 __all__ = [
-    "CAPTIONS",
-    "IMAGES",
     "ROLES",
     "Lack",
     "Role",
@@ -28,12 +27,6 @@ __all__ = [
 
 Role = Literal["caption", "image"]
 ROLES: tuple[Role, ...] = ("caption", "image")
-# Field names that hold captions or images somewhere, the likeliest first.
-CAPTIONS = ("txt", "caption", "text", "captions", "cap", "transcript", "prompt", "json", "jsn", "cls", "label", "class")
-IMAGES = (
-    *("jpg", "jpeg", "png", "webp", "jfif", "jpe", "pjpeg", "img", "image"),
-    *("gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"),
-)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 
-from ..arguments import Arguments
+from wdsflow.readers.arguments import Arguments
+
 from ..finding import Finding, Repair
 from ..forecast import Forecast
 from ..remedies import working_batch_size, working_workers

@@ -1,7 +1,8 @@
 from collections.abc import Iterator
 
+from wdsflow.readers.sidecars import SidecarFact, Sidecars
+
 from ..finding import Finding, Severity
-from ..sidecars import SidecarFact, Sidecars
 from .base import Context, Rule
 from .training import forecasts
 

@@ -1,9 +1,9 @@
 from collections.abc import Iterator
 
+from wdsflow.readers.sidecars import Sidecars
 from wdsflow.shards.escape import escape
 
 from ..finding import Finding
-from ..sidecars import Sidecars
 from .base import Context, Rule, number
 
 

@@ -1,8 +1,8 @@
 from collections.abc import Iterator
 
+from wdsflow.readers.environment import conflicts
 from wdsflow.text.shell import Command
 
-from ..environment import conflicts
 from ..finding import Finding, Repair
 from .base import Context, Rule
 from .training import clips

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 
-from ..arguments import Arguments
+from wdsflow.readers.arguments import Arguments
+
 from ..finding import Finding
 from ..forecast import Forecast
 from .base import Context

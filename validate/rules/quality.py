@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
+from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.shards.escape import escape
 
-from ..evidence import Evidence, ShardEvidence
 from ..finding import Finding, Severity
 from .base import Context, TallyRule, first_seen, number
 

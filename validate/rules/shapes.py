@@ -4,9 +4,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..consumers.base import Consumer, split_keys
-from ..consumers.grouping import BAD_MARK
-from ..evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Run, Runs, Shape, ShardEvidence
+from wdsflow.readers.base import Consumer, split_keys
+from wdsflow.readers.grouping import BAD_MARK
+from wdsflow.scan.evidence import (
+    OK,
+    OPAQUE,
+    UNKNOWN,
+    UNSAFE,
+    Part,
+    Run,
+    Runs,
+    Shape,
+    ShardEvidence,
+)
+
 from .base import Context
 from .wild import fold
 

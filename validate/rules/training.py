@@ -3,9 +3,9 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 
+from wdsflow.readers.arguments import Arguments
 from wdsflow.text.shell import command
 
-from ..arguments import Arguments
 from ..finding import Finding, Repair, Severity
 from ..forecast import Forecast
 from .base import Context, Rule

@@ -1,4 +1,5 @@
-from ..evidence import ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
 from ..finding import Repair, Severity
 from .base import Context, TallyRule, number
 from .commands import repair

@@ -1,7 +1,8 @@
 from collections import Counter
 
-from ..consumers.base import Consumer
-from ..evidence import Shape, ShardEvidence
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import Shape, ShardEvidence
+
 from ..finding import Repair
 from .base import Context, number
 from .commands import repair

@@ -1,9 +1,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.escape import escape
 
-from ..evidence import ShardEvidence
 from ..finding import Finding
 from .base import Context, Rule, number
 

@@ -1,10 +1,10 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
+from wdsflow.scan.naming import is_junk
 from wdsflow.shards.escape import escape
 
 from ..finding import Finding, Severity
-from ..naming import is_junk
 from .base import Context, Rule
 from .commands import repair
 from .shapes import last_run

@@ -1,5 +1,6 @@
-from ..consumers.base import Consumer
-from ..evidence import Part, ShardEvidence
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import Part, ShardEvidence
+
 from ..finding import Repair
 from .base import Context, number
 from .commands import repair

@@ -1,7 +1,8 @@
-from ..consumers.base import Consumer
-from ..evidence import ShardEvidence
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.naming import is_junk
+
 from ..finding import Repair, Severity
-from ..naming import is_junk
 from .base import Context, TallyRule, first_seen
 from .commands import repair
 from .shapes import counted, crashes

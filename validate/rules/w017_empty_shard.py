@@ -1,4 +1,5 @@
-from ..evidence import ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
 from ..finding import Severity
 from .base import Context, TallyRule
 

@@ -1,6 +1,7 @@
-from ..evidence import Shape, ShardEvidence
+from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.scan.naming import is_junk
+
 from ..finding import Repair, Severity
-from ..naming import is_junk
 from .base import Context, TallyRule
 from .commands import repair
 from .shapes import counted, last_run

@@ -1,4 +1,5 @@
-from ..evidence import ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+
 from ..finding import Repair
 from .base import TallyRule
 from .commands import repair

@@ -1,7 +1,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..evidence import ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
 from ..finding import Finding, Repair
 from .base import Context, TallyRule, number
 

@@ -1,12 +1,12 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import Run, ShardEvidence
+from wdsflow.scan.naming import is_junk
 from wdsflow.shards.escape import escape
 
-from ..consumers.base import Consumer
-from ..evidence import Run, ShardEvidence
 from ..finding import Finding, Severity
-from ..naming import is_junk
 from .base import Context, Rule
 from .commands import repair
 from .shapes import last_run

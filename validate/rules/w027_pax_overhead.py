@@ -1,4 +1,5 @@
-from ..evidence import ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+
 from ..finding import Repair, Severity
 from .base import Context, TallyRule, number
 from .commands import repair

@@ -1,6 +1,7 @@
 from itertools import combinations
 
-from ..evidence import ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
 from ..finding import Repair
 from .base import TallyRule, first_seen, number
 from .commands import repair

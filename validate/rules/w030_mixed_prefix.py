@@ -1,7 +1,8 @@
-from ..consumers.base import Consumer
-from ..evidence import ShardEvidence
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.naming import is_junk
+
 from ..finding import Repair
-from ..naming import is_junk
 from .base import Context, number
 from .commands import repair
 from .loss import LossRule

@@ -1,4 +1,5 @@
-from ..evidence import ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+
 from ..finding import Severity
 from .base import Context, TallyRule, first_seen, number
 

@@ -1,4 +1,5 @@
-from ..evidence import ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+
 from .base import TallyRule, first_seen, number
 
 

@@ -4,8 +4,8 @@ There may be as many of them as samples. Rules look at shapes in which they are 
 so that the work grows with the number of kinds of samples.
 """
 
-from ..evidence import Part, Shape, ShardEvidence
-from ..naming import is_dotted
+from wdsflow.scan.evidence import Part, Shape, ShardEvidence
+from wdsflow.scan.naming import is_dotted
 
 _MARK = "\0"  # in no name of a tar
 

@@ -20,11 +20,11 @@ def inspect(
 
     Judges nothing. Exit status: 0, or 2 where nothing could be read.
     """
+    from wdsflow.scan.pool import scan_shards
+    from wdsflow.scan.scan_options import ScanOptions
     from wdsflow.shards.urls import NoShards, expand
     from wdsflow.validate.listing import Listed, first_samples
     from wdsflow.validate.overview import overview
-    from wdsflow.validate.pool import scan_shards
-    from wdsflow.validate.scan_options import ScanOptions
 
     try:
         found = expand(urls).urls

@@ -142,10 +142,10 @@ def _nothing_read(report: "Report", form: str, output: Path | None) -> NoReturn:
 
 def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.engines.base import EngineError
+    from wdsflow.readers import UnknownConsumer
+    from wdsflow.readers.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
-    from wdsflow.validate.arguments import ArgumentsError
     from wdsflow.validate.check import check
-    from wdsflow.validate.consumers import UnknownConsumer
     from wdsflow.validate.rules.engine import UnknownCode
 
     try:

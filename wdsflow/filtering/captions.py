@@ -186,8 +186,8 @@ class _Survey:
     """What samples hold that may be captions."""
 
     def __init__(self) -> None:
-        from wdsflow.validate.evidence import ShardEvidence
-        from wdsflow.validate.rules.missing import CAPTIONS as KNOWN
+        from wdsflow.scan.evidence import ShardEvidence
+        from wdsflow.scan.naming import CAPTIONS as KNOWN
 
         self._names = [name for name in KNOWN if name not in _NOT_TEXT]
         self._texts: Counter[str] = Counter()  # member -> samples in which it holds text
@@ -195,7 +195,7 @@ class _Survey:
         self._samples = 0
 
     def see(self, view: ShardView) -> None:
-        from wdsflow.validate.json_captions import note_names
+        from wdsflow.scan.json_captions import note_names
 
         self._samples += 1
         for name in view.fields:
@@ -220,7 +220,7 @@ class _Survey:
         return "|".join(places[: 1 if places and counts[places[0]] == self._samples else 2])
 
     def _in_json(self, wanted: Sequence[str]) -> Iterator[tuple[str, int]]:
-        from wdsflow.validate.json_captions import caption_name
+        from wdsflow.scan.json_captions import caption_name
 
         for member, evidence in self._json.items():
             keys = {name: key for name, key in evidence.json_keys.items() if key.strings and not {"|", ";"} & {*name}}

@@ -5,9 +5,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from wdsflow.readers.soundness import CAPTION, trouble
 from wdsflow.repair.contents import Contents
 from wdsflow.repair.regroup import Sample
-from wdsflow.repair.soundness import CAPTION, trouble
 from wdsflow.shards.captions import LARGEST, CaptionField, caption_of
 from wdsflow.shards.tar import Member
 

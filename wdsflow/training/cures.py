@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.json_captions import caption_name, json_names
+from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.escape import escape
 from wdsflow.text.shell import command as join
-from wdsflow.validate.evidence import ShardEvidence
-from wdsflow.validate.json_captions import caption_name, json_names
-from wdsflow.validate.rules.missing import CAPTIONS, IMAGES
 
 from .captions import Captions, parse_captions
 from .launchers import launcher_words, rank_and_world

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 
 import psutil
 
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.pipe import end_commands
-from wdsflow.validate.evidence import ShardEvidence
 
 from .cures import command
 from .options import FeedOptions

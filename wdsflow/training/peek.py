@@ -4,12 +4,12 @@ import threading
 import time
 from contextlib import suppress
 
+from wdsflow.scan.content.json_fields import look_at_json
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.json_captions import note_names
 from wdsflow.shards.names import split_name
 from wdsflow.shards.source import SourceError, open_source
 from wdsflow.shards.tar import Walk
-from wdsflow.validate.content.json_fields import look_at_json
-from wdsflow.validate.evidence import ShardEvidence
-from wdsflow.validate.json_captions import note_names
 
 _SECONDS = 1.5
 _JSONS = 100

@@ -5,31 +5,31 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from wdsflow.readers.arguments import Arguments, ArgumentsError, parse_arguments
+from wdsflow.readers.base import Options
+from wdsflow.readers.environment import versions
+from wdsflow.readers.reader import FeedReader
+from wdsflow.readers.sidecars import read_sidecars
+from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
+from wdsflow.scan.pool import Progress, scan_shards
+from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.escape import escape
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.json_text import JsonText
-from wdsflow.validate.arguments import Arguments, ArgumentsError, parse_arguments
-from wdsflow.validate.consumers.base import Options
-from wdsflow.validate.environment import versions
-from wdsflow.validate.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast import forecast
 from wdsflow.validate.invocation import Invocation, settle, with_flags
-from wdsflow.validate.pool import Progress, scan_shards
 from wdsflow.validate.report.grouping import group
 from wdsflow.validate.report.model import Report
 from wdsflow.validate.rules.base import Context, number
 from wdsflow.validate.rules.engine import run_rules
 from wdsflow.validate.rules.missing import wants
-from wdsflow.validate.scan_options import ScanOptions
-from wdsflow.validate.sidecars import read_sidecars
 from wdsflow.validate.verdict import judge
 from wdsflow.validate.wording import unreadable_text
 
 from .captions import Captions, captions_for
 from .cures import caption_cures, command, image_cures, likely_image, wrong_names
 from .options import FeedOptions
-from .reader import FeedReader
 
 # Shards that are read; of more, as many that lie evenly among them. What a pipe gives must be read to its end.
 _MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4

@@ -14,11 +14,12 @@ from typing import Any
 
 import torch
 
+from wdsflow.readers.upstream import Loop, saves_at, why_no_checkpoints
+
 from . import random_state
 from .checkpoints import ENTRY, LATEST, Position, Saved, gather, save, saved_in, tidy
 from .errors import FeedError, ResumeError
 from .steps import Steps, counted
-from .upstream import Loop, saves_at, why_no_checkpoints
 
 GetData = Callable[..., dict[str, Any]]
 _log = logging.getLogger(__name__)

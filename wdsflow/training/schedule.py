@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from wdsflow.validate.consumers.assignment import shuffled
+from wdsflow.readers.assignment import shuffled
 
 from .place import Place
 

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 
+from wdsflow.readers.startup import openclip_urls
 from wdsflow.shards.pipe import end_commands
 from wdsflow.shards.source import local_path
 from wdsflow.shards.urls import expand
-from wdsflow.validate.startup import openclip_urls
 
 from .catalog import Catalog
 from .options import FeedOptions

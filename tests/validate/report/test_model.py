@@ -1,5 +1,5 @@
 from tests import factories
-from wdsflow.validate.evidence import Evidence
+from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.report.model import Report
 
 

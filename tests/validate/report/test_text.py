@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from tests import factories
-from wdsflow.validate.evidence import Evidence
+from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.finding import Repair
 from wdsflow.validate.report import text
 from wdsflow.validate.report.model import Report

@@ -12,15 +12,15 @@ from typing import Any
 
 from PIL import Image
 
+from wdsflow.readers import CONSUMERS
+from wdsflow.readers.base import Options
+from wdsflow.readers.first_rows import first_columns
+from wdsflow.scan.evidence import Evidence, Level, ShardEvidence
+from wdsflow.scan.scan import ScanOptions, scan_shard
 from wdsflow.text.install import install_packages
-from wdsflow.validate.consumers import CONSUMERS
-from wdsflow.validate.consumers.base import Options
-from wdsflow.validate.evidence import Evidence, Level, ShardEvidence
 from wdsflow.validate.finding import Finding
-from wdsflow.validate.first_rows import first_columns
 from wdsflow.validate.rules.base import Context
 from wdsflow.validate.rules.engine import run_rules
-from wdsflow.validate.scan import ScanOptions, scan_shard
 from wdsflow.validate.verdict import judge
 
 Members = list[tuple[str, bytes]]

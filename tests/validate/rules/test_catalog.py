@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.validate.rules.cases import CASES
+from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
 from wdsflow.validate.explain import catalogue, explain
 from wdsflow.validate.rules import RULES, BadRule, Rule, catalog
 from wdsflow.validate.rules.base import TallyRule
 from wdsflow.validate.rules.engine import UnknownCode
-from wdsflow.validate.tallies import TALLIES
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"

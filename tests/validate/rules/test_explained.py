@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.generate import make_set
 from tests.validate.rules.build import context_of
 from tests.validate.rules.cases import READERS
-from wdsflow.validate.conformance.generate import make_set
-from wdsflow.validate.consumers import Datasets
+from wdsflow.readers import Datasets
+from wdsflow.readers.scan_for import scan_options
+from wdsflow.scan.scan import scan_shard
 from wdsflow.validate.rules.engine import run_rules
-from wdsflow.validate.scan import scan_shard
-from wdsflow.validate.scan_options import scan_options
 
 # The later ones once went unexplained.
 SEEDS = [*range(20), 68, 77, 217, 252, 274, 282, 549, 722]

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.validate.rules.build import Case, jpeg, pairs, samples, tar, words
+from wdsflow.readers.base import Options
 from wdsflow.repair.repair import repair
+from wdsflow.scan.evidence import JsonKey, ShardEvidence
+from wdsflow.scan.json_captions import caption_name
 from wdsflow.validate import check
-from wdsflow.validate.consumers.base import Options
-from wdsflow.validate.evidence import JsonKey, ShardEvidence
 from wdsflow.validate.finding import Finding
-from wdsflow.validate.json_captions import caption_name
 
 
 def fields(**given: bytes) -> Case:

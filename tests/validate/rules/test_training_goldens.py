@@ -10,13 +10,13 @@ import pytest
 
 from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import shown
-from wdsflow.validate.arguments import Arguments
-from wdsflow.validate.consumers import CONSUMERS
-from wdsflow.validate.evidence import Evidence, Gap, ShardEvidence
+from wdsflow.readers import CONSUMERS
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.sidecars import Folder, SidecarFact, Sidecars
+from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.validate.forecast import Forecast, forecast
 from wdsflow.validate.rules.base import Context
 from wdsflow.validate.rules.engine import run_rules
-from wdsflow.validate.sidecars import Folder, SidecarFact, Sidecars
 from wdsflow.validate.verdict import judge
 
 GOLDEN = Path(__file__).parent / "golden"

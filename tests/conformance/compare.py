@@ -1,0 +1,198 @@
+"""Runs generated shard sets through the real readers and through the predictions, and tells where they differ."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.conformance.generate import ShardSet, make_set
+from tests.conformance.predict import Prediction, predict, scan_all
+from wdsflow.readers import CONSUMERS, Options
+from wdsflow.readers.scan_for import scan_options
+
+_SCRIPT = Path(__file__).with_name("readers.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """How to run a real reader: which one, with which Python, and which folders come first on its path."""
+
+    consumer: str
+    reader: str
+    python: str = sys.executable
+    path: tuple[str, ...] = ()
+    missing: str = ""  # why it cannot be run here
+
+
+def environments(variables: Mapping[str, str]) -> list[Environment]:
+    """Return how each consumer's reader is run here, by the variables that say where those not installed lie.
+
+    ``WDSFLOW_WEBDATASET1`` is a folder with webdataset 1.x, ``WDSFLOW_OPEN_CLIP_HEAD`` one with the sources of
+    open_clip's main branch, ``WDSFLOW_RAY_PYTHON`` a Python with ray where this one has none.
+    """
+    webdataset = variables.get("WDSFLOW_WEBDATASET1", "")
+    head = variables.get("WDSFLOW_OPEN_CLIP_HEAD", "")
+    ray = variables.get("WDSFLOW_RAY_PYTHON", "")
+    without_ray = "" if ray else _lacks("ray")
+    return [
+        Environment("open-clip-3.3", "open-clip", missing=_lacks("open_clip_train")),
+        Environment(
+            "webdataset-1", "webdataset", path=(webdataset,), missing=_unset("WDSFLOW_WEBDATASET1", webdataset)
+        ),
+        Environment("datasets", "datasets", missing=_lacks("datasets")),
+        Environment(
+            "open-clip-4",
+            "open-clip",
+            path=(head,),
+            missing=_unset("WDSFLOW_OPEN_CLIP_HEAD", head) or _lacks("open_clip_train"),
+        ),
+        Environment("ray-data", "ray-data", python=ray or sys.executable, missing=without_ray),
+    ]
+
+
+def _unset(variable: str, value: str) -> str:
+    return "" if value else f"{variable} is not set"
+
+
+def _lacks(module: str) -> str:
+    from importlib.util import find_spec
+
+    return "" if find_spec(module) else f"{module} is not installed"
+
+
+class ReaderDiedError(RuntimeError):
+    """A reader's process ended before it answered."""
+
+
+class RealReader:
+    """A reader in a process of its own, which reads one shard set after another."""
+
+    def __init__(self, environment: Environment, scratch: Path) -> None:
+        variables = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(environment.path),
+            "PYTHONSAFEPATH": "1",
+            "HF_HOME": str(scratch / "hf"),
+            "HF_HUB_OFFLINE": "1",
+        }
+        self._errors = (scratch / f"{environment.consumer}.log").open("w+")
+        self._process = subprocess.Popen(
+            [environment.python, str(_SCRIPT), environment.reader],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env=variables,
+            cwd=scratch,
+        )
+        self._answer()
+
+    def read(self, urls: Iterable[str], options: Options, code: str = "stages = []") -> dict[str, Any]:
+        """Return what came of reading the shards, with stages of some code in the pipeline; see readers.py."""
+        assert self._process.stdin is not None
+        job = {"urls": list(urls), "options": asdict(options), "code": code}
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._errors.seek(0)
+            raise ReaderDiedError(self._errors.read()[-2000:])
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+        self._errors.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One shard set, read by one reader."""
+
+    made: ShardSet
+    options: Options
+    prediction: Prediction
+    real: dict[str, Any]
+    differences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.made.seed}: {'; '.join(self.differences)}", f"  {self.options}"]
+        for shard in self.made.shards:
+            lines += [f"  {shard.path}: {', '.join(shard.hurts) or 'sound'}", f"    {' '.join(shard.members)}"]
+        verdict, real = self.prediction.verdict, self.real
+        lines.append(f"  predicted: {verdict.outcome}, {verdict.usable} usable")
+        lines += [f"    {reason.slug}: {reason.message} ({reason.shard}, {reason.key})" for reason in verdict.reasons]
+        lines.append(f"  real: {real['error'] or ('stall' if real['stall'] else 'no error')}")
+        for index, worker in enumerate(real["keys"]):
+            predicted = self.prediction.keys[index] if index < len(self.prediction.keys) else []
+            came, due = Counter(key for key, _ in worker), Counter(predicted)
+            differ = f"unforeseen {dict(came - due)}, missing {dict(due - came)}"
+            lines.append(f"    worker {index}: {sum(came.values())} samples; {differ}")
+        return "\n".join(lines)
+
+
+def options_for(consumer: str, seed: int, shards: int) -> Options:
+    """Draw what the reader is told: workers and ranks for OpenCLIP, keys too for its version 4."""
+    rng = Random(seed)
+    if not consumer.startswith("open-clip"):
+        return Options()
+    world_size = rng.choice((1, 1, 1, 2))
+    workers = rng.choice([count for count in (0, 0, 1, 2, 3) if count * world_size <= shards])
+    options = Options(seed=rng.randrange(5), epoch=rng.randrange(3), workers=workers, world_size=world_size)
+    if consumer == "open-clip-3.3":
+        return options
+    return replace(
+        options,
+        image_key=rng.choice((*["jpg;png;jpeg;webp"] * 4, "png;jpg", "seg.png;webp;jpeg;jpg", "gif;bmp;jpg")),
+        text_key=rng.choice(("txt", "txt", "txt;caption", "text;txt", "caption;;txt;")),
+        json_text_key=rng.choice((None, None, "caption", "title; caption", "url;caption")),
+        max_image_pixels=rng.choice((25_000_000, 25_000_000, 200, 0)),
+    )
+
+
+def compare(reader: RealReader, consumer: str, seeds: Iterable[int], folder: Path) -> Iterator[Comparison]:
+    """Make each seed's shard set, read it, predict it, compare, and remove it again where both agree."""
+    for seed in seeds:
+        made = make_set(seed, folder, tables=consumer in _TABLES)
+        options = options_for(consumer, seed, len(made.shards))
+        asker = CONSUMERS[consumer](options)
+        prediction = predict(scan_all(made.urls, scan_options("full", [asker], made.urls)), asker)
+        real = reader.read(made.urls, options)
+        differences = tuple(_differences(consumer, prediction, real))
+        yield Comparison(made, options, prediction, real, differences)
+        if not differences:
+            made.remove()
+
+
+def _differences(consumer: str, prediction: Prediction, real: Mapping[str, Any]) -> Iterator[str]:
+    verdict = prediction.verdict
+    if consumer in _TABLES and not verdict.exact:
+        return  # it says itself that it does not know
+    error, stall = real["error"] is not None, real["stall"]
+    keys = [[key for key, _ in worker] for worker in real["keys"]]
+    if (verdict.outcome == "crashes", verdict.outcome == "stalls") != (error, stall):
+        yield f"verdict {verdict.outcome}, really {'error' if error else 'stall' if stall else 'it ran'}"
+    if prediction.error != error:
+        yield f"predicted {'an' if prediction.error else 'no'} error"
+    if error and consumer in _ROWS_UNKNOWN:
+        return
+    if [Counter(worker) for worker in prediction.keys] != [Counter(worker) for worker in keys]:
+        yield "other samples"
+    if verdict.usable != sum(map(len, keys)):
+        yield f"usable {verdict.usable}, really {sum(map(len, keys))}"
+
+
+_TABLES = frozenset({"datasets", "ray-data"})
+# Ray reads shards in parallel and gives nothing of a read that fails.
+_ROWS_UNKNOWN = frozenset({"ray-data"})

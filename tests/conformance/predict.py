@@ -1,0 +1,131 @@
+"""What a consumer is predicted to make of a generated shard set: by the verdict, and sample by sample."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import (
+    Evidence,
+    Run,
+    Runs,
+    ShardEvidence,
+    Stop,
+)
+from wdsflow.scan.runs import RunCollector
+from wdsflow.scan.scan import ScanOptions, scan_shard
+from wdsflow.validate.verdict import Verdict, judge
+
+Logs = dict[int, tuple[Runs, list[Run]]]  # by the identity of the Runs, which are kept alive beside
+
+
+class RunLog(RunCollector):
+    """Keeps every run, where the collector only counts shapes."""
+
+    def __init__(self, logs: Logs) -> None:
+        super().__init__()
+        self.logs = logs
+        self.log: list[Run] = []
+
+    def copy(self) -> "RunLog":
+        """Return an independent log in the same state."""
+        other = RunLog(self.logs)
+        other.__dict__ |= super().copy().__dict__
+        other.log = list(self.log)
+        return other
+
+    def close(self) -> None:
+        """Write the open run down."""
+        if self.key is not None:
+            self.log.append(Run(self.key, self.offset, tuple(self.parts)))
+        super().close()
+
+    def runs(self) -> Runs:
+        """Write the last run down, and file the log under the runs that it belongs to."""
+        if self.key is not None:
+            self.log.append(Run(self.key, self.offset, tuple(self.parts)))
+        runs = super().runs()
+        self.logs[id(runs)] = runs, self.log
+        return runs
+
+
+@dataclass(slots=True)
+class Prediction:
+    """What should come out."""
+
+    verdict: Verdict
+    keys: list[list[str]] = field(default_factory=list)  # of usable samples, worker by worker, in order
+    error: bool = False
+
+    @property
+    def stall(self) -> bool:
+        """Tell whether some worker waits for ever."""
+        return self.verdict.outcome == "stalls"
+
+
+@dataclass(slots=True)
+class Scanned:
+    """Evidence of some shards, with all their runs."""
+
+    shards: list[ShardEvidence] = field(default_factory=list)
+    logs: Logs = field(default_factory=dict)
+
+
+def scan_all(urls: Sequence[str], options: ScanOptions) -> Scanned:
+    """Scan shards, keeping every run."""
+    scanned = Scanned()
+    for url in urls:
+        scanned.shards.append(scan_shard(url, options, collector=lambda: RunLog(scanned.logs)))
+    return scanned
+
+
+def predict(scanned: Scanned, consumer: Consumer) -> Prediction:
+    """Predict what the consumer makes of the shards."""
+    prediction = Prediction(judge(Evidence("full", scanned.shards), consumer))
+    for worker in consumer.order(scanned.shards):
+        keys, error = _one_worker(consumer, worker, scanned.logs)
+        prediction.keys.append(keys)
+        prediction.error = prediction.error or error
+        if error:
+            break
+    return prediction
+
+
+def _one_worker(consumer: Consumer, shards: Sequence[ShardEvidence], logs: Logs) -> tuple[list[str], bool]:
+    """Walk run by run, with none of the shortcuts of the verdict's own pass."""
+    keys: list[str] = []
+    if consumer.at_start(shards):
+        return keys, True
+    consumer = consumer.bound_to(shards)
+    waiting: list[Run] = []  # not yet closed
+    for shard in shards:
+        if consumer.at_shard(shard):
+            return keys, True
+        opened = consumer.opens(shard)
+        _, runs = logs.get(id(consumer.runs(shard)), (None, [])) if opened else (None, [])
+        for run in runs:
+            if waiting and waiting[-1].key != run.key:
+                if _take(consumer, waiting, keys):
+                    return keys, True
+                waiting.clear()
+            waiting.append(run)
+        stop = shard.stop if opened else Stop("unreadable")
+        if consumer.at_stop(stop):
+            if consumer.flushes(shard):
+                _take(consumer, waiting, keys)
+            return keys, True
+        if not consumer.joins(stop):
+            if _take(consumer, waiting, keys):
+                return keys, True
+            waiting.clear()
+    crashed = _take(consumer, waiting, keys)
+    return keys, crashed or (consumer.empty_raises and not keys)
+
+
+def _take(consumer: Consumer, waiting: list[Run], keys: list[str]) -> bool:
+    """Add the keys of the usable samples of one run, which may lie in several shards; True if it raises."""
+    for fate in consumer.fates(tuple(part for run in waiting for part in run.shape)) if waiting else ():
+        if fate.kind == "crash":
+            return True
+        if fate.kind == "usable":
+            keys.append(ascii(waiting[0].key))
+    return False

@@ -1,0 +1,139 @@
+"""The training command, against open_clip_train's own parser."""
+
+import random
+import shlex
+
+import pytest
+
+from wdsflow.readers import arguments as module
+from wdsflow.readers.arguments import Arguments, ArgumentsError, parse_arguments
+from wdsflow.readers.base import Options
+from wdsflow.readers.openclip_flags import own_parser
+
+OTHERS = {"precision"}  # has another default in OpenCLIP 4, and changes nothing about data
+
+# Flags of 3.3.0, some of which the small parser does not know.
+VALUES = {
+    "--train-data": ["s/{000..012}.tar", "a.tar::b.tar", "pipe:curl -sf http://x/{0..3}.tar"],
+    "--val-data": ["v/0.tar"],
+    "--train-num-samples": ["0", "12345"],
+    "--val-num-samples": ["77"],
+    "--dataset-type": ["webdataset", "csv", "auto"],
+    "--train-data-upsampling-factors": ["1::2.5"],
+    "--seed": ["0", "-1", "42"],
+    "--workers": ["0", "9"],
+    "--batch-size": ["1", "256"],
+    "--accum-freq": ["4"],
+    "--epochs": ["1", "100"],
+    "--warmup": ["0", "2000"],
+    "--val-frequency": ["0", "5"],
+    "--precision": ["amp_bf16", "fp32"],
+    "--model": ["ViT-B-32", "coca_ViT-L-14"],
+    "--force-image-size": ["336", "256 128"],
+    "--force-context-length": ["32"],
+    "--dataset-resampled": [""],
+    "--skip-scheduler": [""],
+    "--lr": ["1e-3"],
+    "--wd": ["0.1"],
+    "--lr-scheduler": ["cosine"],
+    "--report-to": ["tensorboard"],
+    "--image-mean": ["0.5 0.5 0.5"],
+    "--aug-cfg": ["scale=(0.9,1.0)"],
+    "--local-loss": [""],
+    "--name": ["my run"],
+}
+
+
+def commands(count):
+    rng = random.Random(7)
+    for _ in range(count):
+        flags = rng.sample(sorted(VALUES), rng.randint(0, 9))
+        words = []
+        for flag in flags:
+            value = rng.choice(VALUES[flag])
+            several = flag in ("--force-image-size", "--image-mean")
+            words += [flag, *(value.split() if several else [value] if value else [])]
+        yield words
+
+
+def test_the_small_parser_reads_what_openclip_reads():
+    params = pytest.importorskip("open_clip_train.params")
+    for words in commands(200):
+        mine, real = vars(own_parser(words)), vars(params.parse_args(words))
+        shared = (mine.keys() & real.keys()) - OTHERS
+        assert len(shared) > 15
+        assert {name: mine[name] for name in shared} == {name: real[name] for name in shared}, words
+
+
+def test_defaults_are_those_of_openclip():
+    params = pytest.importorskip("open_clip_train.params")
+    real = vars(params.parse_args([]))
+    default = Arguments()
+    shared = [name for name in Arguments.__dataclass_fields__ if name in real and name not in OTHERS]
+    assert {name: getattr(default, name) for name in shared} == {name: real[name] for name in shared}
+    parsed = parse_arguments([])
+    assert {name: getattr(parsed, name) for name in shared} == {name: real[name] for name in shared}
+
+
+@pytest.fixture
+def without_openclip(monkeypatch):
+    monkeypatch.setattr(module, "installed_openclip", lambda: None)
+
+
+@pytest.fixture
+def with_openclip_33(monkeypatch):
+    pytest.importorskip("open_clip_train.params")
+    if not (module.installed_openclip() or "").startswith("3."):
+        pytest.skip("needs OpenCLIP 3")
+
+
+def test_flags_of_openclip_4_are_read_where_nothing_is_installed(without_openclip):
+    parsed = parse_arguments(["--json-text-key", "caption;alt", "--max-image-pixels", "0", "--text-key", "cap"])
+    assert parsed.options("open-clip-4") == Options(
+        json_text_key="caption;alt", max_image_pixels=0, text_key="cap", workers=4
+    )
+    assert parsed.options("open-clip-3.3") == Options(workers=4)
+    assert parsed.parser == "wdsflow"
+
+
+def test_flags_of_openclip_4_are_refused_for_3_3_and_named(without_openclip):
+    with pytest.raises(ArgumentsError, match="--image-key exists from OpenCLIP 4 on"):
+        parse_arguments(["--image-key=png"], consumers=["open-clip-3.3"])
+
+
+def test_flags_of_openclip_4_are_refused_where_3_3_is_installed_unless_4_is_asked_for(with_openclip_33):
+    with pytest.raises(ArgumentsError, match=r"--json-text-key exists from OpenCLIP 4 on; open_clip_torch 3\."):
+        parse_arguments(["--json-text-key", "caption"])
+    assert parse_arguments(["--json-text-key", "caption"], consumers=["open-clip-4"]).json_text_key == "caption"
+
+
+def test_an_unknown_flag_is_refused_in_openclips_words(with_openclip_33, capfd):
+    with pytest.raises(ArgumentsError, match=r"^unrecognized arguments: --train-date x$"):
+        parse_arguments(["--train-date", "x"])
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_braces_that_the_shell_expanded_are_recognised(installed, request):
+    request.getfixturevalue("with_openclip_33" if installed else "without_openclip")
+    words = shlex.split("--train-data s/0.tar s/1.tar s/2.tar --workers 2")
+    with pytest.raises(ArgumentsError, match="put the pattern in quotes"):
+        parse_arguments(words)
+
+
+@pytest.mark.parametrize(
+    "words", [["--batch-size", "0"], ["--workers", "-1"], ["--accum-freq", "0"], ["--workers", "many"], ["--help"]]
+)
+def test_arguments_that_make_no_sense_are_refused(words):
+    with pytest.raises(ArgumentsError):
+        parse_arguments(words)
+
+
+def test_ranks_are_shared_out_among_machines():
+    assert parse_arguments([], world_size=32).local_world_size == 8
+    assert parse_arguments([], world_size=2).local_world_size == 2
+    assert parse_arguments([], world_size=32, local_world_size=4).local_world_size == 4
+    with pytest.raises(ArgumentsError, match="--world-size"):
+        parse_arguments([], world_size=0)
+    with pytest.raises(ArgumentsError, match="--world-size"):
+        parse_arguments([], world_size=2, local_world_size=4)

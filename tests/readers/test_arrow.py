@@ -1,0 +1,74 @@
+"""Ray Data reads compressed shards through Arrow: by their names, all streams of one, and cut ones not at all."""
+
+import bz2
+import gzip
+import lzma
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import zstandard
+
+from tests.conformance.predict import predict, scan_all
+from tests.shards.archives import JPEG, tar_bytes
+from wdsflow.readers import CONSUMERS, Options
+from wdsflow.readers.scan_for import scan_options
+
+pa = pytest.importorskip("pyarrow")
+ray = pytest.importorskip("ray.data._internal.datasource.webdataset_datasource")
+
+PACKERS: dict[str, Any] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zst": zstandard.compress,
+    "xz": lzma.compress,
+    "": bytes,
+}
+
+
+def by_ray(path: Path) -> int | None:
+    """Return how many members Ray's own iterator gets from the stream that Ray opens; None where it raises."""
+    from ray.data._internal.util import infer_compression
+
+    try:
+        with pa.fs.LocalFileSystem().open_input_stream(str(path), compression=infer_compression(str(path))) as stream:
+            return len(list(ray._tar_file_iterator(stream)))
+    except Exception:
+        return None
+
+
+def hurt(r: Random, kind: str) -> bytes:
+    count = r.randint(1, 20)
+    fields = [(f"{n}.{field}", data) for n in range(count) for field, data in (("jpg", JPEG * 30), ("txt", b"a cat"))]
+    data, pack = tar_bytes(fields), PACKERS[kind]
+    border = data.index(b"%d.txt" % r.randrange(count))
+    packed = pack(data)
+    ways = [
+        packed,
+        packed[: r.randint(0, len(packed))],
+        packed[: -r.randint(1, min(len(packed), 40))],
+        pack(data[:border])[: -r.randint(1, 8)],
+        pack(data[:border]) + pack(data[border:]),
+        (pack(data[:border]) + pack(data[border:]))[: -r.randint(1, 40)],
+        packed + b"junk",
+        packed + r.randbytes(20_000),
+    ]
+    found: bytes = r.choice(ways)
+    return found
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_what_ray_makes_of_a_compressed_shard_is_foretold(kind, tmp_path: Path):
+    reader = CONSUMERS["ray-data"](Options())
+    for seed in range(40):
+        r = Random(seed)
+        path = tmp_path / f"{seed}.tar{r.choice(['', '.gz', '.bz2', '.zst', '.xz', f'.{kind}', f'.{kind}'])}".rstrip(
+            "."
+        )
+        path.write_bytes(hurt(r, kind))
+        predicted = predict(scan_all([str(path)], scan_options("names", [reader], [str(path)])), reader)
+        funnel = predicted.verdict.funnel
+        members = by_ray(path)
+        assert predicted.error == (members is None), (seed, predicted.verdict)
+        assert members is None or funnel.samples == (members + 1) // 2, seed

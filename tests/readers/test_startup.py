@@ -1,0 +1,114 @@
+"""What open_clip_train does before the first batch, against open_clip_train."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.validate.openclip import plain, write
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.sidecars import read_sidecars
+from wdsflow.readers.startup import openclip_urls, start
+
+SHARDS = 4
+
+pytestmark = [  # OpenCLIP leaves sizes.json open
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def real_start(command):
+    """Return number of samples a rank's epoch is built from, or the exception, of the real get_data."""
+    from argparse import Namespace
+
+    data = pytest.importorskip("open_clip_train.data")
+    names = Arguments.__dataclass_fields__
+    args = Namespace(**{name: getattr(command, name) for name in names}, imagenet_val=None, imagenet_v2=None)
+    try:
+        return data.get_data(args, (None, None), tokenizer=None)["train"].dataloader.num_batches
+    except Exception as error:
+        return type(error).__name__
+
+
+def foreseen_start(command, evidence):
+    sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
+    found = start(command, [shard.url for shard in evidence.shards], sidecars)
+    if found.crash is not None:
+        return found.crash.partition(":")[0].partition(" ")[0]
+    return -(-found.samples // command.batch_size)
+
+
+SIZES = {f"{number:04d}.tar": 10 + number for number in range(SHARDS)}
+FILES = {
+    "no file": {},
+    "sizes": {"sizes.json": json.dumps(SIZES)},
+    "sizes as texts": {"sizes.json": json.dumps({name: str(size) for name, size in SIZES.items()})},
+    "sizes without a shard": {"sizes.json": json.dumps(dict.fromkeys(list(SIZES)[1:], 3))},
+    "sizes of nothing": {"sizes.json": json.dumps(dict.fromkeys(SIZES, 0))},
+    "sizes with null": {"sizes.json": json.dumps(SIZES | {"0002.tar": None})},
+    "sizes with a word": {"sizes.json": json.dumps(SIZES | {"0002.tar": "many"})},
+    "sizes as a list": {"sizes.json": "[1, 2]"},
+    "sizes as null": {"sizes.json": "null"},
+    "sizes cut": {"sizes.json": '{"0000.tar": 1'},
+    "sizes and length": {"sizes.json": json.dumps(SIZES), "__len__": "7"},
+    "length": {"__len__": "77\n"},
+    "length as a fraction": {"__len__": "7.5"},
+    "length of nothing": {"__len__": "0"},
+    "length as a text": {"__len__": "'77'"},
+    "length as code": {"__len__": "exit(1)"},
+    "length cut": {"__len__": "(7"},
+    "length without end": {"__len__": "1e999"},
+    "length too large": {"__len__": "9" * 400},
+    "sizes without end": {"sizes.json": json.dumps(SIZES | {"0002.tar": 1e999})},
+    "length empty": {"__len__": ""},
+}
+
+
+@pytest.mark.parametrize("files", FILES.values(), ids=FILES)
+def test_the_number_of_samples_is_found_or_the_error_foreseen(tmp_path, files):
+    evidence = write(tmp_path, [plain(2)] * SHARDS)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    command = Arguments(train_data=f"{tmp_path}/{{0000..0003}}.tar", workers=1, batch_size=1)
+    assert foreseen_start(command, evidence) == real_start(command)
+
+
+COMMANDS = {
+    "number given": {},
+    "more workers than shards": {"workers": 5},
+    "as many workers as shards": {"workers": 4, "train_num_samples": 100},
+    "more ranks than shards, no workers": {"workers": 0, "world_size": 9, "train_num_samples": 90},
+    "resampled with more workers": {"workers": 5, "dataset_resampled": True, "train_num_samples": 100},
+    "factors without resampling": {"train_data_upsampling_factors": "1"},
+    "two factors for one source": {"train_data_upsampling_factors": "1::2", "dataset_resampled": True},
+    "one factor": {"train_data_upsampling_factors": "2.5", "dataset_resampled": True},
+    "a factor that is no number": {"train_data_upsampling_factors": "two", "dataset_resampled": True},
+    "a folder": {"train_data": "shards/"},
+    "compressed": {"train_data": "{0000..0003}.tar.gz"},
+    "compressed, type given": {"train_data": "{0000..0003}.tar.gz", "dataset_type": "webdataset"},
+    "variable": {"train_data": "${NOT_SET_ANYWHERE}/{0000..0003}.tar"},
+    "val data of unknown type": {"val_data": "x.parquet"},
+    "open brace": {"train_data": "{0000..0003.tar"},
+}
+
+
+@pytest.mark.parametrize("changes", COMMANDS.values(), ids=COMMANDS)
+def test_a_command_starts_or_its_error_is_foreseen(tmp_path, changes):
+    evidence = write(tmp_path, [plain(2)] * SHARDS)
+    command = Arguments(train_data=f"{tmp_path}/{{0000..0003}}.tar", train_num_samples=60, workers=1, batch_size=1)
+    command = replace(command, **changes)
+    found = foreseen_start(command, evidence)
+    if isinstance(found, int) and command.world_size > 1:
+        found = -(-found // command.world_size)
+    assert found == real_start(command)
+
+
+@pytest.mark.parametrize(
+    "text", ["a-{000..012}.tar", "a-{0..3}.tar::b-{x,y}.tar", "${PART}/{0..1}.tar", "pipe:cat {0..1}.tar"]
+)
+def test_urls_are_expanded_as_webdataset_does(monkeypatch, text):
+    shardlists = pytest.importorskip("webdataset.shardlists")
+    monkeypatch.setenv("WDS_PART", "${DEEP}/x")
+    monkeypatch.setenv("WDS_DEEP", "y")
+    assert list(openclip_urls(text)) == shardlists.expand_urls(text)

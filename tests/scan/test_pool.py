@@ -1,0 +1,78 @@
+"""Several scanning processes against one, and against workers that die."""
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from wdsflow.engines import child_process
+from wdsflow.scan import pool
+from wdsflow.scan.scan import ScanOptions
+
+
+def write(path: Path, samples: int) -> str:
+    with tarfile.open(path, "w") as tar:
+        for number in range(samples):
+            for field in ("cls", "txt"):
+                info = tarfile.TarInfo(f"{number:04d}.{field}")
+                info.size = 3
+                tar.addfile(info, io.BytesIO(b"123"))
+    return str(path)
+
+
+def test_processes_find_what_one_process_finds_in_the_same_order(tmp_path: Path) -> None:
+    urls = [write(tmp_path / f"{number}.tar", number) for number in range(7)] + [str(tmp_path / "none.tar")]
+    alone = pool.scan_shards(urls, ScanOptions(), jobs=1)
+    seen: list[str] = []
+    together = pool.scan_shards(urls, ScanOptions(), jobs=3, progress=lambda shard: seen.append(shard.url))
+
+    assert [shard.url for shard in together] == urls
+    assert sorted(seen) == sorted(urls)
+    for one, other in zip(alone, together, strict=True):
+        one.seconds = other.seconds = 0
+        assert one == other
+
+
+def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None:
+    victim = Path(write(tmp_path / "victim.tar", 20_000))
+    urls = [write(tmp_path / "a.tar", 3), str(victim), write(tmp_path / "b.tar", 4)]
+    code = (
+        "import sys; from wdsflow.scan.pool import scan_shards; from wdsflow.scan.scan import ScanOptions\n"
+        "for shard in scan_shards(sys.argv[1:], ScanOptions(), jobs=2): print(shard.samples, shard.error)\n"
+    )
+    killed = set()
+    with subprocess.Popen([sys.executable, "-c", code, *urls], stdout=subprocess.PIPE, text=True) as run:
+        while run.poll() is None:
+            for child in reading(victim, run.pid) - killed:
+                os.kill(child, signal.SIGKILL)
+                killed.add(child)
+        assert run.stdout is not None
+        printed = run.stdout.read()
+
+    assert printed.splitlines() == ["3 None", "0 worker-died", "4 None"]
+    assert len(killed) == 2
+
+
+def reading(path: Path, parent: int) -> set[int]:
+    """Return the children of a process that have a file open."""
+    found = set()
+    for task in Path(f"/proc/{parent}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in task.read_text().split():
+                if any(link.resolve() == path for link in Path(f"/proc/{child}/fd").iterdir()):
+                    found.add(int(child))
+    return found
+
+
+def test_an_answer_cut_off_by_the_death_of_its_worker_is_no_answer() -> None:
+    whole = io.BytesIO()
+    child_process.send(whole, {"keys": ["a"] * 100})
+    for length in (0, 5, 20, len(whole.getvalue()) - 1):
+        with pytest.raises(EOFError):
+            child_process.receive(io.BytesIO(whole.getvalue()[:length]))

@@ -1,0 +1,165 @@
+"""The scan of a shard against a plain reading of the same members by Python's tarfile."""
+
+import io
+import tarfile
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wdsflow.scan.evidence import (
+    BAD,
+    EMPTY,
+    NOT_UTF8,
+    OK,
+    UNKNOWN,
+    Level,
+    Part,
+    ShardEvidence,
+)
+from wdsflow.scan.scan import ScanOptions, runs_of, scan_shard
+from wdsflow.shards.names import is_meta, split_name
+
+STEMS = st.sampled_from(
+    ["a", "b", "c", "d/a", "./a", "d/._a", "._a", "__x__", "__x__/a", "v1.0/a", "é", "__MACOSX/a", "x\n"]
+)
+FIELDS = st.sampled_from([".jpg", ".txt", ".JPG", ".seg.png", "", ".", ".v1.jpg", ".__bad__"])
+NAMES = st.lists(st.builds(str.__add__, STEMS, FIELDS), max_size=30)
+
+
+def write(path: Path, members: list[tuple[str, bytes]]) -> Path:
+    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as tar:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def plain_runs(names: list[str]) -> list[tuple[str, list[str]]]:
+    pairs = [split_name(name) for name in names]
+    kept = [(key, suffix) for key, suffix in pairs if key is not None and suffix is not None]
+    return [(key, [suffix for _, suffix in group]) for key, group in groupby(kept, key=lambda pair: pair[0])]
+
+
+def scanned(path: Path, level: Level) -> ShardEvidence:
+    return scan_shard(str(path), ScanOptions(level))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scan")
+
+
+@settings(max_examples=150)
+@given(NAMES)
+def test_runs_are_those_of_a_plain_reading_at_both_speeds(folder: Path, names: list[str]) -> None:
+    path = write(folder / "a.tar", [(name, b"x") for name in names])
+    expected = plain_runs([name for name in names if not is_meta(name)])
+    shards = [scanned(path, "names"), scanned(path, "headers")]
+
+    for shard in shards:
+        assert shard.members == len(names)
+        assert shard.member_bytes == len(names)
+        runs = shard.runs
+        ends = [(run.key, [part.suffix for part in run.shape]) for run in (runs.head, runs.tail) if run]
+        assert ends == expected[:1] + expected[1:][-1:]
+        counted = sorted(shape for item in runs.inner for shape in [[part.suffix for part in item.shape]] * item.count)
+        assert counted == sorted(suffixes for _, suffixes in expected[1:-1])
+    fast, careful = shards
+    assert fast.samples == careful.samples
+    assert {name: tally.count for name, tally in fast.tallies.items() if name[:4] in ("name", "key.")} == {
+        name: tally.count for name, tally in careful.tallies.items() if name[:4] in ("name", "key.")
+    }
+
+
+@settings(max_examples=100)
+@given(NAMES)
+def test_hidden_members_are_left_out_of_the_visible_runs(folder: Path, names: list[str]) -> None:
+    path = write(folder / "b.tar", [(name, b"x") for name in names])
+    shard = scanned(path, "names")
+    hidden = [name for name in names if name.rpartition("/")[2].startswith((".", "__"))]
+    expected = plain_runs([name for name in names if name not in hidden])
+    runs = shard.visible_runs or shard.runs
+    ends = [(run.key, [part.suffix for part in run.shape]) for run in (runs.head, runs.tail) if run]
+
+    assert ends == expected[:1] + expected[1:][-1:]
+
+
+def test_members_that_are_not_adjacent_are_counted(tmp_path: Path) -> None:
+    names = ["0.jpg", "1.jpg", "2.jpg", "0.txt", "1.txt", "2.txt"]
+    shard = scanned(write(tmp_path / "a.tar", [(name, b"x") for name in names]), "names")
+
+    assert shard.samples == 3
+    assert shard.tally("key.again").count == 3
+    assert shard.tally("key.again").key == "0"
+
+
+def test_contents_get_the_status_that_their_decoder_would_give(tmp_path: Path) -> None:
+    members = [
+        ("a.txt", b"a caption"),
+        ("a.json", b'{"description": "a caption", "width": 3}'),
+        ("a.cls", b"seven"),
+        ("a.jpg", b"<html></html>"),
+        ("b.txt", b""),
+        ("b.json", b"{"),
+        ("c.txt", b"caf\xe9"),
+        ("c.pyd", b"cos\nsystem\n"),
+        ("c.bin", b"anything"),
+    ]
+    shard = scanned(write(tmp_path / "a.tar", members), "headers")
+    statuses = {(run.key, part.suffix): part.status for run in runs_of(shard) for part in run.shape}
+
+    assert statuses["a", "txt"] == OK
+    assert statuses["a", "json"] == OK
+    assert statuses["a", "cls"] == BAD
+    assert statuses["a", "jpg"] == BAD
+    assert statuses["b", "txt"] == EMPTY
+    assert statuses["b", "json"] == BAD
+    assert statuses["c", "txt"] == NOT_UTF8
+    assert statuses["c", "pyd"] == "unsafe"
+    assert statuses["c", "bin"] == "-"
+    assert shard.tally("field.unsafe").count == 1
+    assert shard.json_keys["description"].strings == 1
+    assert shard.json_keys["width"].strings == 0
+
+
+def test_names_alone_leave_contents_unknown(tmp_path: Path) -> None:
+    shard = scanned(write(tmp_path / "a.tar", [("a.jpg", b"x"), ("a.txt", b"x")]), "names")
+
+    assert shard.runs.head is not None
+    assert shard.runs.head.shape == (Part("jpg", UNKNOWN), Part("txt", UNKNOWN))
+
+
+def test_a_missing_shard_is_evidence_not_an_exception(tmp_path: Path) -> None:
+    shard = scanned(tmp_path / "none.tar", "headers")
+
+    assert shard.error == "missing"
+    assert shard.stop.kind == "unreadable"
+
+
+def test_a_caption_without_end_is_counted_and_not_read(tmp_path: Path) -> None:
+    shard = scanned(write(tmp_path / "a.tar", [("a.txt", bytes(3 << 20)), ("a.jpg", b"x")]), "full")
+
+    assert shard.tally("text.huge").count == 1
+    assert shard.runs.head is not None
+    assert shard.runs.head.shape[0].status == UNKNOWN
+
+
+def test_samples_that_dots_merge_are_counted_each(tmp_path: Path) -> None:
+    names = ["a.jpg", "a.txt", "img.v1.jpg", "img.v1.txt", "img.v2.jpg", "b.seg.png", "b.jpg", "c 2.0 (x).jpg"]
+    shard = scanned(write(tmp_path / "a.tar", [(name, b"x") for name in names]), "names")
+
+    assert shard.samples == 5
+
+
+def test_wild_field_names_do_not_make_evidence_grow(tmp_path: Path) -> None:
+    members = [(f"img.{number}.jpg", b"x") for number in range(3000)]
+    shard = scanned(write(tmp_path / "a.tar", members), "names")
+
+    assert shard.samples == 1000
+    assert len(shard.fields) <= 300
+    assert shard.tally("name.dotted").count == 1000
+    assert shard.tally("key.long-run").count == 1

@@ -1,1 +1,0 @@
-"""Predictions compared with the real readers, on random shard sets that are hurt in every known way."""

@@ -1,0 +1,63 @@
+"""Scans shards as ``wdsflow repair`` would write them, without anything being written."""
+
+from collections.abc import Iterator
+
+from wdsflow.repair.mend import Field
+from wdsflow.repair.preview import Borders, Preview
+from wdsflow.scan.evidence import ShardEvidence, Stop
+from wdsflow.scan.runs import RunCollector
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.scanner import Scanner
+from wdsflow.shards.tar import Batch, Row, Seen
+from wdsflow.shards.tar import Stop as WalkStop
+
+NOT_TRIED = "not-tried"  # error of a shard of which it is not known what a repair would make of it
+_BATCH = 1_000  # members
+_NOWHERE = 1 << 62  # where no window is: contents are read one by one
+
+
+def scan_repaired(url: str, options: ScanOptions, *, moved: Borders) -> ShardEvidence:
+    """Scan a shard as ``wdsflow repair`` without options would write it; nothing is written.
+
+    The error of the evidence is NOT_TRIED where that cannot be known: of shards that can be read from front to back only.
+    """
+    shard = ShardEvidence(url)
+    try:
+        with Preview(url, moved, allow_pipe=options.allow_pipe) as preview:
+            walk = _Previewed(preview)
+            scan = Scanner(shard, options, RunCollector())
+            for batch in walk:
+                scan.batch(batch, walk)
+            scan.finish(walk)
+    except (OSError, ValueError) as error:
+        return ShardEvidence(url, error=NOT_TRIED, error_detail=str(error), stop=Stop("unreadable", 0, str(error)))
+    return shard
+
+
+class _Previewed:
+    """The members of a preview, as a walk over the tar that a repair would write gives them."""
+
+    def __init__(self, preview: Preview) -> None:
+        self.preview = preview
+        self.stop = WalkStop("end", 0, "")
+        self.seen: dict[str, Seen] = {}
+        self.fields: list[Field] = []
+
+    def has_holes(self, member: Row) -> bool:
+        """Return False: repairs fill the holes of sparse members."""
+        return False
+
+    def read(self, member: Row, start: int, size: int) -> bytes:
+        """Return a part of the contents of a member of the latest batch."""
+        return self.preview.read(self.fields[member[2]], start, size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        rows: list[Row] = []
+        for position, (name, field, size) in enumerate(self.preview.members()):
+            rows.append((name, size, len(self.fields), position, "file"))
+            self.fields.append(field)
+            if len(rows) == _BATCH:
+                yield Batch(rows, b"", _NOWHERE, beyond=False)
+                rows, self.fields = [], []
+        if rows:
+            yield Batch(rows, b"", _NOWHERE, beyond=False)

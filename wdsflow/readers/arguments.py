@@ -1,0 +1,173 @@
+"""The training command: what follows ``--`` on the command line, as open_clip_train would understand it.
+
+Read by open_clip_train's own parser where that is installed and fits the version asked for, else by a small
+one that knows the flags which decide about data.
+"""
+
+import contextlib
+import importlib.util
+import io
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from importlib import metadata
+from typing import Any
+
+from .base import Consumer, Options
+from .environment import release
+from .openclip_flags import SINCE_4, own_parser
+
+_LOCAL_MOST = 8  # accelerators a machine has, where the user does not say
+
+
+class ArgumentsError(ValueError):
+    """The training command is one that open_clip_train refuses, or that nobody can judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """open_clip_train's arguments that decide about data, under its names, and how many processes run it."""
+
+    train_data: str | None = None
+    val_data: str | None = None
+    train_num_samples: int | None = None
+    val_num_samples: int | None = None
+    dataset_type: str = "auto"
+    dataset_resampled: bool = False
+    train_data_upsampling_factors: str | None = None
+    seed: int = 0
+    workers: int = 4
+    batch_size: int = 64  # per process
+    accum_freq: int = 1
+    epochs: int = 32
+    warmup: int = 10_000
+    skip_scheduler: bool = False
+    val_frequency: int = 1
+    precision: str = "amp"
+    model: str = "RN50"
+    force_image_size: tuple[int, ...] | None = None  # one side, or height and width
+    force_context_length: int | None = None
+    image_key: str = "jpg;png;jpeg;webp"
+    text_key: str = "txt"
+    json_text_key: str | None = None
+    json_text_key_probs: tuple[float, ...] | None = None
+    max_image_pixels: int = 25_000_000
+    use_naflex: bool = False
+    world_size: int = 1
+    local_world_size: int = 1  # processes on one machine
+    parser: str = "wdsflow"  # or "open_clip_train 3.3.0"
+
+    def options(self, consumer: Consumer | str) -> Options:
+        """Return what these arguments tell a consumer; 3.3 has no flags for fields, and ignores those values."""
+        name = consumer if isinstance(consumer, str) else consumer.name
+        run = Options(
+            seed=self.seed, workers=self.workers, world_size=self.world_size, resampled=self.dataset_resampled
+        )
+        if name != "open-clip-4":
+            return run
+        return Options(
+            image_key=self.image_key or run.image_key,
+            text_key=self.text_key or run.text_key,
+            json_text_key=self.json_text_key or None,
+            max_image_pixels=self.max_image_pixels,
+            seed=run.seed,
+            workers=run.workers,
+            world_size=run.world_size,
+            resampled=run.resampled,
+        )
+
+
+def parse_arguments(
+    argv: Sequence[str],
+    *,
+    world_size: int = 1,
+    local_world_size: int | None = None,
+    consumers: Sequence[str] = (),
+) -> Arguments:
+    """Read open_clip_train's arguments.
+
+    Args:
+        argv: the words behind ``--``.
+        world_size: processes over all machines.
+        local_world_size: processes on one machine; by default all of them, at most 8.
+        consumers: names of the consumers asked for. "open-clip-4" allows the flags of OpenCLIP 4 even where
+            3.3 is installed.
+
+    Raises:
+        ArgumentsError: open_clip_train would refuse them, or a number makes no sense.
+    """
+    if world_size < 1 or (local_world_size is not None and not 1 <= local_world_size <= world_size):
+        raise ArgumentsError("--world-size must be at least 1, and a machine's share of it between 1 and that")
+    version = installed_openclip()
+    wants_4 = "open-clip-4" in consumers
+    modern = _given(argv, SINCE_4)
+    if modern and not wants_4 and (consumers or (version and release(version) < (4,))):
+        raise ArgumentsError(_too_new(modern[0], version))
+    own = version is None or (wants_4 and release(version) < (4,))
+    parsed = _run(own_parser if own else _openclip_parser, argv)
+    values = {field.name: getattr(parsed, field.name) for field in fields(Arguments) if hasattr(parsed, field.name)}
+    for name in ("force_image_size", "json_text_key_probs"):
+        values[name] = _tuple(values.get(name))
+    arguments = Arguments(
+        **values,
+        world_size=world_size,
+        local_world_size=local_world_size or min(world_size, _LOCAL_MOST),
+        parser="wdsflow" if own else f"open_clip_train {version}",
+    )
+    _check(arguments)
+    return arguments
+
+
+def installed_openclip() -> str | None:
+    """Return the installed version of open_clip_torch if its training part can be imported, else None."""
+    if importlib.util.find_spec("open_clip_train") is None:
+        return None
+    try:
+        return metadata.version("open_clip_torch")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _openclip_parser(argv: Sequence[str]) -> Namespace:
+    from open_clip_train.params import parse_args  # imports argparse and ast only
+
+    parsed: Namespace = parse_args(list(argv))
+    return parsed
+
+
+def _run(parse: Callable[[Sequence[str]], Namespace], argv: Sequence[str]) -> Namespace:
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            return parse(argv)
+    except SystemExit as exit_:
+        message = said.getvalue().strip().rpartition("error: ")[2] or f"open_clip_train exits with {exit_.code}"
+    except (ValueError, TypeError) as error:
+        message = str(error)
+    loose = [word for word in argv if word.endswith(".tar")]
+    if "unrecognized" in message and len(loose) > 1:
+        message = "--train-data got several words: put the pattern in quotes, or the shell expands its braces"
+    raise ArgumentsError(message)
+
+
+def _given(argv: Sequence[str], flags: frozenset[str]) -> list[str]:
+    return [word.partition("=")[0] for word in argv if word.partition("=")[0] in flags]
+
+
+def _too_new(flag: str, version: str | None) -> str:
+    here = f"; open_clip_torch {version} is installed" if version else ""
+    return f"{flag} exists from OpenCLIP 4 on{here} (judge for that version with --for open-clip-4)"
+
+
+def _tuple(value: Any) -> tuple[Any, ...] | None:
+    if value is None:
+        return None
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def _check(arguments: Arguments) -> None:
+    least = {"batch_size": 1, "accum_freq": 1, "workers": 0, "epochs": 0, "val_num_samples": 0}
+    for name, bound in least.items():
+        value = getattr(arguments, name)
+        if value is not None and value < bound:
+            raise ArgumentsError(f"--{name.replace('_', '-')} must be at least {bound}, not {value}")

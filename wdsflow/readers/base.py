@@ -1,0 +1,118 @@
+"""A consumer: the reader for whom shards are judged."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from wdsflow.scan.evidence import Runs, Shape, ShardEvidence, Stop
+
+FateKind = Literal["usable", "dropped", "crash"]
+
+
+class Fate(NamedTuple):
+    """What becomes of one sample that a reader formed."""
+
+    kind: FateKind
+    stage: Literal["group", "filter", "decode", "batch"]  # where it ended; "batch" if usable
+    reason: str = ""  # a slug: "no-caption", "no-image", "bad-image", "bad-field", "duplicate-field", ...
+    detail: str = ""  # the field at fault, as in the tar
+
+
+USABLE = Fate("usable", "batch")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the consumer was told to do; open_clip_train's names, defaults those of an unset flag."""
+
+    image_key: str = "jpg;png;jpeg;webp"
+    text_key: str = "txt"
+    json_text_key: str | None = None
+    max_image_pixels: int = 25_000_000
+    seed: int = 0
+    epoch: int = 0
+    workers: int = 1  # loader processes a rank; 0 counts as one
+    world_size: int = 1
+    resampled: bool = False
+
+
+def split_keys(keys: str | None) -> tuple[str, ...]:
+    """Split names as open_clip's flags give them.
+
+    >>> split_keys("txt; caption;")
+    ('txt', 'caption')
+    """
+    return tuple(name for key in (keys or "").split(";") if (name := key.strip()))
+
+
+class Consumer(ABC):
+    """How one reader groups members into samples, which it drops, and when it ends or hangs.
+
+    Stateless and cheap: ``fates`` is asked once for each distinct shape.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]  # for people: "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
+    visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
+    sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
+    through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
+    empty_stalls: ClassVar[bool] = False  # waits for ever where no sample passes; else it just ends
+    gives_none: ClassVar[bool] = (
+        False  # gives rows with None where an image or caption is missing; they count as dropped
+    )
+    raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it goes on with the next
+    same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
+    makes_columns: ClassVar[bool] = False  # the first samples' values decide what later ones may be
+    empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+
+    @abstractmethod
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return what becomes of each sample that this reader forms of one run, in order.
+
+        Nothing after a fate of kind "crash" is reached.
+        """
+
+    @abstractmethod
+    def at_stop(self, stop: Stop) -> Fate | None:
+        """Return a crash if the way in which a shard ended raises out of this reader, else None."""
+
+    @abstractmethod
+    def joins(self, stop: Stop) -> bool:
+        """Tell whether a sample that is open where a shard ends is continued by the next shard's members."""
+
+    def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
+        """Return the shards of each worker, rank by rank, in the order in which it reads them in its epoch."""
+        return [list(shards)]
+
+    def runs(self, shard: ShardEvidence) -> Runs:
+        """Return the runs of a shard as this reader meets them."""
+        other = shard.visible_runs if self.visible_only else shard.all_runs if self.sees_metadata else None
+        return shard.runs if other is None else other
+
+    def opens(self, shard: ShardEvidence) -> bool:
+        """Tell whether this reader can read a shard that is stored as this one is; tarfile knows no zstd."""
+        return shard.compression in (None, "gz", "bz2", "xz")
+
+    def flushes(self, shard: ShardEvidence) -> bool:
+        """Tell whether the sample that is open where a shard ends in an error still comes out before the error."""
+        return False
+
+    def bound_to(self, shards: Sequence[ShardEvidence]) -> "Consumer":
+        """Return the consumer as it is after it looked at the first shards; one that infers nothing is itself."""
+        return self
+
+    def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
+        """Return a crash if this reader raises before the first sample comes out, else None."""
+        return None
+
+    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+        """Return why even a full scan does not tell what this reader makes of the shards; "" where it does."""
+        return ""
+
+    def at_shard(self, shard: ShardEvidence) -> Fate | None:
+        """Return a crash if a fact about a whole shard raises out of this reader, else None."""
+        return None

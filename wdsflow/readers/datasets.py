@@ -1,0 +1,210 @@
+"""Hugging Face datasets, streaming."""
+
+import sys
+from collections.abc import Sequence
+
+from wdsflow.scan.content.columns import holds_value
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import (
+    Runs,
+    Shape,
+    ShapeCount,
+    ShardEvidence,
+    Stop,
+)
+from wdsflow.scan.naming import is_hidden
+
+from .base import USABLE, Consumer, Fate, Options
+from .fields import (
+    IMAGES,
+    OTHERS,
+    TEXTS,
+    reason_for,
+    refused,
+)
+from .grouping import (
+    KEY,
+    URL,
+    first_of,
+    first_repeat,
+    incomplete,
+)
+
+_IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")
+_TEXT_KEY = "txt"
+_DECODED = TEXTS | OTHERS | {"pth"}
+EXAMPLES = 5  # NUMEXAMPLES_FOR_FEATURES_INFERENCE
+_UNPACKED = frozenset({"bz2", "gzip", "lz4", "xz", "zst", "zstd"})
+_MEDIA = frozenset(
+    "aiff au avr caf flac htk svx mat4 mat5 mpc2k ogg paf pvf raw rf64 sd2 sds ircam voc w64 wav nist wavex wve xi mp3 opus "
+    "mkv mp4 avi mpeg mov glb ply stl".split()
+)
+
+
+class Datasets(Consumer):
+    """``load_dataset("webdataset", data_files=[...], split="train", streaming=True)``, iterated to its end.
+
+    Field names keep their case. The first five samples of the first shard must have the same fields; they become the
+    columns, and a later sample gives None for a column that it lacks while its other fields are left out. Images in
+    columns are decoded. Every error is raised: a missing shard at once, all others where they lie. Names among the
+    first samples must be UTF-8.
+
+    The reader also gives rows without image or caption (as None); here they count as dropped, because they would train
+    as None.
+
+    The values of json, integers, arrays and msgpack in the first five samples give their columns types: they must agree,
+    and fit into Arrow. Later values are converted to these types in Python, and what cannot be converted raises: text in
+    a column of numbers, a list or a number where an object was. Names that come later are left out.
+
+    Cannot be known here, so that the verdict is not exact: audio, video and mesh columns, which need further libraries;
+    columns of cbor and tenbin; bz2, lz4, xz and zst fields, which it unpacks; values over 16 MiB.
+
+    Source: datasets 5.2, packaged_modules/webdataset/webdataset.py, utils/file_utils.py, features/image.py.
+    """
+
+    name = "datasets"
+    title = "Hugging Face datasets (streaming)"
+    visible_only = True
+    gives_none = True
+    same_fields = True
+    makes_columns = True
+
+    def __init__(self, options: Options | None = None, columns: frozenset[str] | None = None) -> None:
+        super().__init__(options)
+        self.columns = columns  # None: not known yet, every field counts
+
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return the fate of each sample of the run; it is one, but for a member .__key__ at the front."""
+        return tuple(self._fate(sample) for sample in _samples(shape))
+
+    def _fate(self, shape: Shape) -> Fate:
+        repeat = first_repeat(shape[1:], {KEY, URL, shape[0].suffix}, lower=False)
+        if repeat is not None:
+            return Fate("crash", "group", "duplicate-field", repeat.suffix)
+        fields = {part.suffix: part for part in shape}
+        columns = frozenset(fields) if self.columns is None else self.columns
+        image = first_of([key for key in _IMAGE_KEYS if key in columns], fields)
+        lower = [(part, part._replace(suffix=part.suffix.lower())) for part in shape]
+        for part, field in lower:
+            if refused(field, _DECODED):
+                return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
+        for part, field in lower:
+            if part.suffix not in columns:
+                continue
+            if refused(field, IMAGES):
+                return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
+            if not part.fits:
+                return Fate("crash", "batch", "types", part.suffix)
+        caption = _TEXT_KEY in columns and _TEXT_KEY in fields
+        return incomplete(image is not None, caption, "dropped") or USABLE
+
+    def at_stop(self, stop: Stop) -> Fate | None:
+        """Return a crash for a shard that cannot be opened or is cut inside a member."""
+        if stop.kind == "unreadable":
+            return Fate("crash", "group", "unreadable-shard", stop.detail)
+        if stop.kind == "error":
+            return Fate("crash", "group", "truncated-shard", stop.detail)
+        return None
+
+    def joins(self, stop: Stop) -> bool:
+        """Return False: each shard is grouped for itself."""
+        return False
+
+    def flushes(self, shard: ShardEvidence) -> bool:
+        """Tell whether the cut member has another key than the open sample: it looks at the name first."""
+        runs = self.runs(shard)
+        last = runs.tail or runs.head
+        cut = shard.tally("tar.truncated-data").key
+        if shard.stop.kind != "error" or last is None or cut is None:
+            return False
+        return cut != last.key and not cut.endswith("/") and not is_hidden(cut)  # "folder/" is the key of a dot-file
+
+    def bound_to(self, shards: Sequence[ShardEvidence]) -> "Datasets":
+        """Return the consumer with the columns that the first sample of the first shard gives."""
+        shapes = _first_shapes(self.runs(shards[0])) if shards else []
+        return Datasets(self.options, _fields(shapes[0]) if shapes else None)
+
+    def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
+        """Return the crash of a shard that is missing, or of the first samples, which must agree; else None."""
+        missing = next((shard for shard in shards if shard.error == "missing"), None)
+        if missing is not None:
+            return Fate("crash", "group", "unreadable-shard", missing.error_detail)
+        if not shards:
+            return None
+        first = shards[0]
+        if not self.opens(first):
+            return Fate("crash", "group", "unreadable-shard", first.compression or "")
+        shapes = _first_shapes(self.runs(first))
+        lookahead = Datasets(self.options, frozenset({KEY}))  # images are not decoded yet
+        for shape in shapes:
+            for fate in lookahead.fates(shape):
+                if fate.kind == "crash":
+                    return fate
+        if _run_count(self.runs(first)) + self.flushes(first) <= EXAMPLES and (crash := self.at_stop(first.stop)):
+            return crash
+        if len({_fields(shape) for shape in shapes}) != 1:
+            return Fate("crash", "group", "schema")
+        if first.columns is not None and first.columns.error:
+            return Fate("crash", "group", "types", first.columns.field)
+        foreign = first.tally("name.not-utf8")
+        if foreign.key is not None and (foreign.offset or 0) <= _last_known(self.runs(first)):
+            return Fate("crash", "group", "not-utf8-name", foreign.key)
+        return None
+
+    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+        """Return what is not known of the columns, or of fields that only this reader unpacks."""
+        first = _first_shapes(self.runs(shards[0])) if shards else []
+        if not first:
+            return ""
+        for name in sorted(_fields(first[0])):
+            if name.rpartition(".")[2].lower() in _MEDIA or kind_of(name.removesuffix(".gz")) in ("cbor", "tenbin"):
+                return f"what the column {name} converts to is not known here"
+            if holds_value(name) and shards[0].columns is None:
+                return f"the types in the column {name} were not looked at"
+        for name in (name for shard in shards for name in shard.fields):
+            if name.rpartition(".")[2] in _UNPACKED or (name.endswith(".gz") and kind_of(name[:-3]) == "image"):
+                return f"what it makes of the packed field {name} is not known here"
+        return shards[0].columns.unknown if shards[0].columns is not None else ""
+
+
+def _samples(shape: Shape) -> list[Shape]:
+    """Cut a run: a member .__key__ at the front replaces the sample's key, and the next member begins another."""
+    fronts = 0
+    while fronts < len(shape) and shape[fronts].suffix == KEY:
+        fronts += 1
+    return [(part,) for part in shape[:fronts]] + ([shape[fronts:]] if fronts < len(shape) else [])
+
+
+def _fields(shape: Shape) -> frozenset[str]:
+    return frozenset(part.suffix for part in shape) - {KEY, URL}
+
+
+def _run_count(runs: Runs) -> int:
+    return sum(item.count for item in runs.inner) + (runs.head is not None) + (runs.tail is not None)
+
+
+def _last_known(runs: Runs) -> int:
+    """Return an offset up to which all members belong to the first five runs, as large as is known."""
+    if runs.tail is not None and _run_count(runs) <= EXAMPLES:
+        return sys.maxsize
+    return max([item.offset for item in _early(runs)] + [runs.head.offset if runs.head is not None else 0])
+
+
+def _early(runs: Runs) -> list[ShapeCount]:
+    """Return the inner shapes that occur among the first five runs.
+
+    A shape stands behind the head and as many runs as were counted before it; those counts are not kept for the many
+    shapes of a wild shard.
+    """
+    return [item for index, item in enumerate(runs.inner) if 1 + max(index, sum(item.before)) < EXAMPLES]
+
+
+def _first_shapes(runs: Runs) -> list[Shape]:
+    """Return the distinct shapes of samples among a shard's first five runs, the first sample's first."""
+    if runs.head is None:
+        return []
+    shapes = [runs.head.shape]
+    shapes += [item.shape for item in _early(runs)]
+    if runs.tail is not None and _run_count(runs) <= EXAMPLES:
+        shapes.append(runs.tail.shape)
+    return [sample for shape in shapes for sample in _samples(shape)]

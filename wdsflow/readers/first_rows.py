@@ -1,0 +1,64 @@
+"""What the first samples of a set are for a reader that makes its columns of them."""
+
+from typing import Any
+
+from wdsflow.scan.content.columns import (
+    MOST_VALUE,
+    Columns,
+    UnknownColumns,
+    holds_value,
+    infer,
+    value_of,
+)
+from wdsflow.scan.naming import is_hidden
+from wdsflow.shards.names import split_name
+from wdsflow.shards.source import SourceError, open_source
+from wdsflow.shards.tar import Walk
+
+from .datasets import EXAMPLES
+
+
+def first_columns(url: str, *, allow_pipe: bool = False) -> Columns:
+    """Return the columns that the first samples of a shard give to Hugging Face datasets.
+
+    Reads as far as these samples go. Nothing is raised: where the columns cannot be found out, ``unknown`` says why.
+    Fields that do not decode are left out, as the reader ends there for that reason.
+    """
+    try:
+        rows = _rows(url, allow_pipe=allow_pipe)
+        return infer(url, rows) if any(rows) else Columns(url)
+    except UnknownColumns as unknown:
+        return Columns(url, unknown=f"the columns of the first samples are not known: {unknown}")
+    except SourceError as error:
+        return Columns(url, unknown=f"the first samples could not be read: {error}")
+
+
+def _rows(url: str, *, allow_pipe: bool) -> list[dict[str, Any]]:
+    """Return the values of each of the first samples by field name, of those fields that hold values."""
+    rows: list[dict[str, Any]] = []
+    key: str | None = None
+    with open_source(url, allow_pipe=allow_pipe) as source:
+        walk = Walk(source, contents=True)
+        for batch in walk:
+            for member in () if batch.beyond else batch.members:
+                if member.kind not in ("file", "sparse") or is_hidden(member.name):
+                    continue
+                own, suffix = split_name(member.name)
+                if own is None or suffix is None:
+                    continue
+                if own != key or not rows:
+                    if len(rows) == EXAMPLES:
+                        return rows
+                    key = own
+                    rows.append({})
+                if not holds_value(suffix):
+                    continue
+                if member.size > MOST_VALUE or walk.has_holes(member):
+                    raise UnknownColumns(f"{suffix} is too large or has holes")
+                try:
+                    rows[-1][suffix] = value_of(suffix, walk.read(member))
+                except UnknownColumns:
+                    raise
+                except Exception:  # noqa: BLE001 - decoders raise what they like; the scan counts such fields
+                    continue
+    return rows

@@ -1,0 +1,86 @@
+"""OpenCLIP 3.3.0 with the webdataset that it pins."""
+
+import random
+from collections.abc import Sequence
+
+from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
+
+from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE, assign, shuffled
+from .base import USABLE, Consumer, Fate
+from .fields import (
+    IMAGES,
+    OTHERS,
+    PICKLES,
+    TEXTS,
+    reason_for,
+    refused,
+)
+from .grouping import (
+    MARKED_BAD,
+    Sample,
+    first_of,
+    incomplete,
+    is_marked_bad,
+    split_at_repeats,
+)
+
+_IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")  # the order in which wds.rename takes them
+_TEXT_KEY = "txt"
+_DECODED = IMAGES | TEXTS | OTHERS | PICKLES
+
+
+class OpenClip33(Consumer):
+    """OpenCLIP 3.3.0's training pipeline on webdataset 0.2.86 or older.
+
+    It keeps samples that have ``txt`` and one of jpg, png, jpeg, webp, then decodes *every* field: any field that does
+    not decode drops the sample. It drops in silence, raises for nothing that a shard can hold, and starts over for
+    ever where nothing passes. Nothing marks the end of a shard, so an open sample goes on in the next one.
+
+    Cannot be known here: what a pickled field does (taken as sound); with a negative ``--seed`` each worker shuffles
+    by a seed of its own (the given order is assumed); ``--dataset-resampled`` draws shards (one pass over all is
+    judged).
+
+    Source: open_clip_train/data.py 3.3.0, get_wds_dataset.
+    """
+
+    name = "open-clip-3.3"
+    title = "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
+    empty_stalls = True
+    raises = False
+
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return the fate of each sample that the run is cut into; none of them is a crash."""
+        return tuple(MARKED_BAD if is_marked_bad(sample) else self.fate(sample) for sample in split_at_repeats(shape))
+
+    def fate(self, sample: Sample) -> Fate:
+        """Return what becomes of one sample behind the grouping stage."""
+        image, caption = first_of(_IMAGE_KEYS, sample), sample.get(_TEXT_KEY)
+        if lacking := incomplete(image is not None, caption is not None, "dropped"):
+            return lacking
+        for part in sample.values():
+            if not part.suffix.startswith("__") and refused(part, _DECODED):
+                return Fate("dropped", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
+        return USABLE
+
+    def at_stop(self, stop: Stop) -> Fate | None:
+        """Return None: its handler logs the error and goes on with the next shard."""
+        return None
+
+    def joins(self, stop: Stop) -> bool:
+        """Return True: webdataset up to 0.2.88 sends no mark at the end of a shard."""
+        return True
+
+    def shuffle_buffer(self) -> tuple[int, int]:
+        """Return size and initial filling of the buffer that shuffles shards."""
+        return SHARD_SHUFFLE_SIZE, SHARD_SHUFFLE_INITIAL
+
+    def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
+        """Return each worker's shards in the order of ``options.epoch``; all in one list where they are drawn."""
+        options = self.options
+        if options.resampled:
+            return [list(shards)]
+        mixed = list(shards)
+        if options.seed >= 0:
+            rng = random.Random(options.seed + options.epoch)
+            mixed = list(shuffled(mixed, *self.shuffle_buffer(), rng))
+        return assign(mixed, options.world_size, options.workers)

@@ -1,0 +1,130 @@
+"""Ray Data."""
+
+from collections.abc import Sequence
+
+from wdsflow.scan.evidence import Runs, Shape, ShardEvidence, Stop
+
+from .base import USABLE, Consumer, Fate
+from .fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
+from .grouping import (
+    KEY,
+    MARKED_BAD,
+    Sample,
+    first_of,
+    first_repeat,
+    incomplete,
+    is_marked_bad,
+)
+
+_IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")
+_TEXT_KEY = "txt"
+_PICTURES = ("jpg", "png", "ppm", "pgm", "pbm", "pnm")
+_ARRAYS = frozenset({*_PICTURES, "npy"})
+_TROUBLE = {
+    **dict.fromkeys(("txt", "text"), TEXT_TROUBLE),
+    **dict.fromkeys(_PICTURES, IMAGE_TROUBLE),
+    **dict.fromkeys(("cls", "cls2", "json", "npy", "mp"), OTHER_TROUBLE),
+}
+_FORBIDDEN = frozenset({"pt", "pth", "pickle", "pkl"})
+
+
+class RayData(Consumer):
+    """``ray.data.read_webdataset(paths)`` with the default decoder, every row taken.
+
+    Field names keep their case. It decodes jpg and png, but gives jpeg and webp as bytes, which count as images here.
+    Every error fails the whole read: a missing or cut shard, a field twice, a field that does not decode, a key that
+    comes back after it was left, a pickled field. So does a sample without a decoded image (or array) that the first
+    sample of its block has: the column cannot become a tensor. Names that are not UTF-8 fail as well.
+
+    Arrow unpacks shards whose names end in .gz, .bz2 or .zst: all streams of a file as one. A cut stream, bytes after it,
+    and contents of another kind fail the read.
+
+    The reader also gives rows without image or caption; here they count as dropped, because they would train as None.
+
+    Cannot be known here: how many rows came out before an error, since shards are read in parallel; where blocks begin,
+    which hold up to 128 MiB and can span shards that one task reads (a shard is taken for one block); so the verdict is
+    not exact where images or arrays of one field differ in their number of dimensions (grey and coloured ones, say),
+    which cannot stand in one tensor, or hold what Arrow has no tensor of. Json of any types passes: what Arrow refuses
+    stays as Python objects.
+
+    Source: ray 2.60, data/_internal/datasource/webdataset_datasource.py.
+    """
+
+    name = "ray-data"
+    title = "Ray Data (read_webdataset)"
+    sees_metadata = True
+    gives_none = True
+    same_fields = True
+    through_arrow = True
+
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return the fate of the one sample of the run."""
+        repeat = first_repeat(shape, {KEY}, lower=False)
+        if repeat is not None:
+            return (Fate("crash", "group", "duplicate-field", repeat.suffix),)
+        sample = _sample(shape)
+        return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
+
+    def _fate(self, sample: Sample) -> Fate:
+        image = first_of(_IMAGE_KEYS, sample)
+        for part in sample.values():
+            extension = part.suffix.rpartition(".")[2]
+            if part.suffix.startswith("__"):
+                continue
+            if extension in _FORBIDDEN or part.status in _TROUBLE.get(extension, ()):
+                reason = "unsafe-field" if extension in _FORBIDDEN else reason_for(part, image, _TEXT_KEY)
+                return Fate("crash", "decode", reason, part.suffix)
+        return incomplete(image is not None, _TEXT_KEY in sample, "dropped") or USABLE
+
+    def at_stop(self, stop: Stop) -> Fate | None:
+        """Return a crash for a shard that cannot be opened or is cut inside a member."""
+        if stop.kind == "unreadable":
+            return Fate("crash", "group", "unreadable-shard", stop.detail)
+        if stop.kind == "error":
+            return Fate("crash", "group", "truncated-shard", stop.detail)
+        return None
+
+    def joins(self, stop: Stop) -> bool:
+        """Return False: each shard is grouped for itself."""
+        return False
+
+    def at_shard(self, shard: ShardEvidence) -> Fate | None:
+        """Return a crash for a key that comes back, a name that is not UTF-8, a column that not all samples have."""
+        for again in (shard.tally("key.again"), shard.tally("key.again-junk")):
+            if again.count:
+                return Fate("crash", "group", "key-again", again.key or "")
+        foreign = shard.tally("name.not-utf8")
+        if foreign.key is not None:
+            return Fate("crash", "batch", "not-utf8-name", foreign.key)
+        rows = [sample for shape in _shapes(self.runs(shard)) if not is_marked_bad(sample := _sample(shape))]
+        for field in rows[0] if rows else ():
+            if field.rpartition(".")[2] in _ARRAYS and not all(field in row for row in rows):
+                return Fate("crash", "batch", "schema", field)
+        return None
+
+    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+        """Return which field has arrays that may or may not come to stand in one tensor."""
+        for shard in shards:
+            for name, count in shard.fields.items():
+                differ = bool(count.ranks & (count.ranks - 1)) or count.ranks & 1
+                if differ and name.rpartition(".")[2] in _ARRAYS:
+                    return f"whether {name} fits into one tensor depends on where Ray's blocks begin"
+        return ""
+
+    def opens(self, shard: ShardEvidence) -> bool:
+        """Tell whether it can read the shard; Arrow unpacks zstd where the name ends so."""
+        return super().opens(shard) or shard.url.endswith(".zst")
+
+    def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
+        """Return the shards as Arrow unpacks them: by their names, all streams of one as a whole."""
+        return [[shard.by_arrow or shard for shard in shards]]
+
+
+def _sample(shape: Shape) -> Sample:
+    return {part.suffix: part for part in shape}
+
+
+def _shapes(runs: Runs) -> list[Shape]:
+    """Return the distinct shapes of a shard, that of its first run first."""
+    inner = [item.shape for item in runs.inner]
+    return [run.shape for run in (runs.head,) if run] + inner + [run.shape for run in (runs.tail,) if run]

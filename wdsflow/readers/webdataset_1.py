@@ -1,0 +1,73 @@
+"""webdataset 1.x, used as its own introduction shows."""
+
+from wdsflow.scan.evidence import Shape, Stop
+
+from .base import USABLE, Consumer, Fate
+from .fields import (
+    IMAGES,
+    OTHERS,
+    PICKLES,
+    TEXTS,
+    reason_for,
+    refused,
+)
+from .grouping import (
+    KEY,
+    MARKED_BAD,
+    URL,
+    Sample,
+    first_of,
+    first_repeat,
+    incomplete,
+    is_marked_bad,
+)
+
+_DECODED = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
+_IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")
+_TEXT_KEY = "txt"
+_LOCAL_PATH = "__local_path__"  # set with the first member of a sample from a local file
+
+
+class WebDataset1(Consumer):
+    """webdataset 1.x: ``WebDataset(urls, shardshuffle=False).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
+
+    With the default handlers every error is raised: a missing or cut shard, a field twice in one sample, a field that
+    does not decode, a sample without image or caption, and shards that hold no sample at all. A mark at the end of
+    each shard keeps samples of different shards apart.
+
+    Cannot be known here: what a pickled field does (taken as sound); pipelines that pass handlers of their own.
+
+    Source: webdataset 1.0.2, compat.py, tariterators.py, autodecode.py, filters.py.
+    """
+
+    name = "webdataset-1"
+    title = "webdataset 1.x (default handlers)"
+    empty_raises = True
+
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return the fate of the one sample of the run."""
+        repeat = first_repeat(shape, (KEY, URL), lower=True)
+        repeat = repeat or next((part for part in shape[1:] if part.suffix.lower() == _LOCAL_PATH), None)
+        if repeat is not None:
+            return (Fate("crash", "group", "duplicate-field", repeat.suffix),)
+        sample: Sample = {part.suffix.lower(): part._replace(suffix=part.suffix.lower()) for part in shape}
+        return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
+
+    def _fate(self, sample: Sample) -> Fate:
+        image = first_of(_IMAGE_KEYS, sample)
+        for part in sample.values():
+            if not part.suffix.startswith("__") and refused(part, _DECODED):
+                return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
+        return incomplete(image is not None, _TEXT_KEY in sample, "crash") or USABLE
+
+    def at_stop(self, stop: Stop) -> Fate | None:
+        """Return a crash for a shard that cannot be opened or is cut inside a member."""
+        if stop.kind == "unreadable":
+            return Fate("crash", "group", "unreadable-shard", stop.detail)
+        if stop.kind == "error":
+            return Fate("crash", "group", "truncated-shard", stop.detail)
+        return None
+
+    def joins(self, stop: Stop) -> bool:
+        """Return False: a mark is sent at the end of each shard."""
+        return False

@@ -1,0 +1,1 @@
+"""From bytes to evidence: what shards hold, member by member and field by field."""

@@ -1,0 +1,200 @@
+"""What one pass over the shards found out. Rules and consumers look here, never at a tar.
+
+Its size grows with the number of shards, not of samples: samples are counted by *shape*, and of each
+kind of trouble only the first place and the number of places are kept.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from wdsflow.scan.content.columns import Columns
+
+Level = Literal["names", "headers", "full"]
+
+# The contents of a field as a decoder would find them. UNKNOWN where the level did not look.
+OK, UNKNOWN, OPAQUE = "ok", "?", "-"
+BAD = "bad"  # its decoder would raise
+EMPTY, BLANK, NOT_UTF8 = "empty", "blank", "not-utf8"  # captions: no bytes; white space only; not text
+NO_CAPTION = "no-caption"  # readable json without a usable string under the wanted names
+BOMB = "bomb"  # Pillow refuses it from the header: more than twice its MAX_IMAGE_PIXELS
+BIG, BIG_BAD = "big", "big-bad"  # over the consumer's pixel limit; decodable or not
+UNSAFE = "unsafe"  # pickled: never opened by us
+MISFIT = "!"  # follows any status: the value does not fit the type of its column, see ``Part.fits``
+
+
+class Part(NamedTuple):
+    """One member as a reader meets it: the field name as it stands in the tar, and its contents' status."""
+
+    suffix: str
+    status: str
+    fits: bool = True  # False: Hugging Face datasets cannot convert the value to the type of the first samples' values
+
+
+Shape = tuple[Part, ...]
+
+
+class Run(NamedTuple):
+    """Neighbouring members that share one key, in the order of the tar."""
+
+    key: str
+    offset: int  # of the first member's header, bytes from the start of the (uncompressed) tar
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeCount:
+    """How often a shape occurs among the inner runs of a shard, and where first."""
+
+    shape: Shape
+    count: int
+    key: str
+    offset: int
+    before: tuple[int, ...]  # counts of the shapes listed earlier, at this shape's first occurrence
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """All runs of a shard. The ends are kept apart: a reader may join them with the neighbouring shards."""
+
+    head: Run | None = None
+    inner: tuple[ShapeCount, ...] = ()
+    tail: Run | None = None  # None where the shard has fewer than two runs
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """How the archive ends for Python's tarfile in stream mode, which all readers here use.
+
+    ``kind``: "end" (zero block), "eof" (ends at a member's border without a zero block), "silent" (damaged
+    or cut header: tarfile takes it for the end), "error" (cut inside data: ReadError), "unreadable" (nothing
+    could be read at all: ReadError or OSError at the first byte).
+    """
+
+    kind: Literal["end", "eof", "silent", "error", "unreadable"] = "end"
+    offset: int = 0
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many times something was seen, and where first."""
+
+    count: int = 0
+    key: str | None = None
+    offset: int | None = None
+    detail: str = ""
+
+    def add(self, key: str | None, offset: int | None, detail: str = "", count: int = 1) -> None:
+        """Count ``count`` more; the first call fixes the place."""
+        if not self.count:
+            self.key, self.offset, self.detail = key, offset, detail
+        self.count += count
+
+
+@dataclass(slots=True)
+class FieldCount:
+    """Members of one field name (lower case; wild names folded to ``*.ext``)."""
+
+    count: int = 0
+    bytes: int = 0  # 0 at level "names"
+    largest: int = 0
+    # Bit n + 1: as an array it has n dimensions; bit 0: Arrow has no tensor of it. Of images, and at "full" of npy.
+    ranks: int = 0
+
+
+@dataclass(slots=True)
+class JsonKey:
+    """One name in the json members of a shard; "meta.caption" is the name caption of an object under meta."""
+
+    count: int = 0  # objects that have it
+    strings: int = 0  # with a string of more than white space, or a list that has one
+    with_image: int = 0  # of those, in a run that has a decodable jpg, png, jpeg or webp
+    example: str = ""  # the first such string, cut to 60 characters
+    plain: int = 0  # of the strings, those in no list and no other object
+    shapes: dict[Shape, int] = field(default_factory=dict)  # of the strings, by the shape of the run that they are in
+
+
+@dataclass(slots=True)
+class ImageFacts:
+    """What image headers tell (levels "headers" and "full")."""
+
+    count: int = 0
+    pixels: int = 0  # sum over images
+    largest: int = 0  # pixels of the largest
+    bytes: int = 0
+    formats: dict[str, int] = field(default_factory=dict)  # by magic bytes: "jpeg", "png", ...
+    modes: dict[str, int] = field(default_factory=dict)  # Pillow's names where known
+    megapixels: dict[int, int] = field(default_factory=dict)  # floor(log2(pixels)) -> images
+
+
+@dataclass(slots=True)
+class CaptionFacts:
+    """What txt captions look like (levels "headers" and "full")."""
+
+    count: int = 0
+    characters: int = 0
+    longest: int = 0
+    frequent: dict[str, int] = field(default_factory=dict)  # Misra-Gries lower bounds, cut to 80 characters
+
+
+@dataclass(slots=True)
+class ShardEvidence:
+    """All facts of one shard."""
+
+    url: str
+    size: int | None = None  # bytes as stored
+    compression: str | None = None  # "gz", "bz2", "xz", "zst"
+    error: str | None = None  # "missing", "denied", "io", "not-a-tar", "empty": nothing could be read
+    error_detail: str = ""
+    error_fix: str = ""  # a command that would make it readable, where one is known
+    members: int = 0  # regular files that tarfile would deliver
+    member_bytes: int = 0  # their contents
+    # Distinct keys, and samples that dots in base names have merged into one; no junk such as AppleDouble twins, but
+    # those behind a stop.
+    samples: int = 0
+    beyond: int = 0  # sound members behind the place where readers stop
+    unreached: int = 0  # of the samples, those that lie wholly behind that place
+    stop: Stop = field(default_factory=Stop)
+    runs: Runs = field(default_factory=Runs)  # as webdataset forms them
+    visible_runs: Runs | None = None  # without hidden members (Hugging Face); None: the same as runs
+    all_runs: Runs | None = None  # with metadata members (Ray Data); None: the same as runs
+    fields: dict[str, FieldCount] = field(default_factory=dict)
+    columns: Columns | None = None  # what its first samples give, in the first shard where a reader makes columns
+    tallies: dict[str, Tally] = field(default_factory=dict)  # names: see tallies.py
+    json_keys: dict[str, JsonKey] = field(default_factory=dict)
+    images: ImageFacts = field(default_factory=ImageFacts)
+    captions: CaptionFacts = field(default_factory=CaptionFacts)
+    key_sketch: tuple[int, ...] = ()  # the 64 smallest 32-bit hashes of keys: shards that share keys share these
+    image_sketch: tuple[int, ...] = ()  # the same for image bytes (level "full")
+    frequent_images: dict[int, int] = field(default_factory=dict)  # hash -> Misra-Gries lower bound ("full")
+    bytes_read: int = 0
+    seconds: float = 0.0
+    by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
+
+    def tally(self, name: str) -> Tally:
+        """Return the tally of that name, an empty one if nothing was counted."""
+        return self.tallies.get(name) or Tally()
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A number missing in the middle of numbered shards, or a brace range that names files which do not exist."""
+
+    pattern: str
+    missing: tuple[str, ...]  # at most 20 names
+    count: int
+
+
+@dataclass(slots=True)
+class Evidence:
+    """All facts of all shards, in the order in which the urls named them."""
+
+    level: Level
+    shards: list[ShardEvidence] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def samples(self) -> int:
+        """Distinct keys, summed over shards."""
+        return sum(shard.samples for shard in self.shards)

@@ -1,0 +1,70 @@
+"""What is unusual about member names: found once a field name or key, not once a member, where that is enough."""
+
+import re
+from collections.abc import Callable
+
+from wdsflow.shards.names import is_meta, split_name
+
+from .evidence import Tally
+
+# Field names that hold captions or images somewhere, the likeliest first.
+CAPTIONS = ("txt", "caption", "text", "captions", "cap", "transcript", "prompt", "json", "jsn", "cls", "label", "class")
+IMAGES = (
+    *("jpg", "jpeg", "png", "webp", "jfif", "jpe", "pjpeg", "img", "image"),
+    *("gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"),
+)
+_COMPOUND = frozenset({"seg", "mask", "depth", "txt", "json", "tar"})  # first parts of field names in common use
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+Note = Callable[[str], Tally]
+
+
+def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
+    """Count everything that is unusual about one member's full name."""
+    base = name.rpartition("/")[2]
+    if name.startswith("/"):
+        note("name.absolute").add(key, offset, name)
+    if ".." in name.split("/"):
+        note("name.parent").add(key, offset, name)
+    if _CONTROL.search(name):
+        note("name.control").add(key, offset, name)
+    if not name.isascii():
+        utf8 = not any("\udc80" <= char <= "\udcff" for char in name)
+        note("name.not-ascii" if utf8 else "name.not-utf8").add(key, offset, name)
+    if "__MACOSX" in name.split("/"):
+        note("name.macosx").add(key, offset, name)
+    if is_meta(name):
+        note("name.meta").add(key, offset, name)
+    elif base.startswith("."):
+        # Inside a folder the key becomes "folder/", which parts the members before from those behind.
+        note("name.appledouble" if key is not None else "name.hidden").add(key, offset, name)
+    elif key is None:
+        note("name.no-field").add(None, offset, name)
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether Hugging Face datasets skip the member: its base name starts with a dot or two underscores."""
+    return name.rpartition("/")[2].startswith((".", "__"))
+
+
+def is_junk(key: str) -> bool:
+    """Tell whether a key belongs to no sample of the user's: macOS twins, dot-files in folders."""
+    return key.endswith("/") or "__MACOSX/" in key
+
+
+def is_dotted(suffix: str) -> bool:
+    """Tell whether a field name looks like the rest of a base name with a dot in it.
+
+    >>> is_dotted("v1.jpg"), is_dotted("0 (clean version).mp3"), is_dotted("seg.png"), is_dotted("txt.gz")
+    (True, True, False, False)
+    """
+    first, dot, _ = suffix.partition(".")
+    return bool(dot) and first.lower() not in _COMPOUND
+
+
+def key_of(name: str) -> tuple[str, str] | None:
+    """Split a name as webdataset does; None where it skips the member."""
+    if is_meta(name):
+        return None
+    key, suffix = split_name(name)
+    return None if key is None or suffix is None else (key, suffix)

@@ -1,0 +1,59 @@
+"""One pass over one shard: from its bytes to its evidence."""
+
+import time
+from collections.abc import Callable
+
+from wdsflow.shards.source import Source, SourceError, open_source
+from wdsflow.shards.tar import Walk
+
+from .arrow import by_arrow
+from .evidence import ShardEvidence, Stop
+from .runs import RunCollector
+from .scan_options import ScanOptions
+from .scanner import Scanner
+from .shapes import runs_of
+
+__all__ = ["ScanOptions", "runs_of", "scan_shard"]
+
+
+def scan_shard(
+    url: str, options: ScanOptions | None = None, collector: Callable[[], RunCollector] = RunCollector
+) -> ShardEvidence:
+    """Scan one shard. What is wrong with it is in the evidence; nothing is raised for bad data.
+
+    Args:
+        url: a local path or a url that fsspec opens.
+        options: level and what consumers ask of contents.
+        collector: makes what takes the runs.
+    """
+    options = options or ScanOptions()
+    start = time.perf_counter()
+    shard = ShardEvidence(url)
+    try:
+        with open_source(url, allow_pipe=options.allow_pipe) as source:
+            _scan(source, shard, options, collector())
+        if options.arrow:
+            shard.by_arrow = by_arrow(
+                shard,
+                lambda source, found: _scan(source, found, options, collector()),
+                allow_pipe=options.allow_pipe,
+            )
+    except SourceError as error:
+        shard.error = error.kind
+        shard.error_detail, shard.error_fix = error.detail, error.fix
+        shard.stop = Stop("unreadable", 0, error.detail)
+    shard.seconds = time.perf_counter() - start
+    return shard
+
+
+def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> None:
+    shard.size, shard.compression = source.size, source.compression
+    scan = Scanner(shard, options, collector)
+    walk = Walk(source, contents=options.level != "names")
+    for batch in walk:
+        scan.batch(batch, walk)
+    scan.finish(walk)
+    shard.bytes_read = source.bytes_read
+    if shard.stop.kind == "unreadable":
+        shard.error = "empty" if source.size == 0 else "not-a-tar"
+        shard.error_detail = shard.stop.detail

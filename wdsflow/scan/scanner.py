@@ -1,0 +1,253 @@
+"""Takes the members of one shard, in the order of the tar, and counts what they are."""
+
+from wdsflow.shards.names import is_meta, split_name
+from wdsflow.shards.tar import Batch, Member
+
+from .evidence import (
+    MISFIT,
+    UNKNOWN,
+    Part,
+    ShardEvidence,
+    Stop,
+    Tally,
+)
+from .looks import Looker
+from .naming import is_hidden, is_junk, key_of, note_name
+from .runs import RunCollector
+from .scan_options import ScanOptions
+from .shapes import note_shapes
+from .sketch import smallest_hashes
+from .tallies import TALLIES
+from .walked import Walk
+
+_KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
+
+
+def _is_unusual(key: str) -> bool:
+    return not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable()
+
+
+class _Contents:
+    """Reads from the contents of one member at a time, out of the window where they lie in it."""
+
+    __slots__ = ("base", "member", "walk", "window")
+
+    def __init__(self, batch: Batch, walk: Walk) -> None:
+        self.window, self.base, self.walk = batch.window, batch.base, walk
+        self.member: Member
+
+    def read(self, offset: int, count: int) -> bytes:
+        _, size, data, _, kind = self.member
+        start = data - self.base
+        if start < 0 or kind != "file" or start + size > len(self.window):
+            return self.walk.read(self.member, offset, count)
+        return self.window[start + offset : start + offset + count]
+
+
+class Scanner:
+    """Fills the evidence of one shard: ``batch`` for each batch of a walk, then ``finish``."""
+
+    def __init__(self, shard: ShardEvidence, options: ScanOptions, main: RunCollector) -> None:
+        self.shard = shard
+        if options.columns is not None and options.columns.url == shard.url:
+            shard.columns = options.columns
+        self.main = main
+        self.visible: RunCollector | None = None  # made at the first hidden member
+        self.all: RunCollector | None = None  # made at the first metadata member
+        self.parts: dict[str, Part] = {}  # field names met before, at level names
+        self.judged: dict[tuple[str, str], Part] = {}  # field names with the status of their contents
+        self.keys: set[str] = set()
+        self.junk: set[str] = set()  # keys of twins, dot-files and metadata
+        self.prefixed = 0  # members whose names start with ./
+        self.looker = (
+            None
+            if options.level == "names"
+            else Looker(
+                shard,
+                options.level,
+                options.json_text_key,
+                options.max_image_pixels,
+                options.kinds(),
+                options.columns,
+            )
+        )
+
+    def note(self, name: str) -> Tally:
+        """Return the tally of that name, to be added to."""
+        assert name in TALLIES, name
+        return self.shard.tallies.setdefault(name, Tally())
+
+    def batch(self, batch: Batch, walk: Walk) -> None:
+        """Take the members of one batch."""
+        if batch.beyond:
+            self._beyond(batch)
+        elif self.looker is None:
+            self._names(batch)
+        else:
+            self._contents(batch, walk, self.looker)
+
+    def _names(self, batch: Batch) -> None:
+        """The hot loop of level names: everything that is the same for most members is done once a run."""
+        main, parts = self.main, self.parts
+        self.shard.members += len(batch.rows)
+        run_key: str | None = None  # of the open run, if nothing about its name is unusual
+        run = main.parts
+        total = 0
+        for name, size, _, header, kind in batch.rows:
+            key, _, suffix = name.partition(".")
+            part = parts.get(suffix)
+            total += size
+            if part is None or kind != "file" or self.visible is not None:
+                self._member(name, header, kind, size, None)
+                run_key, run = None, main.parts
+            elif key == run_key and len(run) < 64:
+                run.append(part)
+            elif _is_unusual(key):
+                self._member(name, header, kind, size, None)
+                run_key, run = None, main.parts
+            elif key == main.key:
+                main.add(key, part, header)
+                run_key = key
+            else:
+                shape = tuple(run)
+                if shape in main.counts and main.head is not None:
+                    main.counts[shape] += 1
+                else:
+                    main.close()
+                if key in self.keys:
+                    self.note("key.again").add(key, header)
+                self.keys.add(key)
+                main.key = run_key = key
+                main.offset = header
+                main.parts = run = [part]
+        self.shard.member_bytes += total
+
+    def _contents(self, batch: Batch, walk: Walk, looker: Looker) -> None:
+        """The loop of the other levels; as in ``names``, what is plain takes the short way."""
+        main, parts, judged = self.main, self.parts, self.judged
+        contents = _Contents(batch, walk)
+        look, read = looker.look, contents.read
+        run_key: str | None = None
+        self.shard.members += len(batch.members)
+        for member in batch.members:
+            name, size, _, header, kind = contents.member = member
+            self.shard.member_bytes += size
+            key, _, suffix = name.partition(".")
+            part = parts.get(suffix)
+            if part is None or kind != "file" or self.visible is not None or (key != run_key and _is_unusual(key)):
+                self._member(name, header, kind, size, None if walk.has_holes(member) else read)
+                run_key = None
+                continue
+            if key != run_key:
+                run_key = key
+                if key != main.key:
+                    self._new_run(key, header)
+            status = look(key, suffix, header, size, read)
+            main.add(key, judged.get((suffix, status)) or self._judge(suffix, status), header)
+
+    def _judge(self, suffix: str, status: str) -> Part:
+        part = Part(suffix, status.removesuffix(MISFIT), not status.endswith(MISFIT))
+        if len(self.judged) < 4096:
+            self.judged[suffix, status] = part
+        return part
+
+    def _member(self, name: str, offset: int, kind: str, size: int, read: object) -> None:
+        """Take one member the careful way."""
+        if kind not in ("file", "sparse"):
+            self.shard.members -= 1
+            self.shard.member_bytes -= size
+            return
+        split = key_of(name)
+        plain = split is not None and name.isascii() and name.isprintable() and name[0] not in "_/."
+        if not plain or split[0][-1] == "/" or "__MACOSX" in name or "../" in name:  # type: ignore[index]
+            note_name(name, split[0] if split else split_name(name)[0], offset, self.note)
+        self.prefixed += name.startswith("./")
+        if split is None:
+            if is_meta(name):
+                self._metadata(name, offset)
+            return
+        key, suffix = split
+        if is_hidden(name):
+            self.visible = self.visible or self.main.copy()
+        if key != self.main.key:
+            self._new_run(key, offset)
+        part = self._part(key, suffix, offset, size, read)
+        if self.visible is not None and not is_hidden(name):
+            self.visible.add(key, part, offset)
+        if self.all is not None:
+            if key == self.main.key != self.all.key:
+                self.note("key.again-junk").add(key, offset)
+            self.all.add(key, part, offset)
+        self.main.add(key, part, offset)
+
+    def _metadata(self, name: str, offset: int) -> None:
+        """Take a member that webdataset skips; Hugging Face looks at its base name only, Ray Data takes all."""
+        key, suffix = split_name(name)
+        if key is None or suffix is None:
+            return
+        self.visible = self.visible or self.main.copy()
+        self.all = self.all or self.main.copy()
+        if key != self.all.key:
+            self._junk_again(key, offset)
+        self.all.add(key, Part(suffix, UNKNOWN), offset)
+        if not is_hidden(name):
+            self.visible.add(key, Part(suffix, UNKNOWN), offset)
+
+    def _junk_again(self, key: str, offset: int) -> None:
+        if key in self.junk:
+            self.note("key.again-junk").add(key, offset)
+        elif len(self.junk) < _KEYS_KNOWN:
+            self.junk.add(key)
+
+    def _new_run(self, key: str, offset: int) -> None:
+        if self.looker is not None:
+            self.looker.end_run(self.main.parts)
+        if is_junk(key):
+            self._junk_again(key, offset)
+        elif key in self.keys:
+            self.note("key.again").add(key, offset)
+        elif len(self.keys) < _KEYS_KNOWN:
+            self.keys.add(key)
+
+    def _part(self, key: str, suffix: str, offset: int, size: int, read: object) -> Part:
+        part = self.parts.get(suffix)
+        if part is None:
+            if any(char.isupper() for char in suffix):
+                self.note("name.upper").add(key, offset, suffix)
+            part = Part(suffix, UNKNOWN)
+            if suffix and "/" not in suffix and len(self.parts) < 4096:
+                self.parts[suffix] = part
+        if self.looker is None or read is None:
+            return part
+        status = self.looker.look(key, suffix, offset, size, read)  # type: ignore[arg-type]
+        return self.judged.get((suffix, status)) or self._judge(suffix, status)
+
+    def _beyond(self, batch: Batch) -> None:
+        self.shard.beyond += len(batch.members)
+        for member in batch.members:
+            split = key_of(member.name) if member.kind == "file" else None
+            if split and not is_junk(split[0]) and split[0] not in self.keys:
+                self.keys.add(split[0])
+                self.shard.unreached += 1
+
+    def finish(self, walk: Walk) -> None:
+        """Write down what only the end of the shard tells."""
+        shard = self.shard
+        if self.looker is not None:
+            self.looker.end_run(self.main.parts)
+            self.looker.finish()
+        shard.runs = self.main.runs()
+        shard.visible_runs = None if self.visible is None else self.visible.runs()
+        shard.all_runs = None if self.all is None else self.all.runs()
+        shard.samples = len(self.keys)
+        shard.key_sketch = smallest_hashes(self.keys, 64)
+        assert walk.stop is not None  # the walk is over
+        shard.stop = Stop(walk.stop.kind, walk.stop.offset, walk.stop.detail)
+        for name, seen in walk.seen.items():
+            key = split_name(seen.name)[0] if seen.name else None
+            self.note(name).add(key, seen.offset, seen.detail or seen.name or "", seen.count)
+        if 0 < self.prefixed < shard.members:
+            self.note("name.mixed-prefix").add(None, None, count=min(self.prefixed, shard.members - self.prefixed))
+        if self.main.long_runs:
+            self.note("key.long-run").add(None, None, count=self.main.long_runs)
+        note_shapes(shard, self.note)
