@@ -13,14 +13,16 @@ FLOORS = {
     "wdsflow.engines": 1,
     "wdsflow.memory": 1,
     "wdsflow.images": 1,
-    "wdsflow.repair": 2,
+    "wdsflow.scan": 2,
     "wdsflow.mapping": 2,
     "wdsflow.stages": 2,
+    "wdsflow.readers": 3,
     "wdsflow.models": 3,
-    "wdsflow.validate": 3,
-    "wdsflow.filtering": 4,
-    "wdsflow.training": 4,
-    "wdsflow.cli": 5,
+    "wdsflow.repair": 4,
+    "wdsflow.validate": 5,
+    "wdsflow.filtering": 5,
+    "wdsflow.training": 6,
+    "wdsflow.cli": 7,
 }
 FOLDERS = {"wdsflow": "wdsflow", "stages": "wdsflow.stages", "validate": "wdsflow.validate"}
 
