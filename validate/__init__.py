@@ -7,7 +7,7 @@
 
 from .check import check
 from .finding import Finding, Repair
-from .trace import trace
-from .verdict import Verdict
+from .tracing.trace import trace
+from .verdicts.verdict import Verdict
 
 __all__ = ["Finding", "Repair", "Verdict", "check", "trace"]

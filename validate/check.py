@@ -18,14 +18,14 @@ from wdsflow.scan.pool import Progress, scan_shards
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.urls import Expansion, NoShards, expand
 
-from .advice import advise
-from .forecast import Forecast, forecast
-from .invocation import Invocation, settle
+from .advice.advice import advise
+from .advice.invocation import Invocation, settle
+from .forecast.forecast import Forecast, forecast
 from .report.baseline import apply_baseline
 from .report.model import Report
-from .rules.base import Context
-from .rules.engine import check_codes, run_rules
-from .verdict import Outcome, Reason, Verdict, judge
+from .rules.kit.base import Context
+from .rules.kit.engine import check_codes, run_rules
+from .verdicts.verdict import Outcome, Reason, Verdict, judge
 
 Found = Callable[[int], Progress | None]
 Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with who scans

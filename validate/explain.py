@@ -4,8 +4,8 @@ import inspect
 
 from .finding import Severity
 from .rules import RULES, catalog
-from .rules.base import Rule
-from .rules.engine import UnknownCode
+from .rules.kit.base import Rule
+from .rules.kit.engine import UnknownCode
 
 
 def explain(code: str) -> str:

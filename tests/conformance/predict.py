@@ -13,7 +13,7 @@ from wdsflow.scan.evidence import (
 )
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import ScanOptions, scan_shard
-from wdsflow.validate.verdict import Verdict, judge
+from wdsflow.validate.verdicts.verdict import Verdict, judge
 
 Logs = dict[int, tuple[Runs, list[Run]]]  # by the identity of the Runs, which are kept alive beside
 

@@ -5,7 +5,7 @@ import pytest
 from wdsflow.readers import CONSUMERS, UnknownConsumer, resolve
 from wdsflow.readers.base import Consumer
 from wdsflow.scan.evidence import Part, Stop
-from wdsflow.validate.wording import CRASHES, LOSSES
+from wdsflow.validate.verdicts.wording import CRASHES, LOSSES
 
 STATUSES = ("ok", "?", "-", "bad", "empty", "blank", "not-utf8", "no-caption", "bomb", "big", "big-bad", "unsafe")
 FIELDS = ("jpg", "webp", "JPG", "gif", "txt", "TXT", "json", "cls", "npy", "pth", "x.gz", "__key__", "__bad__", "")

@@ -15,7 +15,7 @@ from tests.validate.rules.build import (
 )
 from wdsflow.readers.first_rows import first_columns
 from wdsflow.validate.check import check
-from wdsflow.validate.verdict import Verdict
+from wdsflow.validate.verdicts.verdict import Verdict
 
 
 def npy(array: np.ndarray) -> bytes:

@@ -11,7 +11,7 @@ from wdsflow.scan.evidence import (
     Stop,
     Tally,
 )
-from wdsflow.validate.verdict import judge
+from wdsflow.validate.verdicts.verdict import judge
 
 CUT = Stop("error")
 

@@ -8,7 +8,7 @@ from typing import Any
 from wdsflow.scan.evidence import ShardEvidence
 
 from ..finding import Advice, Finding
-from ..verdict import Reason, Verdict
+from ..verdicts.verdict import Reason, Verdict
 from .baseline import fingerprint
 from .model import Report
 

@@ -6,7 +6,7 @@ GitHub shows ten errors and ten warnings a step, so findings of one rule come as
 from urllib.parse import urlsplit
 
 from ..finding import Severity
-from ..wording import unreadable_text
+from ..verdicts.wording import unreadable_text
 from .grouping import cures, group, shards_of
 from .model import Report
 from .text import said

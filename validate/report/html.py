@@ -4,8 +4,8 @@ from html import escape as _quoted
 
 from wdsflow.scan.evidence import ShardEvidence
 
-from ..verdict import Verdict
-from ..wording import unreadable_text
+from ..verdicts.verdict import Verdict
+from ..verdicts.wording import unreadable_text
 from .grouping import SEVERITIES, Group, cures, group
 from .model import Report
 from .steps import steps

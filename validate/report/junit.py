@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ..finding import Finding
-from ..verdict import Verdict
+from ..verdicts.verdict import Verdict
 from .grouping import SEVERITIES, titles
 from .model import Report
 from .text import said

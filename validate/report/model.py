@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from wdsflow.scan.evidence import Evidence, Level
 
 from ..finding import Advice, Finding
-from ..verdict import Verdict
+from ..verdicts.verdict import Verdict
 
 
 class ForecastLike(Protocol):

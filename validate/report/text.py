@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..finding import Finding
-from ..verdict import Outcome, Verdict
-from ..wording import lack_text, unreadable_text
+from ..verdicts.verdict import Outcome, Verdict
+from ..verdicts.wording import lack_text, unreadable_text
 from .grouping import SEVERITIES, Group, cures, group
 from .model import Report
 from .steps import Step, number_of, steps

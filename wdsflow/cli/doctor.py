@@ -20,7 +20,7 @@ def doctor(as_json: AsJson = False) -> None:
 
     Exit status: 1 if something will break, else 0.
     """
-    from wdsflow.validate.doctor import examine
+    from wdsflow.validate.machine.doctor import examine
 
     found = examine()
     broken = any(each.status == "error" for each in found)

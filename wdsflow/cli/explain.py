@@ -19,7 +19,7 @@ def explain(
     """
     from wdsflow.validate.explain import catalogue
     from wdsflow.validate.explain import explain as page
-    from wdsflow.validate.rules.engine import UnknownCode
+    from wdsflow.validate.rules.kit.engine import UnknownCode
 
     if code is not None:
         try:

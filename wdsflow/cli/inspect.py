@@ -23,8 +23,8 @@ def inspect(
     from wdsflow.scan.pool import scan_shards
     from wdsflow.scan.scan_options import ScanOptions
     from wdsflow.shards.urls import NoShards, expand
-    from wdsflow.validate.listing import Listed, first_samples
-    from wdsflow.validate.overview import overview
+    from wdsflow.validate.inspect.listing import Listed, first_samples
+    from wdsflow.validate.inspect.overview import overview
 
     try:
         found = expand(urls).urls
@@ -49,13 +49,13 @@ def inspect(
             ]
         print(json.dumps(clean(tree), indent=2))
     elif not nothing:
-        from wdsflow.validate.report.overview_text import show_overview, show_samples
+        from wdsflow.validate.inspect.overview_text import show_overview, show_samples
 
         out = console()
         show_overview(total, out)
         for url, samples in listed.items():
             show_samples(url, samples, out)
     if nothing:
-        from wdsflow.validate.wording import unreadable_text
+        from wdsflow.validate.verdicts.wording import unreadable_text
 
         fail(unreadable_text(shards))

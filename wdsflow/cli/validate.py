@@ -122,7 +122,7 @@ def validate(
 
 def _train_data(training: Sequence[str]) -> list[str]:
     """Return what the training command reads, where no url was given."""
-    from wdsflow.validate.invocation import train_data
+    from wdsflow.validate.advice.invocation import train_data
 
     named = train_data(training)
     return [named] if named is not None else fail("no shards given; all options: wdsflow validate --help")
@@ -131,7 +131,7 @@ def _train_data(training: Sequence[str]) -> list[str]:
 def _nothing_read(report: "Report", form: str, output: Path | None) -> NoReturn:
     """Report in one line that no shard could be read; programs and files get the whole report, which has no verdict."""
     from wdsflow.validate.report import render
-    from wdsflow.validate.wording import unreadable_text
+    from wdsflow.validate.verdicts.wording import unreadable_text
 
     if output is not None:
         write_output(output, render(report, form))
@@ -146,7 +146,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.readers.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check import check
-    from wdsflow.validate.rules.engine import UnknownCode
+    from wdsflow.validate.rules.kit.engine import UnknownCode
 
     try:
         with progress() as begin:

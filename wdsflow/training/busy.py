@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from wdsflow.shards.escape import escape
-from wdsflow.validate.rules.commands import quote
+from wdsflow.validate.rules.kit.commands import quote
 
 from .catalog import Reading
 from .cures import command

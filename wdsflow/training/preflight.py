@@ -16,16 +16,16 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.escape import escape
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.json_text import JsonText
+from wdsflow.validate.advice.invocation import Invocation, settle, with_flags
 from wdsflow.validate.finding import Finding
-from wdsflow.validate.forecast import forecast
-from wdsflow.validate.invocation import Invocation, settle, with_flags
+from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.grouping import group
 from wdsflow.validate.report.model import Report
-from wdsflow.validate.rules.base import Context, number
-from wdsflow.validate.rules.engine import run_rules
-from wdsflow.validate.rules.missing import wants
-from wdsflow.validate.verdict import judge
-from wdsflow.validate.wording import unreadable_text
+from wdsflow.validate.rules.kit.base import Context, number
+from wdsflow.validate.rules.kit.engine import run_rules
+from wdsflow.validate.rules.kit.missing import wants
+from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.wording import unreadable_text
 
 from .captions import Captions, captions_for
 from .cures import caption_cures, command, image_cures, likely_image, wrong_names

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.shards.escape import escape
-from wdsflow.validate.rules.commands import quote
+from wdsflow.validate.rules.kit.commands import quote
 
 from .busy import Busy, hanging, hanging_fixes, inspect
 from .catalog import Reading

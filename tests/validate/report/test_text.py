@@ -8,7 +8,7 @@ from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.finding import Repair
 from wdsflow.validate.report import text
 from wdsflow.validate.report.model import Report
-from wdsflow.validate.verdict import Reason
+from wdsflow.validate.verdicts.verdict import Reason
 
 
 def lines(report: Report, width: int = 100) -> list[str]:

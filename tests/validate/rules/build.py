@@ -19,9 +19,9 @@ from wdsflow.scan.evidence import Evidence, Level, ShardEvidence
 from wdsflow.scan.scan import ScanOptions, scan_shard
 from wdsflow.text.install import install_packages
 from wdsflow.validate.finding import Finding
-from wdsflow.validate.rules.base import Context
-from wdsflow.validate.rules.engine import run_rules
-from wdsflow.validate.verdict import judge
+from wdsflow.validate.rules.kit.base import Context
+from wdsflow.validate.rules.kit.engine import run_rules
+from wdsflow.validate.verdicts.verdict import judge
 
 Members = list[tuple[str, bytes]]
 PADDED = 2048  # bytes of each image, so that offsets do not depend on the encoder's version

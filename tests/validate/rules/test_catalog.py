@@ -10,8 +10,8 @@ from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
 from wdsflow.validate.explain import catalogue, explain
 from wdsflow.validate.rules import RULES, BadRule, Rule, catalog
-from wdsflow.validate.rules.base import TallyRule
-from wdsflow.validate.rules.engine import UnknownCode
+from wdsflow.validate.rules.kit.base import TallyRule
+from wdsflow.validate.rules.kit.engine import UnknownCode
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"

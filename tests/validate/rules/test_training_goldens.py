@@ -14,10 +14,10 @@ from wdsflow.readers import CONSUMERS
 from wdsflow.readers.arguments import Arguments
 from wdsflow.readers.sidecars import Folder, SidecarFact, Sidecars
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
-from wdsflow.validate.forecast import Forecast, forecast
-from wdsflow.validate.rules.base import Context
-from wdsflow.validate.rules.engine import run_rules
-from wdsflow.validate.verdict import judge
+from wdsflow.validate.forecast.forecast import Forecast, forecast
+from wdsflow.validate.rules.kit.base import Context
+from wdsflow.validate.rules.kit.engine import run_rules
+from wdsflow.validate.verdicts.verdict import judge
 
 GOLDEN = Path(__file__).parent / "golden"
 Needs = dict[str, Any]

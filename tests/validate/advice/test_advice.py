@@ -1,0 +1,114 @@
+"""Advice: what is offered to whom. That promises are kept is tested in tests/printed."""
+
+import importlib
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.printed.sets import SETS, write
+from tests.validate.openclip import evidence_of, plain
+from tests.validate.rules.build import pairs, tar
+from wdsflow.readers import CONSUMERS
+from wdsflow.readers.arguments import Arguments
+from wdsflow.scan.evidence import Evidence
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.validate.advice.advice import advise
+from wdsflow.validate.check import check
+from wdsflow.validate.forecast.forecast import forecast
+from wdsflow.validate.rules.kit.base import Context
+from wdsflow.validate.verdicts.verdict import judge
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["captions in json", "captions in some of the json", "captions in another field", "images in another field"],
+)
+def test_a_flag_of_openclip_4_brings_back_as_many_samples_as_was_promised(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, SETS[name])
+    report = check("s/*.tar", ["open-clip-4"], level="full", jobs=1)
+    flags = [each for each in report.advice if each.flags]
+    assert flags
+    for advice in flags:
+        assert advice.command == ""  # no training command was given
+        arguments = [*advice.flags, "--train-num-samples", "9", "--train-data", "s/{0..1}.tar", "--workers", "1"]
+        after = check("s/*.tar", ["open-clip-4"], level="full", jobs=1, arguments=arguments)
+        assert after.verdicts[0].usable == advice.usable
+
+
+def test_flags_of_openclip_4_are_no_commands_for_those_who_do_not_have_it(tmp_path, monkeypatch):
+    module = importlib.import_module("wdsflow.validate.check")  # the package has a function of that name
+    monkeypatch.setattr(module, "versions", lambda: {"open_clip_torch": "3.3.0"})
+    write(tmp_path, SETS["captions in json"])
+    arguments = ["--train-num-samples", "9", "--train-data", str(tmp_path / "s/0.tar")]
+    report = check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1, arguments=arguments)
+    (remark,) = (each for each in report.advice if "--json-text-key description" in each.text)
+    assert remark.command == ""
+    wanted = "(from OpenCLIP 4 on): up to 20 of 20 samples would reach a batch in OpenCLIP 4 (now 0)"
+    assert remark.text.endswith(wanted)
+
+
+def test_the_flag_is_judged_again_by_a_command_where_a_training_command_was_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, SETS["captions in json"])
+    words = ["--train-data", "s/0.tar", "--json-text-key=caption", "--workers", "1", "--train-num-samples", "9"]
+    report = check("s/0.tar", ["open-clip-4"], level="full", jobs=1, arguments=words)
+    (advice,) = (each for each in report.advice if each.flags)
+    assert advice.command == (
+        "wdsflow validate --for open-clip-4 --level full -- --train-data s/0.tar --workers 1 --train-num-samples 9 "
+        "--json-text-key description"
+    )
+    after = check("s/0.tar", ["open-clip-4"], level="full", jobs=1, arguments=shlex.split(advice.command)[7:])
+    assert after.verdicts[0].usable == advice.usable == 20
+
+
+def test_sound_shards_need_no_advice(tmp_path):
+    write(tmp_path, [pairs(10)])
+    assert check(tmp_path / "s", ["open-clip-3.3"], jobs=1).advice == []
+
+
+def test_what_a_repair_would_bring_is_not_told_where_it_is_not_known(tmp_path):
+    """A shard that can be read from front to back only, and whose members lie apart."""
+    import gzip
+
+    write(tmp_path, SETS["interleaved"])
+    path = tmp_path / "s" / "0.tar"
+    Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    (advice,) = check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1).advice
+    assert advice.text == "bring the parts of each sample together"
+    (tmp_path / "s" / "1.tar").write_bytes(tar(SETS["captions in json"][0]))
+    both = [each.text for each in check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1).advice]
+    assert both[0] == "write a txt beside each image"
+    assert "bring the parts of each sample together" in both
+
+
+def training(usable, **changes):
+    shards = [evidence_of(f"s/{number}.tar", plain(some, prefix=f"{number}-")) for number, some in enumerate(usable)]
+    given = {"train_num_samples": 100, "workers": 4, "batch_size": 8, "epochs": 3, "warmup": 0}
+    command = Arguments(**(given | changes))
+    evidence = Evidence("full", shards)
+    reader = CONSUMERS["open-clip-3.3"](command.options("open-clip-3.3"))
+    context = Context(evidence, [reader], [judge(evidence, reader)], arguments=command)
+    context.forecast = forecast(evidence, reader, command)
+    return advise(context, ScanOptions("full"), lambda *_, **__: [])
+
+
+def test_settings_that_keep_workers_from_starving_are_advised():
+    flags = [each.flags for each in training([5] * 8, workers=8)]
+    assert flags[0][0] == "--workers"
+    assert flags[1:] == [("--batch-size", "5"), ("--dataset-resampled",)]
+    assert all(each.regains == 40 for each in training([5] * 8, workers=8))
+
+
+def test_fewer_workers_are_advised_where_there_are_too_few_shards():
+    assert [each.flags for each in training([30, 30])] == [("--workers", "2"), ("--dataset-resampled",)]
+
+
+def test_a_smaller_accumulation_is_advised_where_no_step_is_taken():
+    assert [each.flags for each in training([30] * 4, accum_freq=99)] == [("--accum-freq", "16")]
+
+
+def test_a_command_that_runs_needs_no_advice():
+    assert training([30] * 4) == []

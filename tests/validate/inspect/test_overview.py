@@ -1,0 +1,93 @@
+import io
+import json
+
+from rich.console import Console
+
+from tests.factories import NASTY
+from wdsflow.scan.evidence import (
+    CaptionFacts,
+    FieldCount,
+    ImageFacts,
+    JsonKey,
+    Part,
+    Run,
+    Runs,
+    ShapeCount,
+    ShardEvidence,
+    Stop,
+    Tally,
+)
+from wdsflow.validate.inspect.overview import overview
+from wdsflow.validate.inspect.overview_text import MOST, show_overview
+from wdsflow.validate.report.as_json import clean
+
+PAIR = (Part("jpg", "ok"), Part("txt", "ok"))
+
+
+def shard(number: int, text: str = "a cat") -> ShardEvidence:
+    return ShardEvidence(
+        f"d/{number:04d}.tar",
+        size=20_480,
+        members=8,
+        samples=4,
+        runs=Runs(Run("0", 0, PAIR), (ShapeCount(PAIR, 2, "1", 1_024, ()),), Run("3", 3_072, PAIR[:1])),
+        fields={"jpg": FieldCount(4, 4_000, 2_000), "txt": FieldCount(3, 30, 12)},
+        tallies={"name.dotted": Tally(2, "1", 1_024, "v1.jpg")},
+        json_keys={text: JsonKey(4, 3, 3, text)},
+        images=ImageFacts(4, 4_000_000, 2_000_000, 4_000, {"jpeg": 4}, {"RGB": 3, "": 1}, {19: 3, -1: 1}),
+        captions=CaptionFacts(3, 15, 9, {text: 3}),
+    )
+
+
+def shown(*shards: ShardEvidence, width: int = 100) -> str:
+    buffer = io.StringIO()
+    show_overview(overview(shards), Console(file=buffer, width=width, color_system=None))
+    return buffer.getvalue()
+
+
+def test_numbers_are_sums_and_places_are_the_first():
+    total = overview([shard(0), shard(1)])
+    assert (total.samples, total.members, total.size) == (8, 16, 40_960)
+    assert total.fields["jpg"] == FieldCount(8, 8_000, 2_000)
+    assert total.shapes == {("jpg", "txt"): 6, ("jpg",): 2}
+    assert total.json_keys["a cat"] == JsonKey(8, 6, 6, "a cat")
+    assert (total.images, total.formats["jpeg"], total.megapixels[19]) == (8, 8, 6)
+    assert total.frequent["a cat"] == 6
+    tally, url = total.tallies["name.dotted"]
+    assert (tally.count, tally.key, url) == (4, "1", "d/0000.tar")
+
+
+def test_summing_up_does_not_change_the_evidence():
+    first = shard(0)
+    overview([first, shard(1)])
+    assert first == shard(0)
+
+
+def test_the_screen_names_fields_shapes_images_captions_and_shards():
+    text = shown(shard(0), shard(1))
+    for wanted in ("2 shards, 8 samples", "jpg", "6  jpg txt", "jpeg 8", "unknown 2", "512 to 1,024", "a dot inside"):
+        assert wanted in text
+
+
+def test_long_tables_are_cut():
+    text = shown(*(shard(number) for number in range(40)))
+    assert f"and {40 - MOST} more" in text
+    assert len(text.splitlines()) < 60
+
+
+def test_nothing_in_names_or_captions_reaches_the_terminal():
+    text = shown(shard(0, NASTY), width=80)
+    assert {char for char in text if not char.isprintable()} <= {"\n", "\ufffe"}
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_an_unreadable_shard_is_shown_as_such():
+    text = shown(ShardEvidence("gone.tar", error="missing", stop=Stop("unreadable")))
+    assert "1 shard (1 unreadable)" in text
+    assert "missing" in text
+
+
+def test_it_is_json():
+    tree = json.loads(json.dumps(clean(overview([shard(0, NASTY)]).to_dict())))
+    assert tree["samples"] == 4
+    assert tree["tallies"]["name.dotted"]["shard"] == "d/0000.tar"

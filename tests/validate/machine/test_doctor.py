@@ -1,0 +1,186 @@
+import subprocess
+
+import pytest
+
+from wdsflow.text.install import install_packages
+from wdsflow.text.shell import Command
+from wdsflow.validate.machine.doctor import CHECKS, Diagnosis, examine
+from wdsflow.validate.machine.machine import UNLIMITED, Machine, this_machine
+
+GIB = 1 << 30
+SOUND = {
+    "python": "3.11.7",
+    "open_clip_torch": "3.3.0",
+    "webdataset": "0.2.86",
+    "torch": "2.9.0",
+    "torchvision": "0.24.0",
+    "numpy": "2.3.0",
+}
+
+
+def said(name: str, **facts) -> list[Diagnosis]:
+    facts.setdefault("versions", SOUND)
+    return [each for each in examine(Machine(**facts)) if each.name == name]
+
+
+def worst(name: str, **facts) -> str:
+    order = ["ok", "info", "warning", "error"]
+    return max((each.status for each in said(name, **facts)), key=order.index, default="")
+
+
+def test_a_sound_machine_has_no_trouble():
+    machine = Machine(
+        versions=SOUND, shm_total=64 * GIB, shm_free=64 * GIB, files_soft=65_536, files_hard=65_536, temp_free=99 * GIB
+    )
+    assert {each.status for each in examine(machine)} == {"ok"}
+
+
+def test_webdataset_after_0_2_95_breaks_openclip_3_3():
+    (found,) = said("versions", versions=SOUND | {"webdataset": "1.0.2"})
+    assert found.status == "error"
+    assert "fname" in found.message
+    assert found.cure == install_packages("webdataset<=0.2.86")
+
+
+def test_openclip_without_webdataset_is_an_error():
+    versions = {name: version for name, version in SOUND.items() if name != "webdataset"}
+    assert worst("installed", versions=versions) == "error"
+    assert worst("installed", versions={"python": "3.11.7"}) == "info"
+
+
+@pytest.mark.parametrize(("free", "status"), [(64 << 20, "error"), (GIB, "warning"), (16 * GIB, "ok")])
+def test_shared_memory_is_measured_against_what_batches_need(free, status):
+    assert worst("shared memory", shm_total=64 * GIB, shm_free=free) == status
+    assert said("shared memory") == []  # where there is no /dev/shm
+
+
+def test_openclip_s_defaults_need_more_than_docker_gives():
+    (found,) = said("shared memory", shm_total=64 << 20, shm_free=64 << 20)
+    assert "308 MB" in found.message  # 2 batches x 4 workers x 64 images x 3 x 224 x 224 floats
+    assert "--shm-size" in found.cure
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "status", "cure"),
+    [
+        (1024, 1_048_576, "warning", "ulimit -n 65536"),
+        (2048, 8192, "info", "ulimit -n 8192"),
+        (1024, 1024, "warning", "limits.conf"),
+        (65_536, 65_536, "ok", ""),
+        (UNLIMITED, UNLIMITED, "ok", ""),
+    ],
+)
+def test_the_cure_for_few_open_files_is_one_that_the_hard_limit_allows(soft, hard, status, cure):
+    (found,) = said("open files", files_soft=soft, files_hard=hard)
+    assert found.status == status
+    assert cure in found.cure
+
+
+def test_spawned_workers_break_openclip_3_and_not_4():
+    assert worst("start method", start_method="spawn") == "error"
+    assert worst("start method", start_method="spawn", versions=SOUND | {"open_clip_torch": "4.2.0"}) == "info"
+    assert worst("start method", start_method="fork") == "ok"
+
+
+def test_python_3_14_is_reported_once():
+    versions = SOUND | {"python": "3.14.0"}
+    found = examine(Machine(versions=versions, start_method="forkserver"))
+    assert len([each for each in found if each.status == "error"]) == 1
+
+
+def test_allocator_variables_that_are_not_read_are_told():
+    assert worst("GPU allocator", variables={"PYTORCH_ALLOC_CONF": "a:1"}) == "warning"
+    both = {"PYTORCH_ALLOC_CONF": "a:1", "PYTORCH_CUDA_ALLOC_CONF": "a:1"}
+    assert worst("GPU allocator", variables=both) == "ok"
+    assert worst("GPU allocator", variables=both | {"PYTORCH_ALLOC_CONF": "a:2"}) == "warning"
+    assert said("GPU allocator") == []
+
+
+def test_debugging_allocators_and_useless_tunables_are_told():
+    assert worst("allocator", variables={"MALLOC_PERTURB_": "7"}) == "warning"
+    assert worst("allocator", variables={"PYTHONMALLOC": "debug"}) == "warning"
+    preload = {"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}
+    assert worst("allocator", variables=preload) == "ok"
+    assert worst("allocator", variables=preload | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}) == "info"
+
+
+def test_huge_pages_are_advised_only_where_they_exist_and_are_not_set():
+    glibc = {"libc": "glibc 2.36", "huge_pages": "madvise"}
+    (found,) = said("allocator", **glibc)
+    assert (found.status, found.cure) == ("info", "export GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
+    assert said("allocator", libc="glibc 2.31", huge_pages="madvise") == []
+    assert said("allocator", libc="glibc 2.36", huge_pages="never") == []
+    assert worst("allocator", variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, **glibc) == "ok"
+
+
+def test_tensorflow_beside_torch_is_a_warning_until_it_is_told_to_share():
+    versions = SOUND | {"tensorflow": "2.20.0"}
+    assert worst("TensorFlow", versions=versions) == "warning"
+    assert worst("TensorFlow", versions=versions, variables={"TF_FORCE_GPU_ALLOW_GROWTH": "true"}) == "ok"
+    assert said("TensorFlow") == []
+
+
+def test_limits_of_a_container_are_told():
+    (found,) = said("cores", cores=64, quota=4.0)
+    assert (found.status, found.cure) == ("info", "train with --workers 4")
+    assert worst("memory", memory=64 * GIB, memory_limit=8 * GIB) == "info"
+    assert worst("memory", memory=64 * GIB, overcommit=2) == "warning"
+
+
+@pytest.mark.parametrize(("value", "status"), [("four", "warning"), ("64", "warning"), ("1", "ok")])
+def test_threads_are_compared_with_cores(value, status):
+    assert worst("threads", cores=8, variables={"OMP_NUM_THREADS": value}) == status
+
+
+def test_variables_that_rewrite_urls_are_named():
+    (found,) = said("url variables", variables={"GOPEN_REWRITE": "a=b", "HOME": "/root"})
+    assert "GOPEN_REWRITE=a=b" in found.message
+    assert found.cure == "unset GOPEN_REWRITE"
+
+
+BAD = (
+    Machine(
+        versions=SOUND | {"webdataset": "1.0.2", "tensorflow": "2.20.0", "torchvision": "0.20.0"},
+        variables={"OMP_NUM_THREADS": "x", "MALLOC_CHECK_": "3", "PYTORCH_ALLOC_CONF": "a", "GOPEN_REWRITE": "a=b"},
+        start_method="spawn",
+        cores=64,
+        quota=2.0,
+        memory=GIB,
+        overcommit=2,
+        shm_total=1,
+        shm_free=1,
+        files_soft=256,
+        files_hard=256,
+        temp_free=0,
+    ),
+    Machine(
+        versions=SOUND,
+        variables={"PYTHONMALLOC": "debug", "LD_PRELOAD": "/lib/libjemalloc.so", "GLIBC_TUNABLES": "glibc.malloc.x=1"},
+        files_soft=1024,
+        files_hard=8192,
+    ),
+    Machine(versions=SOUND, libc="glibc 2.36", huge_pages="madvise", variables={"OMP_NUM_THREADS": "99"}),
+)
+
+
+def test_every_trouble_has_a_fix():
+    found = examine(BAD[0])
+    assert {each.name for each in found if each.status == "ok"} <= {"installed", "memory", "GPU allocator"}
+    assert [each for each in found if each.status in {"warning", "error"} and not each.cure] == []
+
+
+def test_every_fix_that_is_a_command_runs_as_it_is_printed():
+    fixes = {each.cure for machine in BAD for each in examine(machine) if isinstance(each.cure, Command)}
+    assert len(fixes) > 8
+    for fix in fixes:
+        if " install " not in fix:  # tests/text does those
+            done = subprocess.run(
+                ["bash", "-euc", f"PYTORCH_ALLOC_CONF=; {fix}"], capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, ""), fix
+
+
+def test_this_machine_can_be_examined():
+    found = examine()
+    assert {each.name for each in found} <= {check.name for check in CHECKS}
+    assert this_machine().cores >= 1

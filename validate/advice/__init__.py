@@ -1,0 +1,1 @@
+"""What would help: commands, and how many samples each would bring."""

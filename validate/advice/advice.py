@@ -1,0 +1,173 @@
+"""What would bring samples back: changes that were tried on the evidence, the most fruitful first."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from wdsflow.readers.environment import release
+from wdsflow.readers.open_clip_4 import OpenClip4
+from wdsflow.scan.evidence import JsonKey, ShardEvidence
+from wdsflow.scan.json_captions import caption_name
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.shards.escape import escape
+from wdsflow.text.shell import command
+
+from ..finding import Advice
+from ..rules.kit.base import Context, listed
+from ..rules.kit.commands import is_option, renamed
+from ..verdicts.verdict import Verdict
+from .changes import Edits, as_caption, caption_edits, with_caption
+from .promises import Trial
+from .repaired import Scan
+from .snippet import caption_stages
+from .training_advice import advise_training
+
+_MOST = 8
+
+
+def advise(context: Context, options: ScanOptions, scan: Scan) -> list[Advice]:
+    """Return changes that would let more samples through, or let training run, for each reader.
+
+    Every number was found by judging the samples again as they would be after the change. Where the level did not look
+    at all contents the text says "up to"; where nothing is known without repairing there is no number.
+
+    Args:
+        context: the evidence, judged.
+        options: those of the scan that found it.
+        scan: looks again at the shards that a repair would change.
+    """
+    short = [verdict for verdict in context.verdicts if verdict.usable < verdict.samples]
+    advice: list[Advice] = []
+    if short and context.evidence.samples:
+        trial = Trial(context, options, scan)
+        for verdict in short:
+            found = [
+                *_repairs(verdict, trial),
+                *_flags(context, verdict, trial),
+                *_own_pipeline(context, verdict, trial),
+            ]
+            advice += sorted(found, key=lambda each: -each.regains)[:_MOST]
+    return advice + advise_training(context)
+
+
+def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
+    """Yield what each thing that a repair can do brings by itself, and what those that are needed bring together."""
+    if not trial.known:
+        yield Advice(0, _plainly(trial.shards), verdict.consumer, options=())
+    ideas = _ideas(trial, verdict)
+    plain, usable = trial.safely(verdict, Edits())
+    best = least = verdict.usable if usable is None else max(usable, verdict.usable)
+    tried = {plain: usable}
+    for idea in ideas:
+        edits, usable = trial.safely(verdict, idea)
+        # Every repair does the plain things too: what an option adds is worth a line only if it is more than those.
+        tried[edits] = usable if usable is not None and usable > least else None
+        best = max(best, usable or 0)
+    if len(ideas) > 1:
+        edits, usable = trial.safely(verdict, _all_of(ideas))
+        if usable is not None and usable > best:
+            tried[trial.needed(verdict, edits)] = usable
+    for edits, usable in tried.items():
+        if usable is not None and usable > verdict.usable and (edits.options() or trial.known):
+            yield trial.repair(verdict, _does(edits, trial.shards), usable, edits)
+
+
+# What a repair does without options, by what was counted.
+_PLAIN = {
+    ("key.again",): "bring the parts of each sample together",
+    ("name.appledouble", "name.macosx", "name.hidden"): "leave out macOS twins and dot-files",
+    ("name.dotted",): "replace the dots in keys",
+    (
+        "tar.truncated-data",
+        "tar.truncated-header",
+        "tar.bad-header",
+        "tar.second-archive",
+    ): "keep what is behind damage",
+}
+
+
+def _plainly(shards: Sequence[ShardEvidence]) -> str:
+    does = [
+        words for names, words in _PLAIN.items() if any(shard.tally(name).count for shard in shards for name in names)
+    ]
+    return listed(does) or "give members names that all readers take"
+
+
+def _does(edits: Edits, shards: Sequence[ShardEvidence]) -> str:
+    does = ["write a txt beside each image"] if edits.caption else []
+    does += [f"rename {escape(old, 40)} to {new}" for old, new in edits.rename]
+    does += [f"leave out the field {escape(name, 40)}, which drops whole samples" for name in edits.drop]
+    does += ["leave out samples that would not train"] if edits.drop_bad else []
+    return listed(does) if does else _plainly(shards)
+
+
+def _all_of(ideas: list[Edits]) -> Edits:
+    """Return all ideas in one; where two rename a field, the first wins."""
+    renames = {old: new for idea in reversed(ideas) for old, new in reversed(idea.rename)}
+    order = [old for idea in ideas for old, _ in idea.rename]
+    return Edits(
+        next((idea.caption for idea in ideas if idea.caption), ""),
+        tuple((old, renames[old]) for old in dict.fromkeys(order)),
+        tuple(name for idea in ideas for name in idea.drop),
+        judged=frozenset(name for idea in ideas for name in idea.judged),
+    )
+
+
+def _ideas(trial: Trial, verdict: Verdict) -> list[Edits]:
+    captions = caption_edits(trial.repaired)
+    ideas = [captions] if captions is not None else []
+    ideas += [Edits(rename=((old, new),), judged=trial.judged) for old, new in trial.renames]
+    for name in [name for name in trial.refused(trial.reader(verdict)) if is_option(name)][:_MOST]:
+        # Readers leave a field as bytes whose name they do not know. Captions may come from json; gzip is unpacked.
+        kept = name != "json" and not name.endswith(".gz") and renamed(name)
+        ideas.append(Edits(rename=((name, renamed(name)),)) if kept else Edits(drop=(name,)))
+    return ideas
+
+
+def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
+    """Yield flags of OpenCLIP 4: with a command where a training command was given."""
+    if not verdict.consumer.startswith("open-clip"):
+        return
+    at_hand = "open-clip-4" in context.names() or release(context.environment.get("open_clip_torch", "")) >= (4,)
+    if "open-clip-4" in context.names() and verdict.consumer != "open-clip-4":
+        return  # said once, for OpenCLIP 4
+    options = trial.reader(verdict).options
+    unflagged = trial.as_they_are(OpenClip4(options), lambda shape, _: shape, "")
+    if unflagged is None:
+        return
+    named = caption_name(context.evidence.shards)
+    if named is not None and _is_plain(named[1]) and named[0] not in (options.json_text_key or "").split(";"):
+        reader = OpenClip4(replace(options, json_text_key=named[0]))
+        usable = trial.as_they_are(reader, as_caption, named[0])
+        if usable is not None and usable > unflagged:
+            yield _flag(verdict, trial, usable, ("--json-text-key", named[0]), at_hand=at_hand)
+    for old, new in trial.renames:
+        value = f"{options.text_key if new == 'txt' else options.image_key};{old}"
+        changed = replace(options, text_key=value) if new == "txt" else replace(options, image_key=value)
+        usable = trial.as_they_are(OpenClip4(changed), lambda shape, _: shape, "")
+        if usable is not None and usable > unflagged:
+            flag = f"--{'text' if new == 'txt' else 'image'}-key"
+            yield _flag(verdict, trial, usable, (flag, value), at_hand=at_hand)
+
+
+def _is_plain(found: JsonKey) -> bool:
+    return found.plain == found.strings
+
+
+def _flag(verdict: Verdict, trial: Trial, usable: int, flags: tuple[str, str], *, at_hand: bool) -> Advice:
+    does = f"train with {command(flags)} ({'OpenCLIP 4' if at_hand else 'from OpenCLIP 4 on'})"
+    judged = verdict.consumer == "open-clip-4"  # else the scan did not look at contents as OpenCLIP 4 does
+    advice = replace(trial.promise(verdict, does, usable), flags=flags if at_hand else ())
+    return advice if judged else replace(advice, title="OpenCLIP 4", exact=False)
+
+
+def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
+    """Yield stages in plain webdataset code that take captions from json, for people with a loader of their own."""
+    named = caption_name(context.evidence.shards)
+    if named is None or verdict.consumer not in ("open-clip-3.3", "open-clip-4", "webdataset-1"):
+        return
+    if not _is_plain(named[1]):
+        return  # no line of code that one would want to paste
+    usable = trial.as_they_are(trial.reader(verdict), with_caption, named[0])
+    if usable is not None and usable > verdict.usable:
+        does = "in a pipeline of your own, put these stages in front of wds.decode"
+        yield replace(trial.promise(verdict, does, usable), command=caption_stages(named[0]), language="python")

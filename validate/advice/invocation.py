@@ -1,0 +1,134 @@
+"""What was asked of ``check``, as commands that can be pasted: the same again with another argument, or a repair."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, pairwise
+
+from wdsflow.shards.compact import compact
+from wdsflow.text.shell import command, quote_path
+
+from ..finding import Advice, Finding, Repair
+
+_NAMED = 4  # shards that a command names one by one
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """The words of ``wdsflow validate`` that matter when it is run again."""
+
+    urls: tuple[str, ...]  # as the user wrote them
+    readers: tuple[str, ...] = ()
+    level: str = "headers"
+    training: tuple[str, ...] | None = None  # words for open_clip_train
+    world_size: int = 1
+    allow_pipe: bool = False
+
+    def with_training(self, flags: Sequence[str]) -> str:
+        """Return the command that judges the same shards for another value of a flag of the training command."""
+        training = with_flags(self.training or (), flags)
+        words = [word for name in self.readers if name != "open-clip" for word in ("--for", name)]
+        words += ["--level", self.level] if self.level != "headers" else []
+        words += ["--world-size", str(self.world_size)] if self.world_size > 1 else []
+        words += self._allowed()
+        urls = [] if self.urls == (train_data(training),) else compact(self.urls, _NAMED)
+        return " ".join(["wdsflow validate", *map(quote_path, urls), command([*words, "--", *training])])
+
+    def repair(self, shards: Sequence[str], options: Sequence[str], folder: str) -> str:
+        """Return the command that repairs shards into a folder: of these few, or of all that there are."""
+        named = list(shards) if len(shards) <= _NAMED else compact(self.urls, _NAMED)
+        words = [*self._allowed(), *options]
+        parts = ["wdsflow repair", *map(quote_path, named), "-o", quote_path(folder), command(words)]
+        return " ".join(part for part in parts if part)
+
+    def _allowed(self) -> list[str]:
+        pipes = any("pipe:" in url or url.startswith("@") for url in self.urls)
+        return ["--allow-pipe"] if self.allow_pipe and pipes else []
+
+
+def train_data(training: Sequence[str]) -> str | None:
+    """Return what a training command reads."""
+    for number, word in enumerate(training):
+        flag, equals, value = word.partition("=")
+        if flag == "--train-data" and (equals or training[number + 1 :]):
+            return value if equals else training[number + 1]
+    return None
+
+
+def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """Return the training command with a flag that has another value, or is new."""
+    name, words, skip = flags[0], list[str](), False
+    for word in training:
+        if skip and not word.startswith("--"):
+            skip = False
+            continue
+        skip = word == name and len(flags) > 1
+        if not skip and word.partition("=")[0] != name:
+            words.append(word)
+    return [*words, *flags]
+
+
+def settle(
+    findings: Sequence[Finding], advice: Sequence[Advice], asked: Invocation
+) -> tuple[list[Finding], list[Advice]]:
+    """Write down the commands of findings and advice, so that each can be pasted, alone or after the others.
+
+    Repairs that differ in their shards alone become one. Each repair has a folder of its own, which is not there yet. A
+    finding that advice fixes, too, has the command of that advice.
+    """
+    folders = _free_folders()
+    repairs = {each.options: "" for each in advice if each.options is not None}
+    repairs = {options: asked.repair(asked.urls, options, next(folders)) for options in repairs}
+
+    def written(each: Advice) -> Advice:
+        if each.options is not None:
+            return replace(each, command=repairs[each.options])
+        again = each.flags and asked.training is not None
+        return replace(each, command=asked.with_training(each.flags)) if again else each
+
+    advised = [written(each) for each in advice]
+    kinds: dict[tuple[tuple[str, ...], bool], dict[str, None]] = {}
+    for finding in findings:
+        if finding.repair is not None and finding.repair.shards:
+            kinds.setdefault((finding.repair.options, finding.repair.safe), {}).update(
+                dict.fromkeys(finding.repair.shards)
+            )
+    commands = {
+        (options, safe): _advised(options, advised, safe=safe)
+        or (asked.repair(list(shards), options, next(folders)), safe)
+        for (options, safe), shards in kinds.items()
+    }
+
+    def settled(repair: Repair) -> Repair:
+        if repair.flags:
+            return replace(repair, command=asked.with_training(repair.flags))
+        if not repair.shards:
+            return repair
+        words, safe = commands[repair.options, repair.safe]
+        return replace(repair, command=words, safe=safe)
+
+    done = [each if each.repair is None else replace(each, repair=settled(each.repair)) for each in findings]
+    return done, advised
+
+
+def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) -> tuple[str, bool] | None:
+    """Return the command of advice that does all that these options do, and whether it loses nothing.
+
+    It loses nothing if they lose nothing; except where readers take the shards only if incomplete samples are left out.
+    """
+    wanted = _pairs(options)
+    fitting = [each for each in advice if each.options is not None and wanted <= _pairs(each.options)]
+    found = [each for each in fitting if safe <= each.safe] or (fitting if wanted else [])
+    return (found[0].command, found[0].safe) if found else None
+
+
+def _pairs(options: Sequence[str]) -> set[tuple[str, ...]]:
+    borders = [*(index for index, word in enumerate(options) if word.startswith("--")), len(options)]
+    return {tuple(options[start:end]) for start, end in pairwise(borders)}
+
+
+def _free_folders() -> Iterator[str]:
+    for number in count(1):
+        name = "repaired" if number == 1 else f"repaired-{number}"
+        if not os.path.lexists(name):
+            yield name

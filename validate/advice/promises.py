@@ -1,0 +1,148 @@
+"""How many samples would reach a batch after a change: the samples as they would be, judged by the reader again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wdsflow.readers.base import Consumer
+from wdsflow.readers.datasets import EXAMPLES
+from wdsflow.scan.content.columns import holds_value
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence
+from wdsflow.scan.scan_options import ScanOptions
+
+from ..finding import Advice
+from ..rules.kit.base import Context
+from ..verdicts.verdict import Verdict, judge
+from .changes import (
+    CAPTION,
+    IMAGES,
+    Edit,
+    Edits,
+    changed,
+    is_known,
+    is_plain,
+    is_uniform,
+    keeps_first,
+    shapes_of,
+)
+from .other_names import other_names
+from .repaired import Scan, meet, repaired
+
+_REFUSED = frozenset({"bad-field", "unsafe-field"})
+
+
+class Trial:
+    """The shards, ready for changes, as they are and as a repair without options would write them."""
+
+    def __init__(self, context: Context, options: ScanOptions, scan: Scan) -> None:
+        self.context = context
+        self.shards = context.evidence.shards
+        self.repaired, self.known = repaired(self.shards, options, scan)
+        self.renames = list(other_names(self.repaired).items())
+        self.judged: frozenset[str] = frozenset()  # of the fields to be renamed, as what they are to become
+        unlike = [(old, new) for old, new in self.renames if kind_of(old) != kind_of(new) and not old.endswith(".gz")]
+        if unlike and options.level != "names":
+            texts = tuple(old for old, new in unlike if new == CAPTION)
+            images = tuple(old for old, new in unlike if new != CAPTION)
+            options = replace(options, text_key=options.text_key + texts, image_key=options.image_key + images)
+            self.repaired, _ = repaired(self.shards, options, scan, afresh=True)
+            self.judged = frozenset(old for old, _ in unlike)
+        self._usable_after: dict[tuple[str, Edits], int | None] = {}
+        self._looked_at: dict[Edits, bool] = {}
+        self._uncertain: set[tuple[str, Edits]] = set()  # where the number of usable samples is a guess
+
+    def reader(self, verdict: Verdict) -> Consumer:
+        """Return the reader of a verdict."""
+        return next(each for each in self.context.consumers if each.name == verdict.consumer)
+
+    def after_repair(self, verdict: Verdict, edits: Edits) -> int | None:
+        """Return how many samples reach a batch after a repair; None where the reader would or might raise."""
+        place = (verdict.consumer, edits)
+        if place not in self._usable_after:
+            shards = changed(self.repaired, edits, edits.caption)
+            self._usable_after[place] = self._usable(shards, self.reader(verdict))
+            self._looked_at[edits] = is_known(shards)
+            if self.reader(verdict).makes_columns and not self._same_columns(edits, shards):
+                self._uncertain.add(place)
+        return self._usable_after[place]
+
+    def _same_columns(self, edits: Edits, shards: Sequence[ShardEvidence]) -> bool:
+        """Tell whether columns get the types that they have now: from the same first samples, or whatever the samples are."""
+        if not any(holds_value(part.suffix) for shape in shapes_of(shards) for part in shape):
+            return True
+        before, after = self.shards[0], self.repaired[0]
+        return after.runs is before.runs and keeps_first(after, edits, edits.caption, EXAMPLES)
+
+    def safely(self, verdict: Verdict, edits: Edits) -> tuple[Edits, int | None]:
+        """Do the same as ``after_repair``; where the reader would or might raise at samples, leave those out, too."""
+        if (self.known and self.context.evidence.level == "full") or not self.reader(verdict).raises:
+            usable = self.after_repair(verdict, edits)
+            if usable is not None:
+                return edits, usable
+        without = replace(edits, drop_bad=True)
+        return without, self.after_repair(verdict, without)
+
+    def as_they_are(self, reader: Consumer, edit: Edit, caption: str) -> int | None:
+        """Return how many samples reach a batch if samples are changed on their way to a reader.
+
+        None where the reader would or might raise, or where samples go over the border between two shards.
+        """
+        if not is_plain(self.shards) or meet(self.shards):
+            return None
+        unreadable = [shard for shard in self.shards if shard.error is not None]
+        return self._usable([*unreadable, *changed(self.shards, edit, caption)], reader)
+
+    def _usable(self, shards: Sequence[ShardEvidence], reader: Consumer) -> int | None:
+        if reader.same_fields and not is_uniform(shards):
+            return None  # which samples come first is not known after a change
+        if reader.raises and not is_known(shards):
+            return None
+        verdict = judge(Evidence(self.context.evidence.level, list(shards)), reader)
+        return None if verdict.outcome == "crashes" else verdict.usable
+
+    def refused(self, reader: Consumer) -> list[str]:
+        """Return the fields beside image and caption that a reader cannot decode in some sample, after a repair.
+
+        Samples without image or caption are looked at as if they had them.
+        """
+        names: dict[str, None] = {}
+        for shape in shapes_of(self.repaired):
+            whole = {Part(CAPTION, OK), Part(IMAGES[0], OK), *shape}
+            for parts in (shape, tuple(sorted(whole))):
+                left = parts
+                while bad := next((fate.detail for fate in reader.fates(left) if fate.reason in _REFUSED), ""):
+                    names[bad.lower()] = None
+                    left = tuple(part for part in left if part.suffix != bad)
+        return sorted(names)
+
+    def needed(self, verdict: Verdict, together: Edits) -> Edits:
+        """Return those of several things to do without which fewer samples would reach a batch."""
+        most = self.after_repair(verdict, together)
+        for less in _without_one(together):
+            if self.after_repair(verdict, less) == most:
+                return self.needed(verdict, less)
+        return together
+
+    def promise(self, verdict: Verdict, does: str, usable: int) -> Advice:
+        """Return advice with the number of samples that it promises to a reader."""
+        title = verdict.title.split(" (")[0]
+        exact = verdict.exact and is_known(self.shards)
+        gained = usable - verdict.usable
+        return Advice(gained, does, verdict.consumer, title, usable, verdict.usable, verdict.samples, exact)
+
+    def repair(self, verdict: Verdict, does: str, usable: int, edits: Edits) -> Advice:
+        """Return the same for a repair; without a number where shards or columns are not known as they would be."""
+        exact = verdict.exact and self._looked_at[edits]
+        safe = not edits.drop and not edits.drop_bad
+        advice = replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)
+        certain = self.known and (verdict.consumer, edits) not in self._uncertain
+        return advice if certain else replace(advice, usable=None)
+
+
+def _without_one(edits: Edits) -> list[Edits]:
+    rename, drop = edits.rename, edits.drop
+    return [
+        *([replace(edits, caption="")] if edits.caption else []),
+        *(replace(edits, rename=rename[:index] + rename[index + 1 :]) for index in range(len(rename))),
+        *(replace(edits, drop=drop[:index] + drop[index + 1 :]) for index in range(len(drop))),
+    ]

@@ -1,0 +1,237 @@
+"""What a training command will do with the shards: its epochs, its workers, and whether it waits for ever.
+
+The arithmetic is OpenCLIP's own (startup.py, workload.py); what cannot be known in advance is said so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.base import Consumer
+from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.readers.sidecars import Sidecars
+from wdsflow.readers.startup import EpochLength, Start, epoch_length, start
+from wdsflow.scan.evidence import Evidence, ShardEvidence
+
+from ..report.words import count
+from ..verdicts.wording import crash_text
+from .resources import Resources, estimate
+from .validation import judge_validation
+from .workload import (
+    Shards,
+    WorkerPass,
+    certain,
+    epochs_to_check,
+    named_shards,
+    worker_passes,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Starved:
+    """A worker that never fills a batch, so that its process waits for ever."""
+
+    epoch: int
+    rank: int  # -1: all of them, where shards are drawn
+    worker: int
+    usable: int  # samples in one pass over its shards
+    shards: int
+    batch_size: int
+
+    def __str__(self) -> str:
+        who = f"rank {self.rank} worker {self.worker}" if self.rank >= 0 else "every worker"
+        has = f"{count(self.usable, 'usable sample')} in {count(self.shards, 'shard')}"
+        return f"{who} gets 0 batches ({has}, batch size {self.batch_size}): training hangs at epoch {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resampled:
+    """What drawing shards with replacement comes to in one epoch, on average."""
+
+    draws: float  # shards opened, over all workers
+    never_seen: float  # share of the shards with a weight that no worker draws
+    dead_shards: int  # shards that can be drawn and hold nothing usable
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What one OpenCLIP version will do with one training command."""
+
+    consumer: str
+    shards: int = 0
+    workers: int = 0
+    world_size: int = 1
+    batch_size: int = 64
+    epochs: int = 0
+    applies: bool = True  # False: the command does not read shards in a way that is known here
+    crash: str | None = None  # the exception that ends the command before or in the first epochs
+    stalled: tuple[Starved, ...] = ()  # in the first epoch in which any worker starves
+    batches_before_stall: int = 0  # of each rank, in that epoch
+    epochs_checked: int = 0
+    exact: bool = True  # False: which shards a worker reads cannot be foreseen
+    length: EpochLength | None = None
+    length_source: str = ""
+    steps: int = 0  # optimizer steps of one epoch
+    accum_freq: int = 1
+    warmup: int = 0
+    usable: int = 0  # samples in one pass over all workers' shards, epoch 0
+    poorest: WorkerPass | None = None  # of epoch 0
+    richest: WorkerPass | None = None
+    seen: tuple[float, float] = (0.0, 0.0)  # how often a sample is used in epoch 0: poorest, richest worker's
+    unseen: int = 0  # samples that epoch 0 does not use at the least
+    resampled: Resampled | None = None
+    resources: Resources | None = None
+    validation: str | None = None  # what is wrong with --val-data
+    validation_crash: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def total_steps(self) -> int:
+        """Return the optimizer steps of the whole training."""
+        return self.steps * self.epochs
+
+    def lines(self) -> list[str]:
+        """Return the forecast in plain sentences, the worst first."""
+        from .forecast_text import sentences
+
+        return sentences(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON."""
+        return {**asdict(self), "total_steps": self.total_steps, "lines": self.lines()}
+
+
+def forecast(
+    evidence: Evidence,
+    consumer: Consumer,
+    arguments: Arguments,
+    sidecars: Sidecars | None = None,
+    *,
+    validation: Evidence | None = None,
+) -> Forecast:
+    """Say what a training command will do with the shards.
+
+    Args:
+        evidence: what the scan found in the training shards, in the order in which the urls name them.
+        consumer: open-clip-3.3 or open-clip-4.
+        arguments: the training command.
+        sidecars: what lies beside the shards.
+        validation: the same for the shards of ``--val-data``, if they were scanned.
+    """
+    basis: dict[str, Any] = {
+        "consumer": consumer.name,
+        "workers": arguments.workers,
+        "world_size": arguments.world_size,
+        "batch_size": arguments.batch_size,
+        "epochs": arguments.epochs,
+        "accum_freq": arguments.accum_freq,
+        "warmup": 0 if arguments.skip_scheduler else arguments.warmup,
+    }
+    why_not = _foreign(arguments)
+    if why_not or not isinstance(consumer, OpenClip33) or not evidence.shards:
+        return Forecast(**basis, applies=False, exact=False, notes=(why_not or "only OpenCLIP's loader is forecast",))
+    found = start(arguments, [shard.url for shard in evidence.shards], sidecars)
+    listed, note, unknown = named_shards(found.urls, evidence)
+    notes = [note] if note else []
+    basis["shards"] = len(listed)
+    if found.crash is not None:
+        return Forecast(**basis, crash=found.crash, notes=tuple(notes))
+    assert found.samples is not None
+    length = epoch_length(found.samples, arguments.batch_size, arguments.world_size, arguments.workers)
+    basis |= {"length": length, "length_source": found.source, "steps": length.batches // arguments.accum_freq}
+    basis["validation"], basis["validation_crash"] = judge_validation(arguments, consumer, validation)
+    shards = Shards(consumer, listed, unknown)
+    if arguments.dataset_resampled:
+        basis |= _drawn(shards, arguments, found, length)
+    else:
+        basis |= _dealt(shards, arguments, length)
+    if arguments.seed < 0 and not arguments.dataset_resampled:
+        notes.append("with a negative --seed each worker shuffles the shards by a seed of its own: not exact")
+    elif evidence.level != "full":
+        notes.append("contents were not decoded: --level full makes the counts exact")
+    exact = basis.pop("exact") and evidence.level == "full" and not note
+    return Forecast(**basis, exact=exact, notes=tuple(notes))
+
+
+def _foreign(arguments: Arguments) -> str:
+    """Return why a command is none that reads shards in the known way, "" if it does."""
+    kind = arguments.dataset_type
+    if kind == "auto" and (arguments.train_data or "").split(".")[-1] in {"csv", "tsv"}:
+        kind = "csv"
+    if kind not in {"auto", "webdataset"}:
+        return f"--dataset-type {kind} does not read image shards"
+    if arguments.val_data and not arguments.train_data:
+        return "without --train-data OpenCLIP only evaluates"
+    if not arguments.epochs:
+        return "--epochs 0 trains nothing"
+    return "--use-naflex plans its batches in another way" if arguments.use_naflex else ""
+
+
+def _dealt(shards: Shards, arguments: Arguments, length: EpochLength) -> dict[str, Any]:
+    """Follow every worker through the first epochs; the first that starves or crashes ends it."""
+    wanted = epochs_to_check(arguments.epochs, len(shards.shards))
+    first = list(worker_passes(shards, arguments, 0))
+    result = _shares(first, arguments, length)
+    result["exact"] = arguments.seed >= 0
+    result["resources"] = estimate(
+        arguments, shards.consumer, shards.shards, [each.raw for each in first], result["usable"]
+    )
+    for epoch in range(wanted):
+        passes = first if epoch == 0 else list(worker_passes(shards, arguments, epoch))
+        result["epochs_checked"] = epoch + 1
+        crashed = next((each for each in passes if each.crash), None)
+        if crashed is not None:
+            result["crash"] = f"epoch {epoch}, rank {crashed.rank}, worker {crashed.worker}: {crashed.crash}"
+            break
+        starved = [each for each in passes if not each.batches and certain(shards, arguments, each)]
+        if starved:
+            result["stalled"] = tuple(
+                Starved(epoch, each.rank, each.worker, each.usable, each.shards, arguments.batch_size)
+                for each in starved
+            )
+            # torch takes a batch from each worker in turn, and no rank can go further than the others.
+            result["batches_before_stall"] = min(each.worker for each in starved)
+            break
+    return result
+
+
+def _shares(passes: Sequence[WorkerPass], arguments: Arguments, length: EpochLength) -> dict[str, Any]:
+    """Return how often the samples of the poorest and of the richest worker are used in an epoch."""
+    poorest = min(passes, key=lambda each: each.usable)
+    richest = max(passes, key=lambda each: each.usable)
+    used = length.worker_batches * arguments.batch_size  # by each worker
+    unseen = sum(max(0, each.usable - used) for each in passes)
+    seen = tuple(used / each.usable if each.usable else 0.0 for each in (poorest, richest))
+    return {
+        "usable": sum(each.usable for each in passes),
+        "poorest": poorest,
+        "richest": richest,
+        "seen": seen,
+        "unseen": unseen,
+    }
+
+
+def _drawn(shards: Shards, arguments: Arguments, found: Start, length: EpochLength) -> dict[str, Any]:
+    """Return what shards drawn with replacement come to: averages, because the draws cannot be foreseen."""
+    weights = found.weights or (1.0,) * len(shards.shards)
+    total = sum(weights)
+    chances = [weight / total for weight in weights]
+    drawable = [index for index, chance in enumerate(chances) if chance > 0]
+    usable = [alone.usable for alone in shards.alone]
+    mean = sum(chance * each for chance, each in zip(chances, usable, strict=True))
+    result: dict[str, Any] = {"exact": False, "usable": sum(usable[index] for index in drawable)}
+    crash = next((shards.alone[index].crash for index in drawable if shards.alone[index].crash), None)
+    if crash is not None:
+        result["crash"] = crash_text(crash.reason, crash.detail)
+    elif not mean and not shards.unknown:
+        result["stalled"] = (Starved(0, -1, -1, 0, len(drawable), arguments.batch_size),)
+    draws = length.samples / mean if mean else 0.0
+    never = sum((1 - chances[index]) ** draws for index in drawable) / len(drawable)
+    dead = sum(not usable[index] for index in drawable if index not in shards.unknown)
+    result["resampled"] = Resampled(draws, never, dead)
+    result["epochs_checked"] = arguments.epochs
+    chosen: list[ShardEvidence] = [shards.shards[index] for index in drawable]
+    raw = sum(shards.alone[index].formed for index in drawable)
+    result["resources"] = estimate(arguments, shards.consumer, chosen, [raw], result["usable"])
+    return result

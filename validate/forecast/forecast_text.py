@@ -1,0 +1,111 @@
+"""The forecast in plain sentences."""
+
+from collections.abc import Iterator
+
+from ..report.words import count, size
+from .forecast import Forecast
+from .resources import Resources
+
+
+def sentences(forecast: Forecast) -> list[str]:
+    """Return what a person should know, the worst first, one line each."""
+    if not forecast.applies:
+        return [f"No forecast: {note}." for note in forecast.notes]
+    lines = [*_end(forecast), *_validation(forecast)]
+    if forecast.length is not None:
+        lines += [*_length(forecast), *_steps(forecast), *_shares(forecast), *_drawn(forecast)]
+    if forecast.resources is not None:
+        lines += _resources(forecast, forecast.resources)
+    return lines + [f"Note: {note}." for note in forecast.notes]
+
+
+def _end(forecast: Forecast) -> Iterator[str]:
+    if forecast.crash is not None:
+        yield f"Crashes: {forecast.crash}."
+    elif forecast.stalled:
+        more = len(forecast.stalled) - 1
+        others = f", and so do{'es' if more == 1 else ''} {count(more, 'other worker')}" if more else ""
+        after = (
+            f", after {count(forecast.batches_before_stall, 'batch', 'batches')}"
+            if forecast.batches_before_stall
+            else ""
+        )
+        yield f"Stalls: {forecast.stalled[0]}{after}{others}."
+    elif forecast.resampled is None and forecast.epochs_checked:
+        total = forecast.world_size * max(1, forecast.workers)
+        least = forecast.poorest.batches if forecast.poorest else 0
+        yield (
+            f"Runs: in epochs 0 to {forecast.epochs_checked - 1} each of {count(total, 'worker')} gets batches, "
+            f"at least {least:,} from each pass over its shards in epoch 0."
+        )
+
+
+def _validation(forecast: Forecast) -> Iterator[str]:
+    if forecast.validation:
+        yield f"Validation: {forecast.validation}."
+
+
+def _length(forecast: Forecast) -> Iterator[str]:
+    length = forecast.length
+    assert length is not None
+    line = (
+        f"Epoch: {length.samples:,} samples for {length.asked:,} asked for ({forecast.length_source}), "
+        f"{length.batches:,} batches a rank, {length.worker_batches:,} a worker"
+    )
+    if length.inflation > 1.01:
+        line += f"; rounding to whole batches and workers makes it {length.inflation:.2f} times as long"
+    yield line + "."
+
+
+def _steps(forecast: Forecast) -> Iterator[str]:
+    if not forecast.steps:
+        assert forecast.length is not None
+        yield (
+            f"Steps: none. --accum-freq {forecast.accum_freq:,} is more than the "
+            f"{count(forecast.length.batches, 'batch', 'batches')} of an epoch: the optimizer never steps, and nothing says so."
+        )
+        return
+    line = f"Steps: {forecast.steps:,} an epoch, {forecast.total_steps:,} in {count(forecast.epochs, 'epoch')}"
+    if forecast.warmup > forecast.total_steps:
+        line += f"; --warmup {forecast.warmup:,} is longer: the learning rate never reaches its target"
+    yield line + "."
+
+
+def _shares(forecast: Forecast) -> Iterator[str]:
+    poorest, richest = forecast.poorest, forecast.richest
+    if poorest is None or richest is None or not poorest.usable:
+        return
+    least, most = f"{poorest.usable:,}", f"{richest.usable:,}"
+    line = f"Shares: {least if least == most else f'{least} to {most}'} usable samples a worker in epoch 0"
+    low, high = (f"{times:.2f}" for times in sorted(forecast.seen))
+    line += f"; each is used {low if low == high else f'{low} to {high}'} times in it"
+    if forecast.unseen:
+        line += f", and at least {forecast.unseen:,} of {forecast.usable:,} not at all"
+    yield line + "."
+
+
+def _drawn(forecast: Forecast) -> Iterator[str]:
+    drawn = forecast.resampled
+    if drawn is None or not drawn.draws:
+        return
+    line = f"Resampled: about {drawn.draws:,.0f} draws of a shard an epoch; {drawn.never_seen:.0%} of the shards are not drawn"
+    if drawn.dead_shards:
+        line += f"; {count(drawn.dead_shards, 'shard')} that can be drawn hold nothing usable"
+    yield line + " (averages: the draws cannot be foreseen)."
+
+
+def _resources(forecast: Forecast, needs: Resources) -> Iterator[str]:
+    if needs.shuffle_bytes is not None:
+        free = "" if needs.available_bytes is None else f" ({size(needs.available_bytes)} free here)"
+        yield f"Memory: {size(needs.shuffle_bytes)} a machine for the shuffle buffers when they are fullest{free}."
+    if needs.shm_bytes:
+        height, width = needs.image_size
+        here = "" if needs.shm_total is None else f" (/dev/shm has {size(needs.shm_total)} here)"
+        guess = "" if needs.image_size_known else ", assumed"
+        yield f"Shared memory: {size(needs.shm_bytes)} a machine for batches of {height} x {width} pixels{guess}{here}."
+    if needs.first_batch is not None and not forecast.stalled:
+        fast, slow = needs.first_batch
+        yield (
+            f"First batch: after {fast:,.1f} to {slow:,.0f} s; each worker first reads {needs.raw_before_first:,} samples "
+            "(assumed: storage of 2 GB/s to 100 MB/s a machine, decoding 100 to 40 megapixels a second and core)."
+        )

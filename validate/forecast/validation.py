@@ -1,0 +1,48 @@
+"""What OpenCLIP's evaluation makes of ``--val-data``."""
+
+import os
+from itertools import islice
+
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.readers.startup import openclip_urls
+from wdsflow.scan.evidence import Evidence
+
+from ..verdicts.passes import run_pass
+
+_MOST_URLS = 100_000
+
+
+def judge_validation(arguments: Arguments, consumer: OpenClip33, evidence: Evidence | None) -> tuple[str | None, bool]:
+    """Return what is wrong with the validation shards, None if nothing is, and whether that ends the training.
+
+    Rank 0 alone reads them, each worker its share; an empty share just ends. Where nothing at all comes, 3.3.0
+    raises from ``torch.cat([])`` after the first epoch while the other ranks wait; 4.x reports no figures.
+    """
+    if not arguments.val_data or arguments.val_frequency <= 0:
+        return None, False
+    if evidence is None:
+        why = _all_missing(arguments.val_data)
+    else:
+        split = max(1, arguments.workers)
+        usable = sum(run_pass(consumer, evidence.shards[worker::split]).usable for worker in range(split))
+        why = "" if usable else f"none of the {evidence.samples:,} samples of --val-data is usable"
+    if not why:
+        return None, False
+    if consumer.name == "open-clip-4":
+        return f"{why}: evaluation reports nothing, and says nothing", False
+    wait = " while the other ranks wait" if arguments.world_size > 1 else ""
+    return (
+        f"{why}: rank 0 crashes after epoch {min(arguments.val_frequency, arguments.epochs) - 1} (torch.cat of nothing){wait}",
+        True,
+    )
+
+
+def _all_missing(val_data: str) -> str:
+    try:
+        urls = list(islice(openclip_urls(val_data), _MOST_URLS))
+    except (KeyError, ValueError):
+        return "--val-data cannot be expanded"
+    if any(":" in url or os.path.exists(url) for url in urls):
+        return ""
+    return f"none of the {len(urls):,} shards of --val-data exists"

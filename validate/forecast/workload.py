@@ -1,0 +1,157 @@
+"""How much each loader worker of OpenCLIP has to do in one pass over its shards, epoch by epoch."""
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.assignment import assign, shuffled
+from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop
+from wdsflow.shards.source import local_file
+
+from ..verdicts.passes import PassResult, run_pass
+from ..verdicts.wording import crash_text
+
+_VISITS = 300_000  # of shards, over all epochs that are checked: some seconds at the very most
+_EPOCHS_LEAST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPass:
+    """What one worker finds in one pass over the shards of one epoch."""
+
+    epoch: int
+    rank: int
+    worker: int
+    shards: int
+    raw: int  # samples as it forms them; these go through the shuffle buffer
+    usable: int
+    batches: int  # whole ones; training drops the rest of every pass
+    crash: str | None = None
+    unknown: int = 0  # of the shards, those that were not scanned
+
+
+class Shards:
+    """The shards of a training command, each with what a pass over it alone comes to.
+
+    A pass over several is their sum, unless a sample goes over a shard's border: then it is walked in full.
+    """
+
+    def __init__(
+        self, consumer: OpenClip33, shards: Sequence[ShardEvidence], unknown: frozenset[int] = frozenset()
+    ) -> None:
+        self.consumer = consumer
+        self.shards = shards
+        self.unknown = unknown  # places of those that may hold samples, and were not scanned
+        self.alone = [run_pass(consumer, [shard]) for shard in shards]
+        runs = [consumer.runs(shard) if consumer.opens(shard) else Runs() for shard in shards]
+        self.heads = [each.head.key if each.head else None for each in runs]
+        last = [each.tail or each.head for each in runs]
+        self.tails = [run.key if run is not None else None for run in last]
+
+    def over(self, indices: Sequence[int]) -> PassResult:
+        """Return the result of one pass over these shards, in this order."""
+        tail: str | None = None  # key of the sample that is still open: no OpenCLIP marks the end of a shard
+        for index in indices:
+            head = self.heads[index]
+            if self.alone[index].crash is not None or (head is not None and head == tail):
+                return run_pass(self.consumer, [self.shards[index] for index in indices])
+            if head is not None:
+                tail = self.tails[index]
+        total = PassResult()
+        total.formed = sum(self.alone[index].formed for index in indices)
+        total.usable = sum(self.alone[index].usable for index in indices)
+        return total
+
+
+class Named(NamedTuple):
+    """The shards of a training command, as OpenCLIP lists them."""
+
+    shards: list[ShardEvidence]
+    note: str = ""  # where they are not those that were scanned
+    unknown: frozenset[int] = frozenset()  # places of shards that may be there and were not scanned
+
+
+def named_shards(urls: Sequence[str] | None, evidence: Evidence) -> Named:
+    """Return the shards that a training command names; one that is not among the scanned ones holds nothing."""
+    if urls is None:
+        return Named(list(evidence.shards))
+    known = {_plain(shard.url): shard for shard in evidence.shards}
+    found = [known.get(_plain(url)) for url in urls]
+    if found.count(None) == len(found):
+        note = "none of the shards of --train-data was scanned: those given were taken for them"
+        return Named(list(evidence.shards), note)
+    pairs = list(zip(urls, found, strict=True))
+    shards = [shard or ShardEvidence(url, error="missing", stop=Stop("unreadable")) for url, shard in pairs]
+    unknown = frozenset(place for place, (url, shard) in enumerate(pairs) if shard is None and _may_exist(url))
+    what = f"{len(unknown):,} shard{'s' if len(unknown) > 1 else ''} of --train-data"
+    note = f"{what} not scanned: what workers get from them is not counted"
+    return Named(shards, note if unknown else "", unknown)
+
+
+def epochs_to_check(epochs: int, n_shards: int) -> int:
+    """Return how many epochs, from the first on, are worth computing: all where there are few shards."""
+    return max(1, min(epochs, max(_EPOCHS_LEAST, _VISITS // max(1, n_shards))))
+
+
+def orders(consumer: OpenClip33, count: int, arguments: Arguments, epoch: int) -> list[list[int]]:
+    """Return the indices of each worker's shards in one epoch, rank by rank, without resampling.
+
+    With a negative seed every worker shuffles by a seed of its own: then only the number of shards is right.
+    """
+    order: Sequence[int] = range(count)
+    if arguments.seed >= 0:
+        rng = random.Random(arguments.seed + epoch)
+        order = list(shuffled(order, *consumer.shuffle_buffer(), rng))
+    return assign(order, arguments.world_size, arguments.workers)
+
+
+def worker_passes(shards: Shards, arguments: Arguments, epoch: int) -> Iterator[WorkerPass]:
+    """Yield what each worker finds in one epoch, rank by rank."""
+    split = max(1, arguments.workers)
+    for number, indices in enumerate(orders(shards.consumer, len(shards.shards), arguments, epoch)):
+        result = shards.over(indices)
+        crash = None if result.crash is None else crash_text(result.crash.reason, result.crash.detail)
+        yield WorkerPass(
+            epoch,
+            rank=number // split,
+            worker=number % split,
+            shards=len(indices),
+            raw=result.formed,
+            usable=result.usable,
+            batches=result.usable // arguments.batch_size,
+            crash=crash,
+            unknown=sum(index in shards.unknown for index in indices),
+        )
+
+
+def certain(shards: Shards, arguments: Arguments, starved: WorkerPass) -> bool:
+    """Tell whether a worker starves for certain.
+
+    It does not where it has shards that were not scanned; with a negative seed, only if the best shards would not do.
+    """
+    if starved.unknown:
+        return False
+    if arguments.seed >= 0:
+        return True
+    best = sorted((alone.usable for alone in shards.alone), reverse=True)
+    return sum(best[: starved.shards]) < arguments.batch_size
+
+
+def least_usable(shards: Shards, arguments: Arguments, epochs: int) -> int:
+    """Return how many usable samples the poorest worker of all these epochs has in one pass."""
+    return min(each.usable for epoch in range(epochs) for each in worker_passes(shards, arguments, epoch))
+
+
+def _plain(url: str) -> str:
+    path = local_file(url)
+    return url if path is None else os.path.normpath(path)
+
+
+def _may_exist(url: str) -> bool:
+    """Tell whether OpenCLIP may find a shard there: of a server or a command it is not known without asking."""
+    path = local_file(url)
+    return path is None or os.path.exists(path)

@@ -1,0 +1,1 @@
+"""What shards hold, for wdsflow inspect."""

@@ -1,0 +1,1 @@
+"""This computer: what is installed, how much it has, for wdsflow doctor."""

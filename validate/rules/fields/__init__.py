@@ -1,0 +1,1 @@
+"""F: rules on fields, captions and json."""

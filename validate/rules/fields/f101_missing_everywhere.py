@@ -1,0 +1,158 @@
+from collections import Counter
+from collections.abc import Iterator
+
+from wdsflow.scan.json_captions import caption_name
+from wdsflow.scan.naming import CAPTIONS, IMAGES
+from wdsflow.shards.escape import escape
+
+from ...advice.changes import caption_edits
+from ...finding import Finding, Repair
+from ...verdicts.verdict import Verdict
+from ..kit.base import Context, Rule, listed, number
+from ..kit.commands import is_option, repair
+from ..kit.missing import Role, Wants, wants
+
+
+class MissingEverywhere(Rule):
+    """No sample has the field that training needs.
+
+    What: a reader asks for an image field (jpg, png, jpeg or webp) and a caption field (txt), and one of the two is
+    in no sample at all. The message names the fields that are there, and where the captions are if they were found.
+
+    Why it hurts: OpenCLIP's filter drops a sample that lacks either, without a word. webdataset up to 0.2.88, which
+    OpenCLIP pins, then begins its shards again, and again: training hangs at "Start epoch 0" with the GPU at 0 % and
+    no message. webdataset 1.x raises at the first sample; Hugging Face datasets give None.
+
+    In the wild: captions in json only (open_clip#1016), class labels in .cls (open_clip#569), ``input.jpg`` and
+    ``outputs.txt`` (open_clip#480), ``.txt.gz``, ``.caption``, images as .gif or .tif.
+
+    Cure: ``wdsflow repair URL... -o repaired --caption json:FIELD`` writes txt members from json,
+    ``--rename OLD=NEW`` gives fields their usual names. OpenCLIP 4 can also read them as they are:
+    ``--json-text-key FIELD``, ``--text-key NAME``, ``--image-key NAME``.
+    """
+
+    code = "F101"
+    severity = "error"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        groups: dict[tuple[Role, tuple[str, ...]], list[Wants]] = {}
+        if context.evidence.samples:
+            for want in wants(context):
+                for role in want.absent:
+                    groups.setdefault((role, want.names[role]), []).append(want)
+        for (role, names), wanting in groups.items():
+            yield self.finding(context, role, names, [want.consumer.name for want in wanting])
+
+    def finding(self, context: Context, role: Role, names: tuple[str, ...], hurt: list[str]) -> Finding:
+        """Return the finding for one thing that is nowhere."""
+        samples = context.evidence.samples
+        shards = [shard for shard in context.evidence.shards if shard.runs.head is not None]
+        head = shards[0].runs.head if shards else None
+        have = _fields(context)
+        hint, cure = _instead(context, role, have, hurt)
+        fields = ", ".join(escape(name, 40) for name in have[:6]) + (", ..." if len(have) > 6 else "")
+        return Finding(
+            code=self.code,
+            severity=self.severity,
+            message=f"no sample has {field_phrase(names)}: {_what_happens(context, hurt)} (fields: {fields}{hint})",
+            shard=shards[0].url if shards else None,
+            key=head.key if head else None,
+            offset=head.offset if head else None,
+            count=samples,
+            rate=1.0,
+            consumers=tuple(hurt),
+            repair=cure,
+        )
+
+
+def field_phrase(names: tuple[str, ...]) -> str:
+    """Return field names as a phrase: "a txt field", "a jpg, png, jpeg or webp field"."""
+    words = [escape(name, 40) for name in names]
+    return f"a {listed(words).replace(' and ', ' or ')} field"
+
+
+def _what_happens(context: Context, hurt: list[str]) -> str:
+    verdicts = {verdict.consumer: verdict for verdict in context.verdicts}
+    groups: dict[str, list[str]] = {}
+    for name in hurt:
+        groups.setdefault(_outcome(verdicts.get(name)), []).append(name)
+    samples = context.evidence.samples
+    all_of_them = f"{samples:,} of {number(samples, 'sample')}"
+    told = []
+    for outcome, names in groups.items():
+        titles = context.titles(names)
+        verb = "" if len(names) > 1 else "s"
+        if outcome == "crashes":
+            told.append(f"{titles} end{verb} with an exception")
+        else:
+            hangs = f", and hang{verb}" if outcome == "stalls" else ""
+            told += [f"{each}{hangs}" for each in context.losing(names, all_of_them, all_of_them)]
+    return "; ".join(told)
+
+
+def _outcome(verdict: Verdict | None) -> str:
+    return verdict.outcome if verdict else ""
+
+
+def _fields(context: Context) -> list[str]:
+    """Return all field names, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for shard in context.evidence.shards:
+        counts.update({name: item.count for name, item in shard.fields.items()})
+    return sorted(counts, key=lambda name: (-counts[name], name))
+
+
+def _instead(context: Context, role: Role, have: list[str], hurt: list[str]) -> tuple[str, Repair | None]:
+    """Return what may serve in place of what is missing, as a remark and as a command."""
+    if role == "caption" and {"json", "jsn"} & set(have):
+        found = _json_caption(context, hurt)
+        if found is not None:
+            return found
+        if context.evidence.level == "names" and not {"text", "caption", "captions"} & set(have):
+            return "; --level headers tells which json field holds captions", None
+    known = CAPTIONS if role == "caption" else IMAGES
+    new = "txt" if role == "caption" else "jpg"
+    for candidate in known:
+        for name in have:
+            if (
+                not name.startswith("*.")
+                and name.removesuffix(".gz").rpartition(".")[2] == candidate
+                and candidate not in ("json", "jsn")
+                and is_option(name)
+            ):
+                return _rename(context, role, name, new, hurt)
+    return "", None
+
+
+def _json_caption(context: Context, hurt: list[str]) -> tuple[str, Repair | None] | None:
+    best = caption_name(context.evidence.shards)
+    if best is None:
+        return None
+    name, entry = best
+    edits = caption_edits(context.evidence.shards)
+    samples = context.evidence.samples
+    note = _open_clip_4(context, hurt, f"--json-text-key {name}") if entry.plain == entry.strings else ""
+    return (
+        f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}',
+        repair(context.targets(), *edits.options(), note=note) if edits is not None else None,
+    )
+
+
+def _rename(context: Context, role: Role, name: str, new: str, hurt: list[str]) -> tuple[str, Repair]:
+    shown = escape(name, 40)
+    if name.endswith(".gz"):
+        return f"; {shown} is compressed: readers keep .gz in the field name", repair(
+            context.targets(), "--rename", f"{name}={new}", note="unpacks the fields"
+        )
+    kind = "a class label, not a caption" if name.rpartition(".")[2] in ("cls", "label", "class") else f"the {role}"
+    flag = f"--{'text' if role == 'caption' else 'image'}-key {shown}"
+    note = _open_clip_4(context, hurt, flag)
+    return f"; {shown} may hold {kind}", repair(context.targets(), "--rename", f"{name}={new}", note=note)
+
+
+def _open_clip_4(context: Context, hurt: list[str], flag: str) -> str:
+    """Return the flag as advice where OpenCLIP 4 is at hand."""
+    version = context.environment.get("open_clip_torch", "")
+    major = version.partition(".")[0]
+    at_hand = "open-clip-4" in hurt or (major.isdigit() and int(major) >= 4)
+    return f"or train with {flag} (OpenCLIP 4)" if at_hand else ""

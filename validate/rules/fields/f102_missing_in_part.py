@@ -1,0 +1,95 @@
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from wdsflow.shards.escape import escape
+
+from ...finding import Finding, Repair
+from ..kit.base import Context, Rule, number
+from ..kit.commands import repair
+from ..kit.missing import Lack, Wants, lacks, wants
+from ..kit.shapes import crashes
+from .f101_missing_everywhere import field_phrase
+
+
+class MissingInPart(Rule):
+    """Some samples lack the image or the caption.
+
+    What: samples without the field that a reader asks for, in shards where other samples have it, and nothing in them
+    that could serve instead.
+
+    Why it hurts: OpenCLIP drops them without a word and without a count; an epoch then has fewer samples than
+    ``--train-num-samples`` says, and the rest is repeated to fill it. webdataset 1.x ends at the first of them.
+    Hugging Face datasets and Ray Data give None.
+
+    In the wild: downloads where the image failed and only the json was kept, captions removed by a filter, README.md
+    and other files that become samples of their own (open_clip PR#179; Mobile-O#8).
+
+    Cure: ``wdsflow repair URL... -o repaired --drop-bad`` leaves out samples that would not train, so that counts are
+    true. ``wdsflow inspect SHARD`` lists which fields samples have.
+    """
+
+    code = "F102"
+    severity = "warning"
+    requires = ("W006", "W012", "W022", "W029", "W030")  # each makes half samples of whole ones
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        yield from partial_losses(context, self.code, instead=False, cure=self.cure)
+
+    def cure(self, context: Context, lack: Lack) -> Repair:
+        """Return the cure for samples that lack something."""
+        return self.repair(lack.shard.url)
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, "--drop-bad", safe=False, note="leaves out the samples that would not train")
+
+
+Cure = Callable[[Context, Lack], Repair | None]
+_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # told by the rules in `requires`
+
+
+def partial_losses(context: Context, code: str, *, instead: bool, cure: Cure) -> Iterator[Finding]:
+    """Yield findings for samples that lack something, with or without a field that could serve instead."""
+    rows: dict[tuple[str, tuple[str, ...], str, int], list[tuple[Wants, Lack]]] = defaultdict(list)
+    totals: dict[str, int] = defaultdict(int)
+    for want in wants(context):
+        for lack in lacks(context, want):
+            if bool(lack.instead) == instead:
+                rows[lack.shard.url, lack.roles, lack.instead, lack.count].append((want, lack))
+                halved = any(lack.shard.tally(name).count for name in _HALVING)
+                totals[want.consumer.name] += 0 if halved else lack.count
+    limit = context.max_loss * context.evidence.samples
+    order = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
+    for together in sorted(rows.values(), key=lambda row: order[row[0][1].shard.url]):
+        want, lack = together[0]
+        names = [item.consumer.name for item, _ in together]
+        ending = [item.consumer.name for item, one in together if crashes(context, item.consumer, one.shape)]
+        worst = bool(ending) or any(totals[name] > limit for name in names)
+        yield Finding(
+            code=code,
+            severity="error" if worst else "warning",
+            message=_message(want, lack) + _consequence(context, names, ending, lack.count),
+            shard=lack.shard.url,
+            key=lack.key,
+            offset=lack.offset,
+            count=lack.count,
+            rate=min(lack.count / lack.shard.samples, 1.0) if lack.shard.samples else None,
+            consumers=tuple(names),
+            repair=cure(context, lack),
+        )
+
+
+def _message(want: Wants, lack: Lack) -> str:
+    phrases = [field_phrase(want.names[role]) for role in lack.roles]
+    missing = f"neither {' nor '.join(phrases)}" if len(phrases) > 1 else f"no {phrases[0].removeprefix('a ')}"
+    verb = "has" if lack.count == 1 else "have"
+    them = "it has" if lack.count == 1 else "they have"
+    rest = f'; {them} "{escape(lack.instead, 40)}"' if lack.instead else f" ({them} {escape(lack.fields, 80)})"
+    return f"{lack.count:,} of {number(lack.shard.samples, 'sample')} {verb} {missing}{rest}"
+
+
+def _consequence(context: Context, names: list[str], ending: list[str], count: int) -> str:
+    them = "it" if count == 1 else "them"
+    told = context.losing([name for name in names if name not in ending], them, them)
+    if ending:
+        told.append(f"{context.titles(ending)} end{'s' if len(ending) == 1 else ''} with an exception")
+    return "; " + ", ".join(told)

@@ -1,0 +1,45 @@
+from collections.abc import Iterator
+
+from ...advice.changes import caption_edits
+from ...finding import Finding, Repair
+from ..kit.base import Context, Rule
+from ..kit.commands import is_option, repair
+from ..kit.missing import Lack
+from .f102_missing_in_part import partial_losses
+
+
+class OtherName(Rule):
+    """In some samples the image or the caption has another name.
+
+    What: samples without the field that a reader asks for, which have one that may hold the same: ``caption`` or
+    ``json`` for txt, ``gif``, ``jfif`` or ``input.jpg`` for jpg. Other samples of the set have the right one.
+
+    Why it hurts: field names are compared as wholes: ``input.jpg`` is not ``jpg``, ``txt.gz`` is not ``txt``. OpenCLIP
+    drops these samples without a word, webdataset 1.x ends at the first of them. Training goes on with the part of
+    the set that is named as expected, which may be one source of several.
+
+    In the wild: sets put together from several sources (Mobile-O#8; datasets#7055), images by their original
+    extension, captions first in txt and later in json.
+
+    Cure: ``wdsflow repair SHARD -o repaired --rename OLD=NEW`` renames a field, ``--caption json:FIELD`` writes txt
+    members from json.
+    """
+
+    code = "F103"
+    severity = "warning"
+    requires = ("W006", "W012", "W022", "W029", "W030")  # each makes half samples of whole ones
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        yield from partial_losses(context, self.code, instead=True, cure=self.cure)
+
+    def cure(self, context: Context, lack: Lack) -> Repair | None:
+        """Return the command that gives the field its usual name; None where no option can hold it."""
+        url = lack.shard.url
+        new = "txt" if lack.roles[0] == "caption" else "jpg"
+        if lack.instead in ("json", "jsn") and new == "txt":
+            edits = caption_edits([lack.shard])
+            return repair([url], *edits.options()) if edits is not None else None
+        if not is_option(lack.instead):
+            return None
+        note = "other readers than OpenCLIP may want jpg to be JPEG" if new == "jpg" else ""
+        return repair([url], "--rename", f"{lack.instead}={new}", note=note)

@@ -1,0 +1,82 @@
+from collections import Counter
+from collections.abc import Iterator
+
+from wdsflow.scan.evidence import Part, Shape
+
+from ...finding import Finding, Severity
+from ..kit.base import Context, Rule, listed, number
+from ..kit.shapes import Counted, counted, loss
+
+_IMAGES = ("jpg", "png", "jpeg", "webp")
+
+
+class MixedExtensions(Rule):
+    """Images come under several extensions.
+
+    What: some samples have their image as jpg, others as png, jpeg or webp.
+
+    Why it hurts: OpenCLIP takes the first of the four that is there. Hugging Face datasets fix their columns by the
+    first five samples: an image under another extension is left out and its row has None. DALI and other readers
+    that ask for one name skip or fail.
+
+    In the wild: downloads that keep the original extension (datasets#6880, #7055; Mobile-O#8).
+
+    Cure: ``wdsflow repair URL... -o repaired --rename jpeg=jpg --rename png=jpg`` gives all images one name; Pillow
+    goes by the bytes. img2dataset writes one format with ``--encode_format jpg``.
+    """
+
+    code = "F105"
+    severity = "info"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        counts: Counter[str] = Counter()
+        first: dict[str, tuple[str, Counted]] = {}
+        for shard in context.evidence.shards:
+            for item in counted(shard.runs):
+                name = _only_image(item.shape)
+                if name:
+                    counts[name] += item.count
+                    first.setdefault(name, (shard.url, item))
+        if len(counts) < 2:
+            return
+        common = counts.most_common(1)[0][0]
+        rare = [name for name, _ in counts.most_common()[1:]]
+        lost = self._lost(context, common, rare)
+        url, place = first[rare[0]]
+        severity: Severity = "info"
+        if lost:
+            severity = "error" if max(lost.values()) > context.max_loss * context.evidence.samples else "warning"
+        told = f": for {context.titles(lost)}, {number(max(lost.values()), 'image')} fall out" if lost else ""
+        yield Finding(
+            code=self.code,
+            severity=severity,
+            message=f"images come as {listed(f'{name} ({counts[name]:,})' for name in (common, *rare))}{told}",
+            shard=url,
+            key=place.key,
+            offset=place.offset,
+            count=sum(counts[name] for name in rare),
+            rate=1 - counts[common] / counts.total(),
+            consumers=tuple(lost),
+        )
+
+    def _lost(self, context: Context, common: str, rare: list[str]) -> dict[str, int]:
+        """Return for each reader how many samples it would use more if all images had one name."""
+        lost: dict[str, int] = {}
+        for consumer in context.consumers:
+            reader = context.bound(consumer)
+            if reader is consumer:
+                continue
+            for target in (common, *rare):
+                others = {name for name in (common, *rare) if name != target}
+
+                def mend(part: Part, target: str = target, others: set[str] = others) -> Part:
+                    return Part(target, part.status) if part.suffix in others else part
+
+                samples = sum(loss(context, reader, shard, mend).samples for shard in context.evidence.shards)
+                lost[consumer.name] = max(lost.get(consumer.name, 0), samples)
+        return {name: count for name, count in lost.items() if count}
+
+
+def _only_image(shape: Shape) -> str:
+    names = [part.suffix.lower() for part in shape if part.suffix.lower() in _IMAGES]
+    return names[0] if len(names) == 1 else ""

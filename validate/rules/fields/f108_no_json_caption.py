@@ -1,0 +1,56 @@
+from wdsflow.scan.evidence import NO_CAPTION, Part, ShardEvidence, Tally
+from wdsflow.scan.json_captions import caption_name
+from wdsflow.shards.escape import escape
+
+from ...finding import Repair
+from ..kit.base import number
+from ..kit.commands import repair
+from ..kit.loss import LossRule
+from ..kit.shapes import counted, mend_status
+
+
+class NoJsonCaption(LossRule):
+    """The json has no caption under the name asked for.
+
+    What: with ``--json-text-key``, json members in which none of these names holds a string with more than white space:
+    the name is missing, or its value is null, a number or a list.
+
+    Why it hurts: OpenCLIP 4 makes an empty caption of it and drops the sample, without a word. If the name is misspelt
+    all samples go, and training waits for ever.
+
+    In the wild: ``--json-text-key captions`` where the field is called ``caption``; lists of captions; null where the
+    captioner failed.
+
+    Cure: name the field that is there, several in order of preference: ``--json-text-key "caption;text"``.
+    ``wdsflow inspect SHARD`` lists all names with an example.
+    """
+
+    code = "F108"
+    requires = ("F107",)
+    capped = False
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        tally = Tally()
+        for item in counted(shard.runs):
+            if any(part.status == NO_CAPTION for part in item.shape):
+                tally.add(item.key, item.offset, count=item.count)
+        return tally
+
+    def mend(self, part: Part) -> Part:
+        return _MEND(part)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        best = caption_name([shard])
+        hint = ""
+        if best is not None:
+            name, found = best
+            kind = "a string" if found.plain == found.strings else "a caption, but deeper or in a list,"
+            hint = f' ("{escape(name, 60)}" holds {kind} in {number(found.strings, "sample")})'
+        of = f"{count:,} of {number(shard.samples, 'sample')}"
+        return f"{of} {'has' if count == 1 else 'have'} no caption under the wanted json names{hint}"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, "--drop-bad", safe=False, note="leaves out samples without a caption")
+
+
+_MEND = mend_status(NO_CAPTION)

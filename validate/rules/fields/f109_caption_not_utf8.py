@@ -1,0 +1,39 @@
+from wdsflow.scan.evidence import NOT_UTF8, Part, ShardEvidence
+
+from ...finding import Repair
+from ..kit.base import number
+from ..kit.commands import repair
+from ..kit.loss import LossRule
+from ..kit.shapes import mend_status
+
+
+class CaptionNotUtf8(LossRule):
+    """Captions are not UTF-8.
+
+    What: text members whose bytes do not decode: Latin-1, Windows-1252, UTF-16, or damage.
+
+    Why it hurts: OpenCLIP 3.3 decodes them strictly; the UnicodeDecodeError drops the sample with a warning that names
+    neither key nor shard. OpenCLIP 4 drops them without a word. webdataset 1.x, Hugging Face datasets and Ray Data end
+    with an exception.
+
+    In the wild: "'utf-8' codec can't decode byte 0x92 in position 12" for typographic quotes from Windows; captions
+    written by PowerShell, which is UTF-16 (joy-caption-batch#1; FluxTrainer#14).
+
+    Cure: convert the files before packing: ``iconv -f WINDOWS-1252 -t UTF-8 a.txt > b.txt``.
+    ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out.
+    """
+
+    code = "F109"
+    tallies = ("text.not-utf8",)
+
+    def mend(self, part: Part) -> Part:
+        return _MEND(part)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{number(count, 'caption')} {'is' if count == 1 else 'are'} not UTF-8"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, "--drop-bad", safe=False, note="leaves out samples that would not train")
+
+
+_MEND = mend_status(NOT_UTF8)

@@ -1,0 +1,39 @@
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import BLANK, EMPTY, Part, ShardEvidence
+
+from ...finding import Repair
+from ..kit.base import number
+from ..kit.commands import repair
+from ..kit.loss import LossRule
+from ..kit.shapes import mend_status
+
+
+class EmptyCaption(LossRule):
+    """Captions are empty.
+
+    What: text members without a byte, or of white space only.
+
+    Why it hurts: OpenCLIP 3.3 trains on them: the caption is the start and end token, alike for all such images, which
+    pulls these images together. OpenCLIP 4 drops the samples without a word.
+
+    In the wild: img2dataset writes an empty .txt where the table has no caption (img2dataset#46); captioners that
+    failed (SimpleTuner#1100).
+
+    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves these samples out. OpenCLIP 4 skips them by itself.
+    """
+
+    code = "F112"
+    harmless = "warning"
+    tallies = ("text.empty", "text.blank")
+
+    def mend(self, part: Part) -> Part:
+        return _MEND(part)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{number(count, 'caption')} {'is' if count == 1 else 'are'} empty"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, "--drop-bad", safe=False, note="leaves these samples out")
+
+
+_MEND = mend_status(EMPTY, BLANK, when=lambda suffix: kind_of(suffix) in ("text", "opaque"))

@@ -1,0 +1,24 @@
+from ..kit.quality import QualityRule
+
+
+class OddCharacters(QualityRule):
+    r"""Captions have control characters, NULs or a byte-order mark.
+
+    What: characters that are no text: NUL, terminal escapes, other control characters, or U+FEFF at the start.
+
+    Why it hurts: OpenCLIP's tokenizer keeps the mark and the controls as tokens of their own, in front of the first
+    word or in the middle of one. In a terminal or a log, escapes change colours, titles or what is seen; wdsflow
+    shows them spelled out.
+
+    In the wild: text saved as "UTF-8 with BOM" by Windows editors, text taken from PDF files.
+
+    Cure: clean the captions before packing:
+    ``text = "".join(c for c in text.lstrip("\ufeff") if c.isprintable() or c.isspace())``
+    """
+
+    code = "F113"
+    unit = "caption"
+    tallies = ("text.bom", "text.nul", "text.control")
+    predicate = "have control characters or a byte-order mark"
+    predicate_one = "has control characters or a byte-order mark"
+    consequence = "such characters become tokens"

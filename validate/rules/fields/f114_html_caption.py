@@ -1,0 +1,22 @@
+from ..kit.quality import QualityRule
+
+
+class HtmlCaption(QualityRule):
+    """Captions contain HTML.
+
+    What: tags such as ``<br>`` or entities such as ``&amp;`` in captions.
+
+    Why it hurts: OpenCLIP's tokenizer turns entities back into characters, but leaves tags: ``br``, ``href`` and
+    ``span`` become words that the model learns, and they fill the 77 tokens.
+
+    In the wild: alt texts and product descriptions taken from pages without cleaning.
+
+    Cure: clean the captions before packing: ``text = html.unescape(re.sub(r"<[^>]*>", " ", text))``
+    """
+
+    code = "F114"
+    unit = "caption"
+    tallies = ("text.html",)
+    predicate = "contain HTML tags or entities"
+    predicate_one = "contains HTML tags or entities"
+    consequence = "tags are learnt as words"

@@ -1,0 +1,22 @@
+from ..kit.quality import QualityRule
+
+
+class Mojibake(QualityRule):
+    """Captions were decoded with the wrong encoding.
+
+    What: UTF-8 text that was read as Latin-1 and saved again: ``Ã©`` for ``é``, ``â€™`` for an apostrophe.
+
+    Why it hurts: it is valid UTF-8, so no reader complains. OpenCLIP's tokenizer repairs it where ftfy is used (as in
+    its default cleaning); other tokenizers learn the broken letters and spend two or three tokens on each.
+
+    In the wild: pages whose declared encoding was believed, csv files opened and saved in a spreadsheet.
+
+    Cure: repair the captions before packing: ``text = ftfy.fix_text(text)``
+    """
+
+    code = "F117"
+    unit = "caption"
+    tallies = ("text.mojibake",)
+    predicate = "look like UTF-8 read as Latin-1"
+    predicate_one = "looks like UTF-8 read as Latin-1"
+    consequence = "letters with accents are broken"

@@ -1,0 +1,43 @@
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
+from ...finding import Repair
+from ..kit.base import TallyRule, first_seen, number
+from ..kit.commands import is_option, repair
+from ..kit.shapes import counted
+
+
+class GzippedField(TallyRule):
+    """Fields are gzipped one by one.
+
+    What: members such as ``a.txt.gz`` or ``a.json.gz``.
+
+    Why it hurts: webdataset unpacks and decodes them, but the field keeps its name ``txt.gz``, and OpenCLIP asks for
+    ``txt``: to its filter the sample has no caption, and it is dropped without a word. Short texts get larger by gzip.
+
+    In the wild: exports that compress text on principle; samples with ``.cls.gz``.
+
+    Cure: ``wdsflow repair SHARD -o repaired --rename txt.gz=txt`` unpacks and renames them.
+    """
+
+    code = "F120"
+    severity = "warning"
+    tallies = ()
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Count by shape: a field's name tells it at every level."""
+        tally = Tally()
+        for item in counted(shard.runs):
+            packed = [part.suffix for part in item.shape if part.suffix.lower().endswith(".gz")]
+            if packed:
+                tally.add(item.key, item.offset, packed[0], item.count * len(packed))
+        return tally
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "is" if count == 1 else "are"
+        return f"{number(count, 'field')} {verb} gzipped{first_seen(detail)}: readers keep .gz in the field name"
+
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        name = tally.detail.lower()
+        if not is_option(name) or name == "gz":
+            return None
+        return repair([shard.url], "--rename", f"{name}={name.removesuffix('.gz')}", note="unpacks the fields")

@@ -1,0 +1,67 @@
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import (
+    BAD,
+    EMPTY,
+    Part,
+    ShardEvidence,
+    Tally,
+)
+
+from ...finding import Repair
+from ..kit.base import first_seen, number
+from ..kit.commands import is_option, renamed, repair
+from ..kit.loss import LossRule
+from ..kit.shapes import counted, mend_status
+
+_OTHERS = ("image", "text", "json", "pickle", "torch")  # rules of their own
+
+
+class BadField(LossRule):
+    """A field that nobody needs drops the sample.
+
+    What: a member besides image, caption and json that its decoder refuses: an ``.id`` or ``.cls`` that is no
+    integer, a damaged ``.npy``, ``.mp`` or ``.cbor``, a ``.gz`` that is not gzip.
+
+    Why it hurts: OpenCLIP 3.3 decodes every field of a sample by its extension. One that fails drops the sample
+    although image and caption are fine, with a warning that names neither. If all samples have such a field, none is
+    left and training waits for ever. webdataset 1.x ends with an exception.
+
+    In the wild: ``.id`` with a hexadecimal name, ``.index`` with text, empty side files (cosmos#3).
+
+    Cure: rename the field to one that is left as bytes: ``wdsflow repair SHARD -o repaired --rename id=id_raw``, or
+    leave it out: ``--drop-field id``. OpenCLIP 4 decodes only image and caption.
+    """
+
+    code = "F121"
+    tallies = ("field.bad",)
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Count by shape, which tells gzipped ones too, or else by the tally."""
+        tally = Tally()
+        for item in counted(shard.runs):
+            bad = [part.suffix for part in item.shape if part.status == BAD and _is_other(part.suffix)]
+            if bad:
+                tally.add(item.key, item.offset, bad[0], item.count * len(bad))
+        return tally if tally.count else super().seen(shard)
+
+    def mend(self, part: Part) -> Part:
+        return _MEND(part)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "does" if count == 1 else "do"
+        return f"{number(count, 'field')} besides image and caption {verb} not decode{first_seen(detail)}"
+
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        name = tally.detail.lower()
+        if not is_option(name):
+            return None
+        if name.endswith(".gz"):  # a repair would unpack it
+            return repair([shard.url], "--drop-field", name, safe=False, note="leaves the field out")
+        return repair([shard.url], "--rename", f"{name}={renamed(name)}", note="readers leave it as bytes then")
+
+
+def _is_other(suffix: str) -> bool:
+    return kind_of(suffix) not in _OTHERS
+
+
+_MEND = mend_status(BAD, EMPTY, when=_is_other)

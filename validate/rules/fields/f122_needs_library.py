@@ -1,0 +1,43 @@
+from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.evidence import BAD, Part, ShardEvidence, Tally
+from wdsflow.text.install import install_packages
+
+from ...finding import Repair
+from ..kit.base import first_seen, number
+from ..kit.loss import LossRule
+from ..kit.shapes import mend_status
+
+_PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
+_KINDS = ("msgpack", "cbor", "tenbin", "torch", "npy", "npz")
+
+
+class NeedsLibrary(LossRule):
+    """A field needs a library that is not installed here.
+
+    What: members such as ``.mp`` (msgpack) or ``.cbor`` whose decoder is a package of its own. It is missing in this
+    environment; whether it is where you train is for you to check.
+
+    Why it hurts: OpenCLIP 3.3 decodes every field. Without the package each such sample is dropped with a warning that
+    names neither key nor cause: if all samples have the field, none is left and training waits for ever.
+
+    In the wild: shards made with one environment and read with another.
+
+    Cure: ``pip install msgpack`` for .mp and .msg, ``pip install cbor`` for .cbor, or leave the field out when packing.
+    """
+
+    code = "F122"
+    tallies = ("field.needs-library",)
+
+    def mend(self, part: Part) -> Part:
+        return _MEND(part)
+
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        package = _PACKAGES.get(kind_of(tally.detail))
+        return Repair(install_packages(package), note="where you train, too") if package else None
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "needs" if count == 1 else "need"
+        return f"{number(count, 'field')} {verb} a library that is not installed here{first_seen(detail)}"
+
+
+_MEND = mend_status(BAD, when=lambda suffix: kind_of(suffix) in _KINDS)

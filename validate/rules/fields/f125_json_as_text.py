@@ -1,0 +1,67 @@
+from collections.abc import Iterator
+
+from wdsflow.readers.base import split_keys
+from wdsflow.scan.json_captions import caption_name
+from wdsflow.shards.escape import escape
+
+from ...advice.changes import caption_edits
+from ...finding import Finding, Repair
+from ..kit.base import Context, Rule, number
+from ..kit.commands import repair
+from ..kit.shapes import folded
+
+
+class JsonAsText(Rule):
+    """Json is taken for the caption as it stands.
+
+    What: ``--text-key`` names ``json``, and samples have it.
+
+    Why it hurts: OpenCLIP 4 takes the bytes of the field for the caption: braces, names and urls are tokenized, and the
+    77 tokens are full before the caption comes. With 3.3 and a pipeline of your own that renames json to text it is
+    worse: the tokenizer walks through the dict, and the caption of every image is the first name in it. The loss falls
+    a little and nothing complains.
+
+    In the wild: the quick fix for captions in json (see the maintainer's warning in open_clip#1016).
+
+    Cure: read one field of it: ``--json-text-key FIELD`` (OpenCLIP 4), or write txt members:
+    ``wdsflow repair URL... -o repaired --caption json:FIELD``
+    """
+
+    code = "F125"
+    severity = "error"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        for consumer in context.consumers:
+            names = split_keys(consumer.options.text_key)
+            if consumer.options.json_text_key or "json" not in names:
+                continue
+            better = set(names[: names.index("json")])
+            count, place = 0, None
+            for shard in context.evidence.shards:
+                for item in folded(context, consumer, shard):
+                    fields = {part.suffix.lower() for part in item.shape}
+                    if "json" in fields and not fields & better and context.usable(consumer, item.shape):
+                        count += item.count
+                        place = place or (shard.url, item)
+            if place is None:
+                continue
+            yield Finding(
+                code=self.code,
+                severity=self.severity,
+                message=f"{number(count, 'sample')} {'has' if count == 1 else 'have'} the raw json as caption "
+                f"({context.titles([consumer.name])} with --text-key): braces and names are tokenized",
+                shard=place[0],
+                key=place[1].key,
+                offset=place[1].offset,
+                count=count,
+                consumers=(consumer.name,),
+                repair=_cure(context),
+            )
+
+
+def _cure(context: Context) -> Repair | None:
+    named, edits = caption_name(context.evidence.shards), caption_edits(context.evidence.shards)
+    if named is None or edits is None:
+        return None
+    note = f"or train with --json-text-key {escape(named[0], 60)}" if named[1].plain == named[1].strings else ""
+    return repair(context.targets(), *edits.options(), note=note)

@@ -1,0 +1,76 @@
+from collections.abc import Iterator
+
+from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.shards.escape import escape
+
+from ...finding import Finding, Repair
+from ..kit.base import Context, TallyRule, number
+from ..kit.commands import renamed, repair
+
+
+class TypesDiffer(TallyRule):
+    """The values of a column change their type.
+
+    What: json, an array or msgpack whose values have other types than those of the first five samples; or first samples
+    that do not agree among themselves, or hold what Arrow does not take, such as a list of numbers and strings, or an
+    integer of more than 64 bits.
+
+    Why it hurts: Hugging Face datasets take the types of their columns from the first five samples of the first shard.
+    Later values are converted to these types. A string in a column of numbers, a number where a list was, or a list
+    where an object was end the reader with an exception, often after hours. Missing names and null are fine.
+
+    In the wild: sizes that are null or "unknown" where a download failed, tags that are one string or a list of strings,
+    metadata of several sources in one set.
+
+    Cure: write the values with one type, or keep the field as bytes, which any column holds:
+    ``wdsflow repair URL... -o repaired --rename json=json_raw``
+    """
+
+    code = "F126"
+    severity = "error"
+    tallies = ("column.misfit",)
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        hurt = tuple(consumer.name for consumer in context.consumers if consumer.makes_columns)
+        shards = context.evidence.shards
+        if not hurt or not shards:
+            return
+        columns = shards[0].columns
+        if columns is not None and columns.error:
+            told = (
+                f"the first samples give the column {escape(columns.field, 40)} no type ({escape(columns.error, 120)})"
+            )
+            yield self._finding(context, shards[0], hurt, told, columns.field, Tally())
+        for shard in shards:
+            tally = self.seen(shard)
+            if tally.count:
+                field, _, error = tally.detail.partition(": ")
+                verb = "does" if tally.count == 1 else "do"
+                told = f"{number(tally.count, 'value')} {verb} not fit the type of the column (first: {escape(field, 40)}, "
+                told += f"{escape(error, 120)})"
+                yield self._finding(context, shard, hurt, told, field, tally)
+
+    def _finding(
+        self, context: Context, shard: ShardEvidence, hurt: tuple[str, ...], told: str, field: str, tally: Tally
+    ) -> Finding:
+        ends = "s" if len(hurt) == 1 else ""
+        return Finding(
+            code=self.code,
+            severity=self.severity,
+            message=f"{told}; {context.titles(hurt)} end{ends} with an exception",
+            shard=shard.url,
+            key=tally.key,
+            offset=tally.offset,
+            count=tally.count,
+            consumers=hurt,
+            repair=self._as_bytes(context, field),
+        )
+
+    def _as_bytes(self, context: Context, field: str) -> Repair | None:
+        name = field.lower()
+        new = renamed(name)
+        return (
+            repair(context.targets(), "--rename", f"{name}={new}", note="readers leave it as bytes then")
+            if new
+            else None
+        )

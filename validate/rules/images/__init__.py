@@ -1,0 +1,1 @@
+"""I: rules on images."""

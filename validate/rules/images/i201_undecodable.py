@@ -1,0 +1,32 @@
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
+from ..kit.base import first_seen, number
+from ..kit.images import ImageLossRule
+
+
+class Undecodable(ImageLossRule):
+    """Pillow cannot decode the image.
+
+    What: the data begin like an image, but Pillow raises while decoding it. Seen at ``--level full`` only. Images
+    that are empty, cut, or no images at all are reported by I216, I202, I210 and I217.
+
+    Why it hurts: OpenCLIP logs one anonymous warning and drops the sample, in each epoch again. webdataset 1.x, Hugging
+    Face datasets and Ray Data end with an exception.
+
+    In the wild: "Handling webdataset error (UnidentifiedImageError(...)). Ignoring." without a key (kraken#299 asks for
+    the file name); formats for which this Pillow has no decoder (AVIF, HEIC).
+
+    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out; or download them again.
+    """
+
+    code = "I201"
+    tallies = ("image.undecodable",)
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Return what is left when the cut ones are taken off; the first place may be one of those."""
+        tally = shard.tally("image.undecodable")
+        cut = shard.tally("image.cut").count
+        return tally if not cut else Tally(tally.count - cut) if tally.count > cut else Tally()
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{number(count, 'image')} cannot be decoded{first_seen(detail)}"

@@ -1,0 +1,21 @@
+from ..kit.quality import QualityRule
+
+
+class Animated(QualityRule):
+    """Images are animated.
+
+    What: a GIF, WebP or PNG with more than one frame.
+
+    Why it hurts: readers take the first frame, which is often blank or a title, while the caption describes what
+    happens. The other frames are loaded and thrown away.
+
+    In the wild: GIFs from message boards, animated WebP from messengers.
+
+    Cure: leave them out, or choose a frame before packing: ``convert 'a.gif[10]' b.png``
+    """
+
+    code = "I207"
+    tallies = ("image.animated",)
+    predicate = "are animated"
+    predicate_one = "is animated"
+    consequence = "only the first frame is used"

@@ -1,0 +1,60 @@
+from collections import Counter
+from collections.abc import Iterator
+
+from wdsflow.shards.escape import escape
+
+from ...finding import Finding
+from ..kit.base import Context, Rule, number
+from ..tar.w008_shared_keys import shared_sketches
+
+_SHARE = 0.001
+_LEAST = 10
+
+
+class Repeated(Rule):
+    """The same image comes again and again.
+
+    What: one image, byte by byte, stands in at least ten samples and one in a thousand of all; or two shards share
+    images. Seen at ``--level full`` only; the counts are lower bounds.
+
+    Why it hurts: the same picture with many captions teaches that captions do not matter. Inside a batch equal pictures
+    count as mismatches. Shards that share their images count them twice and may be the old and the new export in one
+    folder.
+
+    In the wild: "image not available" pictures that servers send for dead links, thousands of times
+    (Recap-DataComp-1B#11); the same url with several captions (img2dataset#244).
+
+    Cure: drop them before packing by the hash of their bytes:
+    ``if hashlib.sha256(data).hexdigest() in PLACEHOLDERS: continue``
+    """
+
+    code = "I209"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        counts: Counter[int] = Counter()
+        for shard in context.evidence.shards:
+            counts.update(shard.frequent_images)
+        images = sum(shard.images.count for shard in context.evidence.shards)
+        often = [(value, count) for value, count in counts.most_common() if count >= max(_LEAST, _SHARE * images)]
+        if often:
+            value, count = often[0]
+            also = f", {number(len(often) - 1, 'other')} in fewer" if len(often) > 1 else ""
+            first = next(shard for shard in context.evidence.shards if value in shard.frequent_images)
+            yield Finding(
+                code=self.code,
+                severity=self.severity,
+                message=f"one image stands in at least {count:,} of {number(images, 'sample')}{also}: placeholders?",
+                shard=first.url,
+                count=sum(count for _, count in often),
+                rate=min(sum(count for _, count in often) / images, 1.0) if images else None,
+                consumers=context.names(),
+            )
+        for earlier, later in list(shared_sketches(context, "image_sketch"))[:3]:
+            yield Finding(
+                code=self.code,
+                severity=self.severity,
+                message=f"shares images with {escape(earlier.url.rpartition('/')[2])}: at least one in eight",
+                shard=later.url,
+                consumers=context.names(),
+            )

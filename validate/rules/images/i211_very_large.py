@@ -1,0 +1,27 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ..kit.base import TallyRule, first_seen
+
+
+class VeryLarge(TallyRule):
+    """Images of over 89 megapixels can exhaust memory.
+
+    What: between 89 and 178 megapixels, by the image's own header.
+
+    Why it hurts: Pillow warns (DecompressionBombWarning) and decodes them: 0.27 to 0.54 GB for each in RGB, in every
+    worker that meets one, plus the transform's copies. Several at once end a worker for lack of memory, which looks
+    like "DataLoader worker (pid ...) is killed by signal: Killed". The batch waits for the decoding all the while.
+
+    In the wild: scans, satellite pictures, posters.
+
+    Cure: shrink them before packing: ``convert a.png -resize '2048x2048>' b.png``. OpenCLIP 4 drops what is over
+    ``--max-image-pixels``, 25 million by default.
+    """
+
+    code = "I211"
+    severity = "warning"
+    tallies = ("image.bomb-warning",)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        noun = "image has" if count == 1 else "images have"
+        return f"{count:,} {noun} over 89 megapixels{first_seen(detail)}: over 0.27 GB each when decoded"

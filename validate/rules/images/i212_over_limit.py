@@ -1,0 +1,47 @@
+from wdsflow.scan.evidence import (
+    BIG,
+    BIG_BAD,
+    Part,
+    ShardEvidence,
+    Tally,
+)
+
+from ..kit.base import first_seen
+from ..kit.images import BIG_IMAGE, ImageLossRule
+from ..kit.shapes import counted
+
+
+class OverLimit(ImageLossRule):
+    """Images are over the reader's pixel limit.
+
+    What: more pixels than OpenCLIP 4's ``--max-image-pixels`` allows, 25 million by default.
+
+    Why it hurts: OpenCLIP 4 drops the sample by its header, without decoding it, with a warning for the first and each
+    thousandth. OpenCLIP 3.3 and others have no limit and decode all of it, which takes seconds (I219).
+
+    In the wild: sets of photographs at full resolution lose a large part when moving to OpenCLIP 4.
+
+    Cure: raise the limit with ``--max-image-pixels 100000000`` (OpenCLIP 4; 0 takes it away), or shrink the images
+    before packing: ``convert a.jpg -resize '2048x2048>' b.jpg``
+    """
+
+    code = "I212"
+    tallies = ("image.large",)
+    capped = False
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Leave out bombs, of which I203 speaks; a limit below 25 million is seen in the shapes only."""
+        tally, bombs = shard.tally("image.large"), shard.tally("image.bomb").count
+        large = Tally(tally.count - bombs, tally.key, tally.offset, tally.detail) if tally.count > bombs else Tally()
+        over = Tally()
+        for item in counted(shard.runs):
+            if any(part.status in (BIG, BIG_BAD) for part in item.shape):
+                over.add(item.key, item.offset, count=item.count)
+        return large if large.count >= over.count else over
+
+    def mend(self, part: Part) -> Part:
+        return BIG_IMAGE(part)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        noun = "image is" if count == 1 else "images are"
+        return f"{count:,} {noun} very large{first_seen(detail)}"

@@ -1,0 +1,1 @@
+"""What rules share: their base, what they see, and how they are run."""

@@ -1,0 +1,185 @@
+"""What a rule is: a code, a severity, a manual page, and a look at the evidence."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from wdsflow.readers.base import Consumer, Fate
+from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
+from wdsflow.shards.escape import escape
+
+from ...finding import Finding, Repair, Severity
+from ...verdicts.verdict import Verdict
+
+SHARDS_NAMED = 20  # a rule names this many shards one by one, and the rest in one finding
+
+
+@dataclass(slots=True)
+class Context:
+    """Everything a rule may look at. ``arguments``, ``forecast`` and ``sidecars`` are None where not asked for."""
+
+    evidence: Evidence
+    consumers: list[Consumer]
+    verdicts: list[Verdict]
+    max_loss: float = 0.05
+    urls: tuple[str, ...] = ()  # as the user wrote them
+    arguments: Any = None  # arguments.Arguments
+    forecast: Any = None  # forecast.Forecast
+    sidecars: Any = None  # sidecars.Sidecars
+    environment: dict[str, str] = field(default_factory=dict)  # distribution -> installed version
+    _bound: dict[int, Consumer] = field(default_factory=dict, repr=False)
+    _fates: dict[tuple[int, Shape], tuple[Fate, ...]] = field(default_factory=dict, repr=False)
+    known_shapes: dict[tuple[int, bool], Any] = field(default_factory=dict, repr=False)  # of shapes.folded
+    known_roles: dict[tuple[str, str, Shape], bool] = field(default_factory=dict, repr=False)  # of shapes.has_role
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all consumers asked for."""
+        return tuple(consumer.name for consumer in self.consumers)
+
+    def fates(self, consumer: Consumer, shape: Shape) -> tuple[Fate, ...]:
+        """Return what becomes of a run of that shape; every consumer is asked once for each shape."""
+        known = self._fates.get((id(consumer), shape))
+        if known is None:
+            known = self._fates[id(consumer), shape] = consumer.fates(shape)
+        return known
+
+    def bound(self, consumer: Consumer) -> Consumer:
+        """Return a consumer as it is after it looked at the first shards."""
+        known = self._bound.get(id(consumer))
+        if known is None:
+            known = self._bound[id(consumer)] = consumer.bound_to(self.evidence.shards)
+        return known
+
+    def usable(self, consumer: Consumer, shape: Shape) -> int:
+        """Return how many samples of one run of that shape reach a batch."""
+        return sum(fate.kind == "usable" for fate in self.fates(consumer, shape))
+
+    def titles(self, names: Iterable[str]) -> str:
+        """Return consumers as people call them: "OpenCLIP 3.3.0 and webdataset 1.x"."""
+        wanted = set(names)
+        return listed([consumer.title.split(" (")[0] for consumer in self.consumers if consumer.name in wanted])
+
+    def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
+        """Say what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
+
+        Args:
+            names: of the readers.
+            what: the samples, where they are dropped, such as "it" or "3 samples".
+            lost: the same, where they come with None.
+        """
+        wanted = set(names)
+        told = []
+        for verb, rest, gives_none in (("drop", what, False), ("give", f"None for {lost}", True)):
+            some = [each.name for each in self.consumers if each.name in wanted and each.gives_none == gives_none]
+            if some:
+                told.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
+        return told
+
+    def targets(self) -> tuple[str, ...]:
+        """Return what stands for all shards in a command: the urls as the user wrote them."""
+        return self.urls or tuple(shard.url for shard in self.evidence.shards)
+
+
+class Rule(ABC):
+    """One rule. The class docstring is its manual page: title line, then what, why it hurts, in the wild, cure."""
+
+    code: ClassVar[str]
+    severity: ClassVar[Severity]  # the usual one; a finding has its own
+    requires: ClassVar[tuple[str, ...]] = ()  # skipped where one of these already has a finding for the same cause
+
+    @abstractmethod
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield findings, one for each shard at fault; the engine drops explained ones and folds many into one."""
+
+    def repair(self, *urls: str) -> Repair | None:
+        """Return the cure for these shards, if there is a ready one."""
+        return None
+
+    @classmethod
+    def title(cls) -> str:
+        """Return the first line of the manual page, without its full stop."""
+        return (cls.__doc__ or "").strip().splitlines()[0].rstrip(".")
+
+
+class TallyRule(Rule):
+    """A rule that fires in each shard where one of its tallies is not zero."""
+
+    tallies: ClassVar[tuple[str, ...]] = ()
+    counts_samples: ClassVar[bool] = True  # the tally counts samples, so that a rate makes sense
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        """Return the one-line message for a shard; ``detail`` is escaped already."""
+        raise NotImplementedError
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Return the sum of the rule's tallies, with the place of the first one that is not empty."""
+        found = [shard.tally(name) for name in self.tallies]
+        found = [tally for tally in found if tally.count]
+        if not found:
+            return Tally()
+        first = found[0]
+        return Tally(sum(tally.count for tally in found), first.key, first.offset, first.detail)
+
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        """Return the cure for one shard; that for any shard unless a rule knows better."""
+        return self.repair(shard.url)
+
+    def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+        """Return the names of the consumers hurt; all that were asked for unless a rule knows better."""
+        return context.names()
+
+    def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
+        """Return the severity for one shard."""
+        return self.severity
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        """Yield one finding for each shard in which something was counted."""
+        for shard in context.evidence.shards:
+            tally = self.seen(shard)
+            if tally.count:
+                yield self.finding(context, shard, tally)
+
+    def finding(self, context: Context, shard: ShardEvidence, tally: Tally) -> Finding:
+        """Return the finding for one shard."""
+        share = tally.count / shard.samples if self.counts_samples and shard.samples else None
+        return Finding(
+            code=self.code,
+            severity=self.severity_in(context, shard),
+            message=self.message(shard, tally.count, escape(tally.detail)),
+            shard=shard.url,
+            key=tally.key,
+            offset=tally.offset,
+            count=tally.count,
+            rate=None if share is None else min(share, 1.0),
+            consumers=self.hurts(context, shard),
+            repair=self.cure(shard, tally) if shard.samples or shard.error else None,  # of nothing comes nothing
+        )
+
+
+def number(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> number(1, "sample"), number(12000, "sample")
+    ('1 sample', '12,000 samples')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return words as an enumeration.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *others, last = list(words) or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def first_seen(detail: str) -> str:
+    """Return an escaped detail as an example in brackets, or nothing.
+
+    >>> first_seen("a b.jpg")
+    ' (first: a b.jpg)'
+    """
+    return f" (first: {detail})" if detail else ""

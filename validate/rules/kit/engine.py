@@ -1,0 +1,141 @@
+"""Runs rules over evidence: in the order of their causes, without what a cause explains, the worst first."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from graphlib import TopologicalSorter
+
+from ...finding import Finding, Severity
+from .. import catalog
+from .base import SHARDS_NAMED, Context, Rule, number
+
+ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
+ANYWHERE = ""  # no shard is called so
+Ignored = list[tuple[Finding, str]]
+
+
+class UnknownCode(LookupError):
+    """A code, or the beginning of codes, that no rule has; the message names one that may have been meant."""
+
+    def __init__(self, code: str, codes: Iterable[str]) -> None:
+        near = _nearest(code.strip().upper(), list(codes))
+        super().__init__(f"no rule has the code {code!r}{f'; did you mean {near}?' if near else ''}")
+        self.code = code
+
+
+def _nearest(code: str, codes: Sequence[str]) -> str:
+    """Return the code that may have been meant, "" if none is like it: W006 for W06 and for W0006."""
+    number = re.fullmatch(r"([A-Z])0*(\d+)", code)
+    padded = f"{number[1]}{int(number[2]):03d}" if number else ""
+    if padded in codes:
+        return padded
+    near = difflib.get_close_matches(code, codes, n=1, cutoff=0.7)
+    return near[0] if near and near[0][0] == code[0] else ""  # the letter names a family
+
+
+def run_rules(
+    context: Context, select: Sequence[str] = (), ignore: Mapping[str, str] | None = None
+) -> tuple[list[Finding], Ignored]:
+    """Run rules; return their findings, sorted, and the ignored ones with the reason why they are accepted.
+
+    Args:
+        context: evidence, consumers and verdicts.
+        select: codes or their beginnings ("W", "W0", "W001"); only these rules run. All of them if empty.
+        ignore: codes or their beginnings, with reasons. An ignored rule still explains others that depend on it.
+
+    Raises:
+        UnknownCode: if no rule has a code that was named, or begins with it.
+    """
+    rules = catalog()
+    chosen = [code for code in rules if not select or any(_begins(code, prefix, rules) for prefix in select)]
+    reasons = _reasons(rules, ignore or {})
+    found: dict[str, list[Finding]] = {}
+    for code in _by_causes(rules, chosen):
+        rule = rules[code]()
+        causes = [finding for cause in rule.requires for finding in found.get(cause, ())]
+        found[code] = without_explained(rule.check(context), causes)
+    position = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
+    findings: list[Finding] = []
+    ignored: Ignored = []
+    for code in chosen:
+        folded = fold(rules[code](), found[code], context)
+        if code in reasons:
+            ignored += [(finding, reasons[code]) for finding in folded]
+        else:
+            findings += folded
+    last = len(position)
+    findings.sort(key=lambda item: (ORDER[item.severity], item.code, position.get(item.shard or "", last)))
+    return findings, ignored
+
+
+def check_codes(select: Sequence[str], ignore: Mapping[str, str]) -> None:
+    """Raise UnknownCode if a code, or beginning of codes, names no rule; before anything costs time."""
+    if not select and not ignore:
+        return
+    rules = catalog()
+    for prefix in select:
+        any(_begins(code, prefix, rules) for code in rules)
+    _reasons(rules, ignore)
+
+
+def without_explained(findings: Iterable[Finding], causes: Sequence[Finding]) -> list[Finding]:
+    """Leave out findings that a cause in the same shard explains; one of no shard is a cause, and explained, anywhere.
+
+    What is more severe than its cause stays: an error must not vanish behind a remark.
+    """
+    worst: dict[str | None, int] = {}
+    for cause in causes:
+        for shard in {cause.shard, ANYWHERE}:
+            worst[shard] = min(worst.get(shard, ORDER["info"]), ORDER[cause.severity])
+
+    def explained(finding: Finding) -> bool:
+        shards = (ANYWHERE,) if finding.shard is None else (finding.shard, None)
+        return any(shard in worst and worst[shard] <= ORDER[finding.severity] for shard in shards)
+
+    return [finding for finding in findings if not explained(finding)]
+
+
+def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Finding]:
+    """Keep the findings of the first shards, the worst ones before, and put those of all others into one."""
+    ranked = sorted(findings, key=lambda item: ORDER[item.severity])
+    if len(ranked) <= SHARDS_NAMED + 1:
+        return ranked
+    kept, rest = ranked[:SHARDS_NAMED], ranked[SHARDS_NAMED:]
+    total = sum(finding.count for finding in rest)
+    shards = len({finding.shard for finding in rest})
+    hurt = {name for finding in rest for name in finding.consumers}
+    message = f"{rule.title()}: the same in {number(shards, 'more shard')}, {total:,} times in all"
+    folded = replace(
+        rest[0],
+        message=message,
+        shard=None,
+        key=None,
+        offset=None,
+        count=total,
+        rate=None,
+        consumers=tuple(name for name in context.names() if name in hurt),
+        repair=rule.repair(*context.targets()) if rest[0].repair else None,
+    )
+    return [*kept, folded]
+
+
+def _by_causes(rules: Mapping[str, type[Rule]], chosen: Sequence[str]) -> list[str]:
+    """Return the chosen codes so that each stands behind those that it requires."""
+    graph = {code: [cause for cause in rules[code].requires if cause in chosen] for code in chosen}
+    return list(TopologicalSorter(graph).static_order())
+
+
+def _reasons(rules: Mapping[str, type[Rule]], ignore: Mapping[str, str]) -> dict[str, str]:
+    """Return the reason for each ignored code; the longest beginning that fits gives it."""
+    reasons: dict[str, str] = {}
+    for prefix in sorted(ignore, key=len):
+        reasons |= {code: ignore[prefix] for code in rules if _begins(code, prefix, rules)}
+    return reasons
+
+
+def _begins(code: str, prefix: str, rules: Iterable[str]) -> bool:
+    upper = prefix.strip().upper()
+    if not upper or not any(other.startswith(upper) for other in rules):
+        raise UnknownCode(prefix, rules)
+    return code.startswith(upper)

@@ -1,0 +1,59 @@
+"""What the rules about a training command share. They are silent where no command was given."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+
+from wdsflow.readers.arguments import Arguments
+from wdsflow.text.shell import command
+
+from ...finding import Finding, Repair, Severity
+from ...forecast.forecast import Forecast
+from .base import Context, Rule
+
+
+class TrainingRule(Rule):
+    """A rule about the training command and what it will do with the shards."""
+
+    @abstractmethod
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterable[Finding]:
+        """Yield findings about one forecast."""
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        """Look at every forecast; the same finding for two versions of OpenCLIP becomes one."""
+        if context.arguments is None:
+            return
+        found: dict[tuple[str, Severity], Finding] = {}
+        for forecast in forecasts(context):
+            if not forecast.applies:
+                continue
+            for each in self.look(context, context.arguments, forecast):
+                known = found.get((each.message, each.severity))
+                names = (*(known.consumers if known else ()), forecast.consumer)
+                found[each.message, each.severity] = Finding(
+                    each.code, each.severity, each.message, count=each.count, consumers=names, repair=each.repair
+                )
+        yield from found.values()
+
+    def finding(
+        self, message: str, *, severity: Severity | None = None, count: int = 1, cure: Repair | None = None
+    ) -> Finding:
+        """Return a finding that is about no shard in particular."""
+        return Finding(self.code, severity or self.severity, message, count=count, repair=cure)
+
+
+def forecasts(context: Context) -> Sequence[Forecast]:
+    """Return all forecasts that were made, none if no training command was given."""
+    if context.forecast is None:
+        return ()
+    return context.forecast if isinstance(context.forecast, (list, tuple)) else (context.forecast,)
+
+
+def flag(*flags: str, note: str = "") -> Repair:
+    """Return another flag of the training command, with its value, as a repair; ``note`` goes on with the sentence."""
+    words = command(flags)
+    return Repair(words, note=f"train with {words}{note}", flags=flags)
+
+
+def clips(context: Context) -> tuple[str, ...]:
+    """Return the names of the OpenCLIP versions that were asked for."""
+    return tuple(name for name in context.names() if name.startswith("open-clip"))

@@ -1,0 +1,1 @@
+"""W: rules on tars and members."""

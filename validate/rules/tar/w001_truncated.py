@@ -1,0 +1,59 @@
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
+from ...finding import Repair, Severity
+from ..kit.base import Context, TallyRule, number
+from ..kit.commands import repair
+
+
+class Truncated(TallyRule):
+    """The shard ends inside a member.
+
+    What: the file is shorter than its last header says, or it ends in the middle of a header. Everything that
+    should follow is missing. The offset is that of the member that is cut. The compressed stream of a .tar.gz, .tar.bz2,
+    .tar.xz or .tar.zst ends too early; if only its last bytes are missing, after the end of the archive, no sample is
+    lost and the finding is a warning.
+
+    Why it hurts: a cut inside a member's contents makes Python's tarfile raise ReadError. OpenCLIP logs it, leaves
+    the shard and counts nothing; webdataset without a handler ends the run. A cut inside a header is taken for the
+    end of the archive: no error and no warning by any reader. The half sample at the cut is dropped for its
+    missing field, or worse, joined with the next shard's first sample (W021).
+
+    In the wild: a copy or an upload that was stopped, a full disk, a ShardWriter that was not closed
+    (webdataset#32), a shard read while it was still being written. "ReadError: unexpected end of data"
+    (webdataset#142), or just fewer samples than expected.
+
+    Cure: copy the shard again if its source still exists. If not, keep what is whole:
+    ``wdsflow repair SHARD -o repaired``
+    """
+
+    code = "W001"
+    severity = "error"
+    tallies = ("tar.truncated-data", "tar.truncated-header", "tar.cut-stream")
+    counts_samples = False
+
+    def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
+        return "warning" if _after_end(shard) else "error"
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        if _after_end(shard):
+            return f"{detail} after the end of the archive: all members can be read, but the file is not complete"
+        if shard.error:
+            return f"{detail} before the first member: nothing can be read; fetch or write it again"
+        where = detail.removeprefix("the file ends inside ")
+        place = f" ({where})" if where not in ("", "a header") else ""
+        read = f"{number(shard.members, 'member')} of {number(shard.samples, 'sample')} can be read"
+        if shard.tally("tar.truncated-data").count:
+            return f"the file ends inside a member's contents{place}: what follows is gone; {read}"
+        if shard.tally("tar.cut-stream").count:
+            return f"{detail} at the end of a member: readers take it for the end, silently; {read}"
+        return f"the file ends inside a header{place}: readers take it for the end, without a word; {read}"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="keeps the whole members; a fresh copy of the shard is better")
+
+    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        return None if shard.error else self.repair(shard.url)
+
+
+def _after_end(shard: ShardEvidence) -> bool:
+    return shard.stop.kind == "end" and shard.tally("tar.cut-stream").count > 0

@@ -1,0 +1,33 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ...finding import Repair
+from ..kit.base import TallyRule
+from ..kit.commands import repair
+from .w002_bad_header import behind
+
+
+class SecondArchive(TallyRule):
+    """A second archive lies behind the end mark.
+
+    What: two blocks of zeros end a tar; behind them lie more members, as after ``cat a.tar b.tar > ab.tar``.
+
+    Why it hurts: all readers stop at the first end mark. The second half of the shard is never read, without an
+    exception or a warning, while its bytes are still downloaded and stored.
+
+    In the wild: shards merged with cat, a ``pipe:`` url over several files such as ``pipe:cat *.tar``, tars that a
+    job appended to after a restart.
+
+    Cure: ``wdsflow repair SHARD -o repaired`` writes all members into one archive. GNU tar can read them too:
+    ``tar --ignore-zeros -tf SHARD``.
+    """
+
+    code = "W003"
+    severity = "error"
+    tallies = ("tar.second-archive",)
+    counts_samples = False
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"a second archive follows the end mark: {behind(shard) or 'readers never reach it'}"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="writes the members of all archives into one")

@@ -1,0 +1,37 @@
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
+from ..kit.base import TallyRule
+
+
+class NotATar(TallyRule):
+    """The file is not a tar archive.
+
+    What: the first block is no tar header: an HTML error page, a Git LFS pointer, a zip file, or no byte at all.
+
+    Why it hurts: tarfile raises ReadError ("invalid header", "empty file"). OpenCLIP logs it and skips the shard in
+    every epoch; webdataset without a handler, Hugging Face datasets and Ray Data end with an exception. A worker
+    whose shards are all of this kind never yields a batch and the whole run waits for it.
+
+    In the wild: ``curl`` without ``--fail`` saves the 404 page under the shard's name; ``git clone`` without
+    ``git lfs pull`` leaves 130-byte pointers; 1 KiB shards (webdataset#2, bop_toolkit#97).
+
+    Cure: fetch the file again: ``curl --fail --location --remote-name URL``, or ``git lfs pull`` in a clone.
+    ``head -c 300 SHARD`` shows what it is.
+    """
+
+    code = "W005"
+    severity = "error"
+    counts_samples = False
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        cut = shard.tally("tar.cut-stream").count  # W001
+        return Tally(1, None, 0, shard.error_detail) if shard.error in ("not-a-tar", "empty") and not cut else Tally()
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        if shard.error == "empty":
+            return "the file has no bytes: readers skip the shard or end with an exception; fetch or write it again"
+        if detail.startswith("its first member"):
+            return f"{detail}: readers skip the shard or end with an exception"
+        detail = detail.removeprefix("not a tar: ")
+        reason = f" ({detail})" if detail else ""
+        return f"not a tar archive{reason}: readers skip the shard or end with an exception; fetch or write it again"

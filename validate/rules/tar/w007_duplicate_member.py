@@ -1,0 +1,64 @@
+from collections import Counter
+
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import Shape, ShardEvidence
+
+from ...finding import Repair
+from ..kit.base import Context, number
+from ..kit.commands import repair
+from ..kit.loss import LossRule
+from ..kit.shapes import Loss, counted, crashes, folded
+
+
+class DuplicateMember(LossRule):
+    """A sample has two members with the same field name.
+
+    What: ``a.jpg a.txt a.jpg``, or ``a.JPG`` beside ``a.jpg``: field names are compared in lower case.
+
+    Why it hurts: webdataset raises "duplicate file name in tar file"; without a handler the run ends, with one the
+    second member is dropped. OpenCLIP begins a new sample at the second member, which then lacks the other field
+    and is dropped without a word, together with whatever followed it.
+
+    In the wild: ``tar -r`` or ``tar -A`` used to update a shard, keys that are not unique inside a shard, a writer
+    that was restarted (webdataset#157, #205, #286).
+
+    Cure: ``wdsflow repair SHARD -o repaired`` keeps the first member of each name. If the second ones are other
+    samples, give them keys of their own when packing.
+    """
+
+    code = "W007"
+    requires = ("W010",)  # a.v1.jpg and a.v2.jpg share the key a
+    tallies = ("key.duplicate-field",)
+
+    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
+        samples, crash = 0, False
+        consumer = context.bound(consumer)
+        for item in folded(context, consumer, shard):
+            single = _single(item.shape)
+            if single != item.shape:
+                dropped = sum(fate.kind == "dropped" for fate in context.fates(consumer, item.shape))
+                before = sum(fate.kind == "dropped" for fate in context.fates(consumer, single))
+                samples += max(dropped - before, 0) * item.count
+                crash = crash or (crashes(context, consumer, item.shape) and not crashes(context, consumer, single))
+        return Loss(samples, crash)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "has" if count == 1 else "have"
+        return f"{number(count, 'sample')} {verb} a field name twice{_twice(shard)}"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, safe=False, note="keeps the first member of each name")
+
+
+def _single(shape: Shape) -> Shape:
+    first = {part.suffix.lower(): part for part in reversed(shape)}
+    return tuple(part for part in shape if first[part.suffix.lower()] is part)
+
+
+def _twice(shard: ShardEvidence) -> str:
+    for item in counted(shard.runs):
+        names = Counter(part.suffix.lower() for part in item.shape)
+        double = [name for name, count in names.items() if count > 1]
+        if double:
+            return f" ({double[0]})"
+    return ""

@@ -1,0 +1,70 @@
+from collections import Counter
+from collections.abc import Iterator
+
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.escape import escape
+
+from ...finding import Finding
+from ..kit.base import Context, Rule, number
+
+_ENOUGH = 8  # of 64: one in eight keys is shared
+
+
+class SharedKeys(Rule):
+    """Several shards use the same keys.
+
+    What: keys are unique inside a shard but come again in others, as when numbering starts at 0 in every shard. Each
+    shard keeps its 64 smallest key hashes; shards that share 8 of them, or all, are reported, so that the true
+    number is at least the one named.
+
+    Why it hurts: readers that mark the end of a shard do not mind. webdataset up to 0.2.88, which OpenCLIP pins,
+    goes on with an open sample in the next shard: after a cut shard, an image of one can get a caption of another
+    (W021). Whatever looks samples up by key (embeddings, filter lists, Energon's index) takes one for the other.
+    Equal keys may also mean that old and new shards lie in one folder.
+
+    In the wild: shards made by independent jobs, LAION-400M's tails (see the FIXME in OpenCLIP's group_by_keys),
+    webdataset#327.
+
+    Cure: put the number of the shard into the key when packing, as img2dataset does: ``000420017`` for sample 17 of
+    shard 42. Look for stale files first: ``ls -lt FOLDER``
+    """
+
+    code = "W008"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        pairs = list(shared_sketches(context, "key_sketch"))
+        if not pairs:
+            return
+        first, second = pairs[0]
+        also = f" (and {number(len(pairs) - 1, 'other shard')} with earlier ones)" if len(pairs) > 1 else ""
+        yield Finding(
+            code=self.code,
+            severity=self.severity,
+            message=f"shares keys with {_name(first.url)}{also}: at least {number(len(pairs) + 1, 'shard')} "
+            "do not have keys of their own",
+            shard=second.url,
+            count=len(pairs),
+            consumers=context.names(),
+        )
+
+
+def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEvidence, ShardEvidence]]:
+    """Yield shards whose sketch overlaps with that of an earlier shard, each once, as (earlier, later)."""
+    owner: dict[int, ShardEvidence] = {}
+    for shard in context.evidence.shards:
+        values: tuple[int, ...] = getattr(shard, sketch)
+        owners = Counter(id(owner[value]) for value in values if value in owner)
+        if owners:
+            _, shared = owners.most_common(1)[0]
+            earlier = next(owner[value] for value in values if value in owner and owners[id(owner[value])] == shared)
+            fewest = min(len(values), len(getattr(earlier, sketch)))
+            # A single equal hash of many may be chance: there are only 2^32.
+            if shared >= max(2, fewest * _ENOUGH // 64) or shared == fewest == 1:
+                yield earlier, shard
+        for value in values:
+            owner.setdefault(value, shard)
+
+
+def _name(url: str) -> str:
+    return escape(url.rpartition("/")[2])

@@ -1,0 +1,53 @@
+from collections.abc import Iterator
+from itertools import pairwise
+
+from wdsflow.scan.naming import is_junk
+from wdsflow.shards.escape import escape
+
+from ...finding import Finding, Severity
+from ..kit.base import Context, Rule
+from ..kit.commands import repair
+from ..kit.shapes import last_run
+
+
+class SplitSample(Rule):
+    """A sample continues in the next shard.
+
+    What: the last key of one shard is the first key of the next one, and the two halves have different fields: one
+    sample was cut in two when the tars were filled.
+
+    Why it hurts: readers shuffle shards and give them to different workers, so that the halves hardly ever meet.
+    webdataset 1.x marks the end of each shard and makes two half samples even in order. OpenCLIP drops each half
+    for its missing field, one sample a border, without a word.
+
+    In the wild: tars split by size (``split``, ``tar --multi-volume``), writers that start a new shard after any
+    member instead of after a sample.
+
+    Cure: ``wdsflow repair URL... -o repaired`` over all shards at once, which puts the halves together; or pack
+    with webdataset's ShardWriter, which never splits a sample.
+    """
+
+    code = "W009"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        found = []
+        for shard, following in pairwise(context.evidence.shards):
+            tail, head = last_run(shard.runs), following.runs.head
+            if tail is None or head is None or tail.key != head.key or is_junk(tail.key):
+                continue
+            if not {part.suffix.lower() for part in tail.shape} & {part.suffix.lower() for part in head.shape}:
+                found.append((shard, following, tail))
+        severity: Severity = "error" if len(found) > context.max_loss * context.evidence.samples else "warning"
+        for shard, following, tail in found:
+            yield Finding(
+                code=self.code,
+                severity=severity,
+                message=f"its last sample continues in {escape(following.url.rpartition('/')[2])}: "
+                "readers shuffle shards, so the halves do not meet",
+                shard=shard.url,
+                key=tail.key,
+                offset=tail.offset,
+                consumers=context.names(),
+                repair=repair(context.targets(), note="over all shards at once, so that the halves meet"),
+            )

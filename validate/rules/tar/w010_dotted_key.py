@@ -1,0 +1,62 @@
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import Part, ShardEvidence
+
+from ...finding import Repair
+from ..kit.base import Context, number
+from ..kit.commands import repair
+from ..kit.loss import LossRule
+from ..kit.shapes import Loss, folded, sound
+from ..kit.wild import undotted
+
+
+class DottedKey(LossRule):
+    """Dots inside base names cut keys short.
+
+    What: the key ends at the first dot of the last path component and the field is all that follows. ``photo 2.0
+    (x).jpg`` is key ``photo 2`` with the field ``0 (x).jpg``, which no reader asks for.
+
+    Why it hurts: OpenCLIP wants a field that is exactly ``jpg``, and drops the sample without a word. Names that
+    share the part before the first dot merge: ``img.v1.jpg img.v2.jpg`` is one sample ``img`` with two odd fields.
+    If all names are so, no sample is left and training waits for ever.
+
+    In the wild: "didn't find ['mp3'] in ['__key__', '__url__', '0 (clean version).mp3']" (webdataset#237, #288);
+    file names with versions, dates, host names or "e.g." in them (datasets#6880, #7144).
+
+    Cure: ``wdsflow repair SHARD -o repaired`` replaces the dots in keys by underscores. When packing:
+    ``key = name.replace(".", "_")``
+    """
+
+    code = "W010"
+    requires = ("W012", "W022")  # the field of folder/._a.jpg is _a.jpg
+    tallies = ("name.dotted",)
+
+    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
+        """Count each run once: how many samples merged into it cannot be known."""
+        lost = 0
+        for item in folded(context, consumer, shard):
+            mended = tuple(undotted(shard, part) for part in item.shape)
+            if context.usable(consumer, sound(mended)) > context.usable(consumer, sound(item.shape)):
+                lost += item.count
+        if not lost:
+            # Image and caption of one sample may have landed in two runs; together they would be one.
+            lost = self._parted(context, consumer, shard)
+        return Loss(lost)
+
+    def _parted(self, context: Context, consumer: Consumer, shard: ShardEvidence) -> int:
+        runs = [
+            item
+            for item in folded(context, consumer, shard)
+            if any(undotted(shard, part) is not part for part in item.shape)
+        ]
+        parts: tuple[Part, ...] = tuple({undotted(shard, part): None for item in runs for part in item.shape})
+        if context.usable(consumer, sound(parts)) and not any(context.usable(consumer, item.shape) for item in runs):
+            return sum(item.count for item in runs)
+        return 0
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        example = f', such as "{detail}"' if detail else ""
+        verb = "has" if count == 1 else "have"
+        return f"{number(count, 'member')} {verb} a dot inside the base name and so an odd field name{example}"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="replaces dots inside keys by underscores")

@@ -1,0 +1,33 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ...finding import Repair
+from ..kit.base import TallyRule, first_seen, number
+
+
+class NoField(TallyRule):
+    """Members without an extension are skipped.
+
+    What: the base name has no dot, so that there is no field name.
+
+    Why it hurts: webdataset, OpenCLIP, Hugging Face datasets and Ray Data skip such members without a word. Harmless
+    for a stray ``LICENSE``; if the captions or the images are stored so, they do not exist for any reader and every
+    sample lacks them.
+
+    In the wild: ``README``, ``nshards`` and ``Makefile`` in tars of whole folders; downloads saved under a hash without
+    an extension (webdataset "No samples found in dataset; perhaps you have fewer shards than workers").
+
+    Cure: give the files their extensions before packing:
+    ``for f in FOLDER/*; do mv "$f" "$f.$(file --brief --extension "$f" | cut -d/ -f1)"; done``
+    """
+
+    code = "W011"
+    severity = "warning"
+    tallies = ("name.no-field",)
+    counts_samples = False
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "has" if count == 1 else "have"
+        return f"{number(count, 'member')} {verb} no extension{first_seen(detail)}: and readers skip {'it' if count == 1 else 'them'}"
+
+    def repair(self, *urls: str) -> Repair | None:
+        return None

@@ -1,0 +1,45 @@
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import Part, ShardEvidence
+
+from ...finding import Repair
+from ..kit.base import Context, first_seen, number
+from ..kit.commands import repair
+from ..kit.loss import LossRule
+from ..kit.shapes import Loss, loss
+
+
+class UpperCase(LossRule):
+    """Field names have upper-case letters.
+
+    What: ``A.JPG`` or ``a.Txt``. The count is that of distinct spellings, not of members.
+
+    Why it hurts: webdataset and OpenCLIP turn field names into lower case, so that ``JPG`` is ``jpg``. Hugging Face
+    datasets, Ray Data and DALI do not: ``JPG`` is another column than ``jpg``, is not decoded as an image, and a
+    set with both spellings has half of its images in each. Keys are case-sensitive for everyone: ``A.jpg`` and
+    ``a.txt`` never pair.
+
+    In the wild: photographs straight from cameras and from Windows; "KeyError: 'jpg'" in the datasets library for a
+    part of the shards (datasets#7732).
+
+    Cure: ``wdsflow repair SHARD -o repaired`` writes field names in lower case.
+    """
+
+    code = "W013"
+    tallies = ("name.upper",)
+    counts_samples = False
+
+    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
+        """Ask the reader both before and after it has fixed its columns: it may have fixed them in upper case."""
+        return max(loss(context, reader, shard, self.mend) for reader in (consumer, context.bound(consumer)))
+
+    def mend(self, part: Part) -> Part:
+        return part if part.suffix.islower() else Part(part.suffix.lower(), part.status)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return (
+            f"{number(count, 'field name')} with upper-case letters{first_seen(detail)}: "
+            "a field of another name for Hugging Face datasets, Ray Data and DALI"
+        )
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="writes field names in lower case")

@@ -1,0 +1,30 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ..kit.base import TallyRule, first_seen, number
+
+
+class HugeMember(TallyRule):
+    """A member is larger than 2 GiB.
+
+    What: one file of more than 2 GiB inside the shard.
+
+    Why it hurts: readers load a member as a whole, and OpenCLIP's shuffle buffer holds up to 5,000 samples a worker:
+    a few of these end the worker for lack of memory. Arrow cannot hold a value over 2 GiB, so that Hugging Face
+    datasets fail on it. USTAR, webdataset's own format, ends at 8 GiB.
+
+    In the wild: a nested archive, a video or a whole embedding table packed beside the samples by mistake.
+
+    Cure: take the file out of the folder before packing:
+    ``tar --sort=name --format=ustar --exclude NAME -cf SHARD -C FOLDER .``
+    """
+
+    code = "W015"
+    severity = "warning"
+    tallies = ("tar.huge-member",)
+    counts_samples = False
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "is" if count == 1 else "are"
+        return (
+            f"{number(count, 'member')} {verb} over 2 GiB{first_seen(detail)}: readers hold that in memory as a whole"
+        )

@@ -1,0 +1,33 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ...finding import Repair
+from ..kit.base import TallyRule, first_seen, number
+from ..kit.commands import repair
+
+
+class NameNotUtf8(TallyRule):
+    """Member names are not UTF-8.
+
+    What: names in Latin-1, Shift-JIS or another 8-bit encoding.
+
+    Why it hurts: tarfile keeps the odd bytes as surrogates. OpenCLIP pairs such members all the same, but whatever
+    writes the key down fails: UnicodeEncodeError in a log, in JSON, in Parquet, in an index. wids and other readers
+    that decode names strictly end with an exception.
+
+    In the wild: names from old Windows or Mac archives, unpacked and packed again on Linux (webdataset#330, #428).
+
+    Cure: ``wdsflow repair SHARD -o repaired`` replaces the odd bytes. To keep the letters, rename the files before
+    packing: ``convmv -f latin1 -t utf8 -r --notest FOLDER``
+    """
+
+    code = "W016"
+    severity = "warning"
+    tallies = ("name.not-utf8",)
+    counts_samples = False
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "is" if count == 1 else "are"
+        return f"{number(count, 'name')} {verb} not UTF-8{first_seen(detail)}: writing such a key down fails"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="replaces bytes that are not UTF-8")

@@ -1,0 +1,58 @@
+from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.scan.naming import is_junk
+
+from ...finding import Repair, Severity
+from ..kit.base import Context, TallyRule
+from ..kit.commands import repair
+from ..kit.shapes import counted, last_run
+
+
+class NoEndBlocks(TallyRule):
+    """The end mark of the archive is missing.
+
+    What: the file ends at the border of a member, without the two blocks of zeros that end a tar. The last sample
+    is compared with the others: if it lacks fields that most have, the shard was cut, and the finding is an error.
+
+    Why it hurts: Python's tarfile takes the end of the file for the end of the archive, so that no reader says a
+    word, whether or not samples are missing. The half sample at the end is dropped, or joined with the next shard's
+    first sample (W021).
+
+    In the wild: a ShardWriter that was not closed because the job was killed (webdataset#32), a copy that stopped at
+    a round number of bytes, tools that leave the end mark out.
+
+    Cure: compare the size with the source: ``ls -l SHARD``. ``wdsflow repair SHARD -o repaired`` writes the whole
+    members with a proper end.
+    """
+
+    code = "W018"
+    severity = "warning"
+    tallies = ("tar.no-end-blocks",)
+    counts_samples = False
+
+    def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
+        return "error" if missing_at_end(shard) else "warning"
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        missing = missing_at_end(shard)
+        if missing:
+            return f"no end mark, and the last sample lacks {missing}: the shard was cut, and no reader says so"
+        return "no end mark: if the shard was cut there, no reader says so; its last sample is whole"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="writes a proper end mark; compare with the source first")
+
+
+def missing_at_end(shard: ShardEvidence) -> str:
+    """Return the fields that most samples of a shard have and its last one lacks."""
+    last = last_run(shard.runs)
+    others = [item for item in counted(shard.runs, with_tail=False) if not is_junk(item.key)]
+    if last is None or not others:
+        return ""
+    usual = max(others, key=lambda item: item.count)
+    if usual.count * 2 < sum(item.count for item in others):
+        return ""
+    return ", ".join(sorted(_fields(usual.shape) - _fields(last.shape)))
+
+
+def _fields(shape: Shape) -> set[str]:
+    return {part.suffix.lower() for part in shape}

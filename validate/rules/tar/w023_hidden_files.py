@@ -1,0 +1,28 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ..kit.base import TallyRule, first_seen
+
+
+class HiddenFiles(TallyRule):
+    """Dot-files at the top level are skipped.
+
+    What: names such as ``.DS_Store``, ``._a.jpg`` or ``./._a.jpg`` that begin with a dot and lie in no folder.
+
+    Why it hurts: they have no key, and every reader skips them without a word. That is right for what an operating
+    system left behind; if samples are called so, they do not exist for any reader. Inside a folder dot-files do harm
+    (W012).
+
+    In the wild: tars made in Finder or of a home directory.
+
+    Cure: nothing has to be done. To leave them out when packing:
+    ``tar --sort=name --format=ustar --exclude '.[!.]*' -cf SHARD -C FOLDER .``
+    """
+
+    code = "W023"
+    severity = "info"
+    tallies = ("name.hidden",)
+    counts_samples = False
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        noun = "dot-file is" if count == 1 else "dot-files are"
+        return f"{count:,} {noun} skipped by readers{first_seen(detail)}"

@@ -1,0 +1,25 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ..kit.base import TallyRule, first_seen, number
+
+
+class Sparse(TallyRule):
+    """Sparse members cannot be read by offset.
+
+    What: members stored without their runs of zeros (``tar --sparse``).
+
+    Why it hurts: tarfile, and so OpenCLIP and webdataset, fills the holes again. Readers that take bytes by offset
+    and size from an index (DALI, wids, Energon, webshart) get shifted contents and fail to decode them.
+
+    In the wild: ``tar -S`` in backup scripts.
+
+    Cure: pack again without ``--sparse``: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
+    """
+
+    code = "W025"
+    severity = "info"
+    tallies = ("tar.sparse",)
+    counts_samples = False
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{number(count, 'sparse member')}{first_seen(detail)}: readers with an index get shifted contents"

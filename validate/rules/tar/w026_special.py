@@ -1,0 +1,26 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ..kit.base import TallyRule, first_seen
+
+
+class SpecialFiles(TallyRule):
+    """Devices, fifos or members of an unknown type are skipped.
+
+    What: entries that are neither files, folders nor links.
+
+    Why it hurts: readers skip them, so that training does not suffer. Whoever unpacks the tar as root creates the
+    devices. In a data set they have no business and may be a sign of damage or of intent.
+
+    In the wild: tars of a root file system, bytes changed by a bad disk in the type field of a header.
+
+    Cure: pack again from the plain files: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
+    """
+
+    code = "W026"
+    severity = "warning"
+    tallies = ("tar.special",)
+    counts_samples = False
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        noun = "member is" if count == 1 else "members are"
+        return f"{count:,} {noun} no file, folder or link{first_seen(detail)}: readers skip them"

@@ -1,0 +1,33 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ...finding import Repair
+from ..kit.base import TallyRule, first_seen, number
+from ..kit.commands import repair
+
+
+class ControlInName(TallyRule):
+    """Member names have control characters.
+
+    What: newlines, escape sequences or other control characters in file names.
+
+    Why it hurts: readers pair such members as any others. But lists with a name a line break, logs and terminals obey
+    escape sequences (colours, window titles, hidden text), and shell scripts split the names. wdsflow shows them
+    escaped and never uses them as paths.
+
+    In the wild: file names taken from page titles or captions, or chosen to attack.
+
+    Cure: ``wdsflow repair SHARD -o repaired`` replaces them. When packing, take characters that are safe everywhere:
+    ``key = re.sub(r"[^A-Za-z0-9_-]", "_", key)``
+    """
+
+    code = "W028"
+    severity = "warning"
+    tallies = ("name.control",)
+    counts_samples = False
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "has" if count == 1 else "have"
+        return f"{number(count, 'name')} {verb} control characters{first_seen(detail)}: unsafe in lists and terminals"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="replaces control characters")

@@ -1,0 +1,63 @@
+from itertools import combinations
+
+from wdsflow.scan.evidence import ShardEvidence, Tally
+
+from ...finding import Repair
+from ..kit.base import TallyRule, first_seen, number
+from ..kit.commands import repair
+from ..kit.shapes import Counted, counted
+
+_MOST = 50  # shapes that share a base name; more are no folders but something odder
+
+
+class SplitFolders(TallyRule):
+    """Images and captions lie in different folders.
+
+    What: ``images/a.jpg`` and ``captions/a.txt``: the same base name under two folders, with different fields.
+
+    Why it hurts: the folder is part of the key, so that ``images/a`` and ``captions/a`` are two samples, for every
+    reader. OpenCLIP drops the one for its missing caption and the other for its missing image, without a word: no
+    sample is left, and training waits for ever.
+
+    In the wild: data sets with a folder for each kind of file, packed as they lie.
+
+    Cure: ``wdsflow repair SHARD -o repaired`` joins the folders and brings the parts together. When packing, let all
+    files of a sample lie in one folder.
+    """
+
+    code = "W029"
+    severity = "error"
+    tallies = ()
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Look at the first key of each shape: where one base name stands in two folders, whole shapes do."""
+        tally = Tally()
+        folders: dict[str, list[Counted]] = {}
+        for item in counted(shard.runs):
+            folders.setdefault(item.key.rpartition("/")[2], []).append(item)
+        pairs = (pair for items in folders.values() if len(items) < _MOST for pair in combinations(items, 2))
+        for one, other in pairs:
+            apart = one.key != other.key and one.key.rpartition("/")[2]
+            if apart and not _fields(one) & _fields(other):
+                tally.add(one.key, one.offset, f"{one.key} and {other.key}", self._runs_like(shard, one, other))
+                return tally
+        return tally
+
+    def _runs_like(self, shard: ShardEvidence, one: Counted, other: Counted) -> int:
+        """Return how many runs have the same fields as the rarer of the two."""
+        runs = list(counted(shard.runs))
+        return min(sum(item.count for item in runs if _fields(item) == _fields(half)) for half in (one, other))
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "has" if count == 1 else "have"
+        return (
+            f"{number(count, 'sample')} {verb} fields under different folders{first_seen(detail)}: "
+            "the folder is part of the key, so they never pair"
+        )
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="joins the folders")
+
+
+def _fields(item: Counted) -> set[str]:
+    return {part.suffix.lower() for part in item.shape}

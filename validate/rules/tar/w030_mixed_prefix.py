@@ -1,0 +1,43 @@
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.naming import is_junk
+
+from ...finding import Repair
+from ..kit.base import Context, number
+from ..kit.commands import repair
+from ..kit.loss import LossRule
+from ..kit.shapes import Loss, folded
+
+
+class MixedPrefix(LossRule):
+    """Some names start with ./ and others do not.
+
+    What: ``./a.jpg`` and ``a.txt`` in one shard.
+
+    Why it hurts: the key is the whole path, and ``./a`` is another key than ``a``: the two never pair, for any reader.
+    OpenCLIP drops both halves without a word.
+
+    In the wild: ``tar -rf SHARD a.txt`` onto a shard that was made with ``tar -cf SHARD .``.
+
+    Cure: ``wdsflow repair SHARD -o repaired`` takes the prefix away and brings the parts together. When packing, name
+    the files in one way: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
+    """
+
+    code = "W030"
+    tallies = ("name.mixed-prefix",)
+    counts_samples = False
+
+    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
+        lost = sum(
+            item.count
+            for item in folded(context, consumer, shard)
+            if not context.usable(consumer, item.shape) and not is_junk(item.key)
+        )
+        return Loss(min(lost, count))
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "differs" if count == 1 else "differ"
+        return f"{number(count, 'name')} {verb} from the others in the prefix ./: a key with it is another key"
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, note="takes the prefix away")

@@ -1,0 +1,29 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ..kit.base import TallyRule, number
+
+
+class LongRun(TallyRule):
+    """More than 1,000 neighbouring members share one key.
+
+    What: one sample has over 1,000 members.
+
+    Why it hurts: readers hold a sample in memory as a whole until its key changes. If the members are really many
+    samples whose names merge at the first dot, all of them are lost but one.
+
+    In the wild: names that begin with a common part before the first dot (``img.000001.jpg``), frames of a video
+    stored one by one.
+
+    Cure: give each sample a key without dots when packing: ``key = name.replace(".", "_")``
+    """
+
+    code = "W031"
+    severity = "warning"
+    requires = ("W010",)
+    tallies = ("key.long-run",)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        verb = "has" if count == 1 else "have"
+        return (
+            f"{number(count, 'key')} {verb} more than 1,000 members in a row: readers hold that in memory as one sample"
+        )

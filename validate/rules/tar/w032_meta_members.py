@@ -1,0 +1,44 @@
+from wdsflow.scan.evidence import ShardEvidence
+
+from ...finding import Severity
+from ..kit.base import Context, TallyRule, first_seen, number
+
+
+class MetaMembers(TallyRule):
+    """Members with names such as __info__ are read by some and skipped by others.
+
+    What: names of the form ``__name__``, or folders so called.
+
+    Why it hurts: webdataset and OpenCLIP skip them as metadata. Ray Data, DataChain and others do not know this
+    convention and take them for samples; between the members of a sample they part it, and Ray Data then ends with an
+    exception.
+
+    In the wild: notes about a shard stored inside it.
+
+    Cure: keep such files beside the shards, not in them:
+    ``tar --sort=name --format=ustar --exclude '__*__' -cf SHARD -C FOLDER .``
+    """
+
+    code = "W032"
+    severity = "info"
+    tallies = ("name.meta",)
+    counts_samples = False
+
+    def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
+        return "error" if _parted(context, shard) else self.severity
+
+    def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+        return _parted(context, shard) or context.names()
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return (
+            f"{number(count, 'member')} named like metadata{first_seen(detail)}: webdataset skips that, others do not"
+        )
+
+
+def _parted(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
+    """Return the consumers that end because such members part samples, where nothing else does."""
+    if not shard.tally("key.again-junk").count or shard.tally("key.again").count:
+        return ()
+    crashes = {consumer.name: consumer.at_shard(shard) for consumer in context.consumers}
+    return tuple(name for name, crash in crashes.items() if crash is not None and crash.reason == "key-again")

@@ -1,0 +1,1 @@
+"""P: rules on what a training command will do with the shards."""

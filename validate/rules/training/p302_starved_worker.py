@@ -1,0 +1,52 @@
+from collections.abc import Iterator
+
+from wdsflow.readers.arguments import Arguments
+
+from ...advice.remedies import working_batch_size, working_workers
+from ...finding import Finding, Repair
+from ...forecast.forecast import Forecast
+from ...report.words import count
+from ..kit.base import Context
+from ..kit.training import TrainingRule, flag
+
+
+class StarvedWorker(TrainingRule):
+    """A loader worker never fills a batch.
+
+    What: OpenCLIP shuffles the list of shards by seed and epoch, deals it out to ranks, then to the workers of each
+    rank. This is arithmetic, and was done here. Some worker's shards hold fewer usable samples than one batch.
+
+    Why it hurts: training drops the unfinished batch at the end of each pass, so that this worker starts over for ever.
+    torch takes batches from the workers in turn: one that gives none stops its rank, and the other ranks wait for that
+    one in the next all-reduce, until NCCL's timeout says something that has nothing to do with data. It may come in a
+    later epoch only, when the shards are dealt out anew.
+
+    In the wild: open_clip#61 ("hangs with 2 workers, fine with 1"), #1024 (WorkNCCL timeout); webdataset#188, #225, #65.
+
+    Cure: fewer workers or a smaller batch, as the message says; shards of equal size; or ``--dataset-resampled``, where
+    every worker draws from all shards.
+    """
+
+    code = "P302"
+    severity = "error"
+    requires = ("P303",)
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if not forecast.stalled or not forecast.usable:
+            return
+        more = len(forecast.stalled) - 1
+        others = f"; so do{'es' if more == 1 else ''} {count(more, 'other worker')}" if more else ""
+        yield self.finding(
+            f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), cure=_cure(context, arguments, forecast)
+        )
+
+
+def _cure(context: Context, arguments: Arguments, forecast: Forecast) -> Repair:
+    consumer = next(each for each in context.consumers if each.name == forecast.consumer)
+    workers = working_workers(context.evidence, consumer, arguments)
+    if workers is not None:
+        return flag("--workers", str(workers), note=": the most that works")
+    batch = working_batch_size(context.evidence, consumer, arguments)
+    if batch is not None:
+        return flag("--batch-size", str(batch), note=": the largest that works")
+    return flag("--dataset-resampled", note=": every worker then draws from all shards")

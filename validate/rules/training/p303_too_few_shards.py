@@ -1,0 +1,41 @@
+from collections.abc import Iterator
+
+from wdsflow.readers.arguments import Arguments
+
+from ...finding import Finding
+from ...forecast.forecast import Forecast
+from ..kit.base import Context, number
+from ..kit.training import TrainingRule, flag
+
+
+class TooFewShards(TrainingRule):
+    """There are fewer shards than loader workers.
+
+    What: without ``--dataset-resampled`` each shard goes to one worker of one rank, so that there must be at least
+    ``--workers`` times ranks of them. More, if workers are to get about the same.
+
+    Why it hurts: OpenCLIP ends with "AssertionError: number of shards must be >= total workers". With ``--workers 0`` it
+    asks for nothing, starts, and a rank without a shard waits for ever. webdataset 1.x raises "No samples found in
+    dataset; perhaps you have fewer shards than workers".
+
+    In the wild: open_clip data.py:403; webdataset#65, #72; open_lm#111, #189; RobustVLM#29 (other results with other
+    ``num_workers``).
+
+    Cure: fewer workers; more, smaller shards; or ``--dataset-resampled``, which lets every worker draw from all shards.
+    """
+
+    code = "P303"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if arguments.dataset_resampled or not forecast.shards:
+            return
+        total = arguments.world_size * max(1, arguments.workers)
+        if forecast.shards >= total:
+            return
+        per_rank = forecast.shards // arguments.world_size
+        cure = flag("--workers", str(per_rank)) if per_rank and arguments.workers else flag("--dataset-resampled")
+        ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard wait for ever"
+        have = f"{number(forecast.shards, 'shard')} for {number(total, 'worker')}"
+        split = f"{number(arguments.world_size, 'rank')} x {number(max(1, arguments.workers), 'worker')}"
+        yield self.finding(f"{have} ({split}): {ends}", cure=cure)

@@ -1,0 +1,51 @@
+from collections.abc import Iterator
+
+from wdsflow.readers.sidecars import SidecarFact, Sidecars
+
+from ...finding import Finding, Severity
+from ..kit.base import Context, Rule
+from ..kit.training import forecasts
+
+
+class WrongSidecar(Rule):
+    """A file that tells the number of samples is wrong.
+
+    What: ``sizes.json``, ``__len__``, ``NNNNN_stats.json`` or a wids index beside the shards does not parse, does not
+    list all shards, or gives other counts than the shards have.
+
+    Why it hurts: without ``--train-num-samples`` OpenCLIP takes the length of an epoch, and from it the learning-rate
+    schedule, from sizes.json or ``__len__`` beside the *first* shard. A shard that is not listed ends it with KeyError,
+    a broken file with JSONDecodeError. Stale counts just make every epoch too long or too short. wids refuses to read
+    a shard whose count is wrong.
+
+    In the wild: shards filtered or copied without their sizes.json; ``--train-num-samples`` pasted from another set
+    (open_clip#1016, #899); open_flamingo#206; two folders with equal base names, of which OpenCLIP counts the first
+    twice.
+
+    Cure: write the files anew: ``wdsflow repair URL... -o repaired`` leaves right ones beside its output. Or
+    delete them and give ``--train-num-samples``.
+    """
+
+    code = "P305"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        if not isinstance(context.sidecars, Sidecars):
+            return
+        ended = any((forecast.crash or "").find("beside the first shard") >= 0 for forecast in forecasts(context))
+        for fact in context.sidecars.facts:
+            yield Finding(
+                self.code,
+                self.severity_of(fact, ended),
+                f"{fact.path} {_WORDS[fact.problem]}{fact.detail}",
+                count=fact.shards,
+                consumers=tuple(name for name in context.names() if name.startswith("open-clip")),
+            )
+
+    def severity_of(self, fact: SidecarFact, ended: bool) -> Severity:
+        """Return "error" where OpenCLIP ends over this file."""
+        read = fact.path.endswith(("sizes.json", "__len__"))
+        return "error" if ended and read and fact.problem != "stale" else self.severity
+
+
+_WORDS = {"missing": "", "malformed": "cannot be read: ", "stale": "does not agree with the shards: "}

@@ -1,0 +1,43 @@
+from collections.abc import Iterator
+
+from wdsflow.readers.sidecars import Sidecars
+from wdsflow.shards.escape import escape
+
+from ...finding import Finding
+from ..kit.base import Context, Rule, number
+
+
+class HalfDownload(Rule):
+    """Shards lack the stats file that others beside them have.
+
+    What: img2dataset writes ``NNNNN_stats.json`` when a shard is finished. Some shards of a folder have one, these have
+    none.
+
+    Why it hurts: the shard was being written when the download ended, so that it is short, or cut in the middle of a
+    sample, which readers often do not notice (W001). On the next run img2dataset takes a shard for done when its
+    stats file is there, and writes the others anew.
+
+    In the wild: img2dataset#452, #358; training sets with a few shards of 1 KB.
+
+    Cure: run img2dataset again with ``--incremental_mode incremental``, or leave these shards out.
+    """
+
+    code = "P307"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        if not isinstance(context.sidecars, Sidecars):
+            return
+        for name, folder in context.sidecars.folders.items():
+            absent = folder.without_stats
+            if not absent:
+                continue
+            some = ", ".join(escape(base, 60) for base in absent[:3]) + (", ..." if len(absent) > 3 else "")
+            yield Finding(
+                self.code,
+                self.severity,
+                f"{escape(name or '.')}: {number(len(absent), 'shard')} without _stats.json ({some}), "
+                f"beside {len(folder.stats):,} with one: the download of these was not finished",
+                count=len(absent),
+                consumers=context.names(),
+            )

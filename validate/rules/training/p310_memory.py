@@ -1,0 +1,41 @@
+from collections.abc import Iterator
+
+from wdsflow.readers.arguments import Arguments
+
+from ...finding import Finding
+from ...forecast.forecast import Forecast
+from ...report.words import size
+from ..kit.base import Context
+from ..kit.training import TrainingRule, flag
+
+
+class ShuffleMemory(TrainingRule):
+    """The shuffle buffers need more memory than there is.
+
+    What: every loader worker keeps up to 5,000 samples, undecoded, to shuffle them: 5,000 x bytes of a sample x workers x
+    processes of a machine. That is compared with the memory free on this machine (or in this container).
+
+    Why it hurts: the buffers fill within minutes; then the kernel kills a worker, and torch says "DataLoader worker
+    (pid ...) is killed by signal: Killed". Samples of 20 KB need 100 MB a worker, those of 2 MB need 10 GB.
+
+    In the wild: webdataset#256, #357, #325, #17; open_clip#845.
+
+    Cure: fewer workers; smaller images (most of their pixels are thrown away at 224 x 224); with OpenCLIP 4 a smaller
+    buffer by the environment variable OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE.
+    """
+
+    code = "P310"
+    severity = "warning"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        needs = forecast.resources
+        if needs is None or needs.shuffle_bytes is None or needs.available_bytes is None:
+            return
+        if needs.shuffle_bytes <= needs.available_bytes:
+            return
+        fit = arguments.workers * needs.available_bytes // needs.shuffle_bytes
+        yield self.finding(
+            f"the shuffle buffers of a machine grow to {size(needs.shuffle_bytes)}, and "
+            f"{size(needs.available_bytes)} are free here",
+            cure=flag("--workers", str(fit), note=", if it runs on this machine") if fit else None,
+        )

@@ -1,0 +1,37 @@
+from collections.abc import Iterator
+
+from wdsflow.readers.environment import conflicts
+from wdsflow.text.shell import Command
+
+from ...finding import Finding, Repair
+from ..kit.base import Context, Rule
+from ..kit.training import clips
+
+
+class Versions(Rule):
+    """Installed versions are known not to work together.
+
+    What: two distributions of this environment that fail as soon as training starts, whatever the shards are.
+
+    Why it hurts: OpenCLIP up to 4.2 with webdataset 0.2.95 or later ends with "KeyError: 'fname'" at the end of the first
+    shard: webdataset marks it with an empty entry that OpenCLIP's grouping does not know. A torchvision built for
+    another torch fails on import. Python 3.14 starts loader workers in a way for which OpenCLIP 3.3's pipeline cannot
+    be pickled.
+
+    In the wild: open_clip#935, webdataset#384, UniMed-CLIP#2, dclm#62, gigapose#26, open_lm PR#302.
+
+    Cure: the command in the finding. ``wdsflow doctor`` looks at more than versions.
+    """
+
+    code = "P311"
+    severity = "error"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        names = clips(context)
+        if not names:
+            return
+        for conflict in conflicts(context.environment):
+            # Shards are often judged on machines that never train: only a training command makes it an error.
+            severity = conflict.severity if context.arguments is not None else "warning"
+            cure = Repair(conflict.cure) if isinstance(conflict.cure, Command) else None
+            yield Finding(self.code, severity, f"{conflict.versions}: {conflict.why}", consumers=names, repair=cure)

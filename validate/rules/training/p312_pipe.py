@@ -1,0 +1,53 @@
+import re
+from collections.abc import Iterator
+
+from wdsflow.shards.escape import escape
+
+from ...finding import Finding
+from ..kit.base import Context, Rule
+
+_CURL = re.compile(r"(?:^|[\s;|&(/])curl\s")
+_CURL_FAILS = re.compile(r"\s(?:--fail|--fail-with-body|-[A-Za-z]*f[A-Za-z]*)(?:\s|=|$)")
+_SWALLOWED = re.compile(r"\|\|\s*(?:true|:)|;\s*true\s*$")
+_PIPED = re.compile(r"(?<!\|)\|(?!\|)")
+
+
+class LossyPipe(Rule):
+    """A pipe: url hides failures.
+
+    What: the command of a ``pipe:`` url can fail without anybody noticing: ``curl`` without ``-f`` (an error page becomes
+    the shard), ``|| true`` (nothing becomes the shard), or several commands joined by ``|``, of which only the last
+    one's exit status counts.
+
+    Why it hurts: webdataset reads what comes out of the command and looks at its exit status at the end. A page that
+    says "404 Not Found" is no tar, or ends as one: the shard's samples are missing, with one warning at most. At the
+    next visit it may work again, so that runs differ from one another.
+
+    In the wild: webdataset#2, #22 (error pages read as tars), #35, #112 (broken pipes), #308 (curl without a limit on
+    time hangs a worker).
+
+    Cure: ``pipe:curl -sSfL --retry 5 --connect-timeout 10 --max-time 600 URL``; in front of joined commands
+    ``set -o pipefail;`` under bash.
+    """
+
+    code = "P312"
+    severity = "warning"
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        urls = list(context.urls)
+        if context.arguments is not None:
+            urls += [data for data in (context.arguments.train_data, context.arguments.val_data) if data]
+        for url in dict.fromkeys(part for text in urls for part in text.split("::")):
+            trouble = _trouble(url.removeprefix("pipe:")) if url.startswith("pipe:") else ""
+            if trouble:
+                yield Finding(self.code, self.severity, f"{escape(url)}: {trouble}", consumers=context.names())
+
+
+def _trouble(command: str) -> str:
+    if _SWALLOWED.search(command):
+        return "a failure is turned into success, and what came so far is taken for the shard"
+    if _CURL.search(command) and not _CURL_FAILS.search(command):
+        return "curl without -f: an error page is taken for the shard"
+    if _PIPED.search(command) and "pipefail" not in command:
+        return "only the last command's failure is noticed: begin with 'set -o pipefail;'"
+    return ""

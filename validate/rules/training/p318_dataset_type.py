@@ -1,0 +1,29 @@
+from collections.abc import Iterator
+
+from wdsflow.readers.arguments import Arguments
+
+from ...finding import Finding
+from ...forecast.forecast import Forecast
+from ..kit.base import Context
+from ..kit.training import TrainingRule, flag
+
+
+class UnknownDatasetType(TrainingRule):
+    """OpenCLIP cannot tell what kind of data this is.
+
+    What: ``--dataset-type`` is "auto", which goes by what follows the last dot of ``--train-data`` or ``--val-data`` and
+    knows csv, tsv and tar. Here it is something else: ``x.tar.gz``, a folder, ``pipe:... -``, ``x.tar?download=true``.
+
+    Why it hurts: it ends at once with "ValueError: Tried to figure out dataset type, but failed for extension".
+
+    In the wild: bioclip#30 and others who read compressed shards or signed urls.
+
+    Cure: ``--dataset-type webdataset``. Compressed shards are then read as well as others, only slower.
+    """
+
+    code = "P318"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if forecast.crash and "--dataset-type auto" in forecast.crash:
+            yield self.finding(forecast.crash, cure=flag("--dataset-type", "webdataset"))

@@ -1,0 +1,36 @@
+from collections.abc import Iterator
+
+from wdsflow.readers.arguments import Arguments
+
+from ...finding import Finding
+from ...forecast.forecast import Forecast
+from ..kit.base import Context
+from ..kit.training import TrainingRule, flag
+
+
+class NoSampleCount(TrainingRule):
+    """OpenCLIP does not learn how many samples there are.
+
+    What: there is no ``--train-num-samples``, and beside the first shard neither ``sizes.json`` nor ``__len__`` that
+    OpenCLIP can use. For urls and pipes it never looks.
+
+    Why it hurts: it ends with "RuntimeError: Currently, the number of dataset samples must be specified for the training
+    dataset", or with the error that reading the file raises.
+
+    In the wild: open_flamingo#206; LAION-Face#11; open_clip PR#482, PR#339.
+
+    Cure: ``--train-num-samples`` with the number of usable samples. ``wdsflow repair`` writes sizes.json beside its
+    output.
+    """
+
+    code = "P322"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if forecast.crash and "beside the first shard" in forecast.crash:
+            facts = context.sidecars.facts if context.sidecars is not None else ()
+            if not forecast.crash.startswith("RuntimeError") and any(fact.problem != "stale" for fact in facts):
+                return  # P305 names the file
+            verdict = next((each for each in context.verdicts if each.consumer == forecast.consumer), None)
+            cure = flag("--train-num-samples", str(verdict.usable)) if verdict and verdict.usable else None
+            yield self.finding(forecast.crash, cure=cure)

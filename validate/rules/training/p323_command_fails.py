@@ -1,0 +1,33 @@
+from collections.abc import Iterator
+
+from wdsflow.readers.arguments import Arguments
+
+from ...finding import Finding
+from ...forecast.forecast import Forecast
+from ..kit.base import Context
+from ..kit.training import TrainingRule
+
+# P303, P305 and P322, P318, P320
+_OTHER_RULES = ("number of shards must", "beside the first shard", "--dataset-type auto", "upsampling-factors")
+
+
+class CommandFails(TrainingRule):
+    """The training command ends with an exception.
+
+    What: an exception before the first batch, or at the first sample that raises, for a reason for which there is no rule of
+    its own: a variable in ``--train-data`` that is not set, unbalanced braces, ``--train-num-samples 0``, a sample at
+    which the reader raises.
+
+    Why it hurts: the run ends; on several ranks one of them ends and the others wait for it.
+
+    In the wild: ``${BUCKET}`` in ``--train-data`` stands for the environment variable WDS_BUCKET, not BUCKET.
+
+    Cure: what the message says.
+    """
+
+    code = "P323"
+    severity = "error"
+
+    def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
+        if forecast.crash and not any(words in forecast.crash for words in _OTHER_RULES):
+            yield self.finding(forecast.crash)

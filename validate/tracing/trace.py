@@ -1,0 +1,156 @@
+"""Run a pipeline for a moment and say which stage eats what."""
+
+import contextvars
+import ctypes
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from .meter import Meter, Run, Stopped
+from .report import Ending, StageTrace, Trace
+from .steps import Chain, take_apart
+from .verdict import sentence
+from .watch import listening, same_random_state
+
+__all__ = ["StageTrace", "Trace", "trace"]
+
+_GRACE = 0.5  # seconds that a run may take to notice that its time is up
+
+
+def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace:
+    """Run a pipeline in this process for at most one pass and count what each stage takes, gives and swallows.
+
+    ``with_epoch`` and ``repeat`` are not followed: a second pass would count the same samples again.
+
+    Args:
+        pipeline: a ``wds.DataPipeline``, ``WebDataset``, ``WebLoader``, torch ``DataLoader``, OpenCLIP's
+            ``DataInfo``, or a list of stages (first the source, then callables from iterator to iterator).
+            A loader's worker processes are not started: its stages run here, as one worker with all shards.
+        samples: the input ends after that many samples, as if the shards ended there, so that buffers empty.
+        seconds: time limit. The input ends at three quarters of it, the run at all of it. A stage that blocks
+            is left behind in a daemon thread.
+
+    Returns:
+        A ``Trace``. ``str()`` of it is the verdict and a table.
+
+    The object is not changed: stages run as shallow copies, and global random generators are put back. What a
+    stage keeps deeper inside, or an iterator given as source, advances as in an ordinary pass.
+
+    Raises:
+        TypeError: not a pipeline.
+        ValueError: ``samples`` or ``seconds`` is not positive.
+    """
+    if samples < 1 or seconds <= 0:
+        raise ValueError("samples and seconds must be positive")
+    chain = take_apart(pipeline)
+    run = Run(len(chain.steps), samples, seconds, chain.urls)
+    context = contextvars.copy_context()
+    ending: list[Ending] = []
+
+    def drive() -> None:
+        meters: list[Meter] = []
+        with suppress(Stopped):
+            ending.append(context.run(_drive, chain, run, meters))
+            context.run(_close, meters)
+
+    thread = threading.Thread(target=drive, name="wdsflow-trace", daemon=True)
+    with same_random_state(), listening(run, thread):
+        try:
+            thread.start()
+            thread.join(seconds + _GRACE)
+            if thread.is_alive() and not ending:  # what takes long to close has no part in the verdict
+                run.blocked = (run.owner, time.monotonic() - run.since)
+                _interrupt(thread)
+        finally:
+            run.stopping = True  # also after Ctrl-C: the thread ends at its next hand-over
+    if run.blocked or not ending:
+        return _report(chain, run, "asks-ended-source" if run.endless_at >= 0 else "blocked")
+    return _report(chain, run, ending[0])
+
+
+def _drive(chain: Chain, run: Run, meters: list[Meter]) -> Ending:
+    """Build the chain with a meter behind each stage and draw from it."""
+    try:
+        for index, step in enumerate(chain.steps):
+            meter = Meter(run, index, step.batch)
+            before = run.switch(index)
+            try:
+                call = step.make(partial(run.swallowed, index))
+                meter.attach(call(*meters[-1:]))
+            except Exception as error:
+                run.raised = run.raised or (index, error)
+                raise
+            finally:
+                run.switch(before)
+            meters.append(meter)
+        for count, _ in enumerate(meters[-1], 1):
+            if count >= run.samples:
+                run.reason = run.reason or "samples"
+                break
+    except Stopped:
+        pass
+    except BaseException as error:  # noqa: BLE001 - it is reported as the verdict
+        run.raised = run.raised if run.raised and run.raised[1] is error else (max(0, len(meters) - 1), error)
+        return "raised"
+    if run.raised:  # a later stage swallowed what this one raised
+        run.swallowed(*run.raised)
+    return run.reason or "pass"
+
+
+def _close(meters: list[Meter]) -> None:
+    for meter in reversed(meters):
+        try:
+            meter.close()
+        except (Exception, Stopped):  # noqa: BLE001 - a stage that fails when it is closed has been judged already
+            continue
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """End a stage that computes without handing over; one that waits for input is left behind."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
+    thread.join(_GRACE)
+
+
+def _report(chain: Chain, run: Run, ending: Ending) -> Trace:
+    stages: list[StageTrace] = []
+    blocked, waited = run.blocked or (-1, 0.0)
+    for index, (step, seen) in enumerate(zip(chain.steps, run.seen, strict=False)):
+        before = run.seen[index - 1] if index else None
+        fields: Any = before.fields if before else seen.fields
+        stages.append(
+            StageTrace(
+                number=index + 1,
+                title=step.title,
+                taken=before.out if before else 0,
+                out=seen.out,
+                kind=seen.kind,
+                taken_kind=before.kind if before else "",
+                rows=seen.rows,
+                batch=step.batch,
+                seconds=max(seen.seconds, waited if index == blocked else 0.0),
+                errors=seen.errors,
+                first_error=seen.first_error,
+                error_key=seen.error_key,
+                error_shard=seen.error_shard,
+                ended_stream=seen.ended_stream,
+                logged=seen.logged,
+                first_log=seen.first_log,
+                fields=dict(fields.most_common()),
+            )
+        )
+    table = tuple(stages)
+    ok = stages[-1].out > 0 and ending not in ("raised", "blocked", "asks-ended-source")
+    verdict = sentence(chain, run, table, ending)
+    return Trace(verdict, ending, table, time.monotonic() - run.started, ok, _notes(chain, ending))
+
+
+def _notes(chain: Chain, ending: Ending) -> tuple[str, ...]:
+    how = {
+        "pass": "one full pass over the source",
+        "samples": "ended by the trace after enough samples",
+        "time": "ended by the time limit",
+    }.get(ending, "")
+    workers = f"; the loader itself would split the shards over {chain.workers} workers" if chain.workers > 1 else ""
+    return (f"{how}{workers}",) if how else ()
