@@ -1,4 +1,6 @@
 import importlib.util
+import subprocess
+import sys
 
 import pytest
 
@@ -71,6 +73,19 @@ def test_a_refusal_is_status_1_and_goes_to_standard_error(tmp_path, capsys):
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "wdsflow train --caption json:caption -- ..." in shown.err
+
+
+@needs_openclip
+def test_a_shard_that_gives_nothing_ends_the_look_at_shards():
+    words = ["--stall-after", "1", "--", "--train-data", "pipe:sleep 600", "--workers", "1"]
+    program = [sys.executable, "-m", "wdsflow", "train", *words]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    what, fix, blind, longer = done.stderr.splitlines()
+    assert what == "wdsflow: preflight: 0 of 1 shards were read, then nothing came for 1 s"
+    assert fix == "To fix it:"
+    assert "wdsflow train --stall-after 1 --no-preflight -- " in blind
+    assert "wdsflow train --stall-after 10 -- " in longer
 
 
 @needs_openclip

@@ -24,7 +24,7 @@ def command(options: FeedOptions, **changed: str) -> str:
     words = []
     for item in fields(options):
         value = changed.get(item.name, getattr(options, item.name))
-        if value != item.default and item.name not in {"allow_pipe", "stall_samples"}:
+        if value != item.default and item.name != "allow_pipe":
             words += [
                 f"--{item.name.replace('_', '-')}",
                 quote(f"{value:g}" if isinstance(value, float) else str(value)),
