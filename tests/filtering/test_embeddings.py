@@ -489,7 +489,7 @@ import json, sys
 from pathlib import Path
 from wdsflow.filtering.embeddings.reuse import reuse_of, stored_embeddings
 from wdsflow.filtering.embeddings.shard import ShardEmbeddings
-from wdsflow.filtering.identity import input_identity
+from wdsflow.shards.identity import input_identity
 from wdsflow.filtering.program import Program
 from wdsflow.filtering.recipe import Recipe
 from wdsflow.filtering.record import ShardRecord

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from tests.servers import http_server
-from wdsflow.filtering.identity import input_identity
 from wdsflow.scan.scan import ScanOptions, scan_shard
 from wdsflow.shards import faults
+from wdsflow.shards.identity import input_identity
 from wdsflow.shards.source import SourceError, open_source
 from wdsflow.shards.tar import Walk
 

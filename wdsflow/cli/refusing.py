@@ -36,7 +36,7 @@ def refuse(message: str, *hints: str) -> NoReturn:
 def explained(typed: Typed) -> Iterator[None]:
     """Turn what can go wrong before and in a run into a message and an exit status."""
     from wdsflow.engines.base import EngineError
-    from wdsflow.filtering.lock import Busy
+    from wdsflow.shards.lock import Busy
     from wdsflow.shards.source import SourceError
 
     try:

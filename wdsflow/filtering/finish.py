@@ -4,10 +4,10 @@ import json
 from collections.abc import Sequence
 
 from wdsflow.filtering.layout import Layout
-from wdsflow.filtering.lock import Lock
 from wdsflow.filtering.manifest import read_manifests, write_manifest
 from wdsflow.filtering.numbering import give_numbers
 from wdsflow.shards.atomic import write_file
+from wdsflow.shards.lock import Lock
 
 
 def finish(layout: Layout, names: Sequence[str], *, tars: bool) -> bool:

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.differs import Differs, differ
-from wdsflow.filtering.identity import canonical, differences, fingerprint, input_identity
+from wdsflow.filtering.identity import canonical, differences
 from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.layout import Layout
-from wdsflow.filtering.lock import Lock
 from wdsflow.filtering.manifest import read_manifests
 from wdsflow.filtering.numbering import finder
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.targets import makes_tars, refuse, refuse_inputs
 from wdsflow.filtering.tidy import remove_between
 from wdsflow.shards.atomic import remove_stale, write_file
+from wdsflow.shards.identity import fingerprint, input_identity
+from wdsflow.shards.lock import Lock
 from wdsflow.shards.source import SourceError
 
 

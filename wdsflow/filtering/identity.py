@@ -4,10 +4,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from wdsflow.shards.identity import fingerprint, input_identity
-
-__all__ = ["canonical", "differences", "digest", "fingerprint", "input_identity"]
-
 
 def canonical(value: Any) -> str:
     """Return JSON that is the same for the same content."""

@@ -16,7 +16,7 @@ from wdsflow.filtering.embeddings.spool import Spool
 from wdsflow.filtering.embeddings.stored import CopiedEmbeddings
 from wdsflow.filtering.failing import UNREADABLE
 from wdsflow.filtering.fields import Views
-from wdsflow.filtering.identity import differences, digest, input_identity
+from wdsflow.filtering.identity import differences, digest
 from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.jsonl.tars import put_aside_unreadable
 from wdsflow.filtering.ledger import LedgerError
@@ -34,6 +34,7 @@ from wdsflow.filtering.strikes import Strikes, struck_in
 from wdsflow.filtering.task import ShardTask
 from wdsflow.filtering.written import texts_of, write_shard
 from wdsflow.models.at import models_at
+from wdsflow.shards.identity import input_identity
 from wdsflow.shards.source import Source, SourceError
 from wdsflow.shards.unpack import seekable
 from wdsflow.stages.scores.view import ViewOptions

@@ -18,7 +18,6 @@ from wdsflow.filtering.folder import abandon, await_workers, finished, held, pre
 from wdsflow.filtering.identity import canonical
 from wdsflow.filtering.job import task_identity
 from wdsflow.filtering.layout import Layout
-from wdsflow.filtering.lock import Busy, Lock
 from wdsflow.filtering.manifest import Manifest
 from wdsflow.filtering.numbering import take_numbers
 from wdsflow.filtering.options import OutputError, RunOptions
@@ -35,6 +34,7 @@ from wdsflow.memory.sizes import parse_size
 from wdsflow.models.at import models_at
 from wdsflow.models.place import ModelPlace
 from wdsflow.models.processes import ModelProcesses
+from wdsflow.shards.lock import Busy, Lock
 
 
 @dataclass

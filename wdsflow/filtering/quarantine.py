@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.columns import in_utf8
-from wdsflow.filtering.identity import fingerprint
 from wdsflow.filtering.output import with_headers, write_ranges
 from wdsflow.filtering.row import Row
 from wdsflow.filtering.samples import Range
 from wdsflow.shards.atomic import write_file
+from wdsflow.shards.identity import fingerprint
 from wdsflow.shards.source import Source
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from wdsflow.filtering.captions import with_captions
 from wdsflow.filtering.embeddings.reuse import Reuse, reuse_of
 from wdsflow.filtering.engine import joined
-from wdsflow.filtering.identity import digest, fingerprint, input_identity
+from wdsflow.filtering.identity import digest
 from wdsflow.filtering.jsonl.names import names_of
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.ledger import LedgerError, MissingScore, calls_of, read_about
@@ -23,6 +23,7 @@ from wdsflow.filtering.resolve import gathers_like, resolve
 from wdsflow.filtering.scored import same_shard
 from wdsflow.filtering.spelling import canonical_recipe
 from wdsflow.filtering.stages import read_stages
+from wdsflow.shards.identity import fingerprint, input_identity
 from wdsflow.shards.source import SourceError, local_file, local_folder
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.scores.models.clip_score import ClipScore

@@ -3,7 +3,7 @@
 from contextlib import ExitStack, suppress
 
 from wdsflow.filtering.layout import Layout
-from wdsflow.filtering.lock import Busy, Lock
+from wdsflow.shards.lock import Busy, Lock
 
 
 def tidy(layout: Layout) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from wdsflow.filtering.columns import in_utf8
 from wdsflow.filtering.embeddings.columns import Vectors
-from wdsflow.filtering.identity import fingerprint
 from wdsflow.filtering.jsonl.names import is_lines
 from wdsflow.filtering.jsonl.output import write_aside, write_rows
 from wdsflow.filtering.jsonl.rows import TextRows
@@ -20,6 +19,7 @@ from wdsflow.filtering.row import Row
 from wdsflow.filtering.samples import Samples
 from wdsflow.filtering.staged import Piece, Staging, pieces_of
 from wdsflow.filtering.task import ShardTask
+from wdsflow.shards.identity import fingerprint
 from wdsflow.shards.source import Source, SourceError
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.filtering.embeddings.stored import Served, StoredEmbeddings
-from wdsflow.filtering.identity import digest, fingerprint
+from wdsflow.filtering.identity import digest
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.ledger import LedgerError, read_about
 from wdsflow.filtering.program import Program
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.scored import same_shard
 from wdsflow.filtering.stages import written_stages
+from wdsflow.shards.identity import fingerprint
 from wdsflow.stages.scores.model import Model
 
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from wdsflow.filtering.identity import fingerprint
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.output import write_pieces
 from wdsflow.filtering.quarantine import reasons_of
@@ -12,6 +11,7 @@ from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.row import Row
 from wdsflow.filtering.where.values import Unknown
 from wdsflow.shards.atomic import write_file
+from wdsflow.shards.identity import fingerprint
 from wdsflow.shards.source import Source
 
 

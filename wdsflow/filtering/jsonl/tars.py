@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wdsflow.filtering.identity import fingerprint
 from wdsflow.filtering.jsonl.rows import TextRow, TextRows
 from wdsflow.filtering.layout import Layout
 from wdsflow.filtering.record import ShardRecord
 from wdsflow.filtering.row import Row
 from wdsflow.shards.header import BLOCK, padded
+from wdsflow.shards.identity import fingerprint
 from wdsflow.shards.source import Source, SourceError
 from wdsflow.shards.write import ShardWriter
 from wdsflow.stages.scores.errors import ScoreError
