@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from wdsflow.filtering.recipe_file import schema
-from wdsflow.validate.explain import reference
+from wdsflow.filtering.recipe.recipe_file import schema
+from wdsflow.validate.rule_pages import reference
 
 PAGES: dict[str, Callable[[], str]] = {"docs/rules.md": reference, "docs/recipe.schema.json": schema}
 

@@ -18,7 +18,7 @@ from .imaging.peak import Mode, Target, peak_bytes, scale_of
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from .imaging.pixels import Box
+    from .imaging.pixel_arrays import Box
 
 Aim = Callable[[int, int], Target]
 Admit = Callable[[int], None]
@@ -175,7 +175,7 @@ class Decode(SampleStage):
         self, data: bytes, header: ImageHeader, target: Target, aim: Aim | None = None, admit: Admit | None = None
     ) -> Any:
         from .imaging.orient import upright
-        from .imaging.pixels import note_box
+        from .imaging.pixel_arrays import note_box
         from .imaging.with_pillow import decode
 
         def gate(image: "Image") -> Target:
@@ -205,7 +205,7 @@ class Decode(SampleStage):
         return self._give(pixels, box)
 
     def _give(self, pixels: Any, box: "Box") -> Any:
-        from .imaging.pixels import note_box, with_box
+        from .imaging.pixel_arrays import note_box, with_box
 
         if self.output == "numpy":
             return with_box(pixels, box)

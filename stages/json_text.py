@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from wdsflow.shards.captions import LARGEST, caption_in, look_up, parse_json
+from wdsflow.shards.caption_field import LARGEST, caption_in, look_up, parse_json
 
 from .base import Dropped, Sample, SampleStage, StageError
 from .chance import uniform

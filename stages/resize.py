@@ -57,7 +57,7 @@ class Resize(SampleStage):
         import numpy as np
         from PIL import Image
 
-        from .imaging.pixels import box_of
+        from .imaging.pixel_arrays import box_of
         from .imaging.resample import has_torch, output_size, resize, resize_with_pillow
 
         is_array = isinstance(image, np.ndarray)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, ClassVar
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from .base import Dropped, Sample, SampleStage, StageError
 

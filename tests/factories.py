@@ -11,7 +11,7 @@ from wdsflow.scan.evidence import (
     Stop,
 )
 from wdsflow.validate.finding import Advice, Finding, Repair
-from wdsflow.validate.report.model import Report
+from wdsflow.validate.report.report_model import Report
 from wdsflow.validate.verdicts.verdict import Funnel, Reason, Verdict
 
 NASTY = "a\x1b[31m[red]b[/red]\n::error::c\r\u202e\udcff\x00,%<script>alert(1)</script>&\ufffe"

@@ -10,21 +10,21 @@ from wdsflow.engines.base import EngineName, check_engine
 from wdsflow.readers import CONSUMERS, resolve
 from wdsflow.readers.arguments import Arguments, parse_arguments
 from wdsflow.readers.base import Consumer, Options
-from wdsflow.readers.environment import versions
+from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.scan_for import scan_options
 from wdsflow.readers.sidecars import read_sidecars
 from wdsflow.scan.evidence import Evidence, Gap, Level, ShardEvidence
-from wdsflow.scan.pool import Progress, scan_shards
 from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.urls import Expansion, NoShards, expand
 
 from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .forecast.forecast import Forecast, forecast
 from .report.baseline import apply_baseline
-from .report.model import Report
+from .report.report_model import Report
 from .rules.kit.base import Context
-from .rules.kit.engine import check_codes, run_rules
+from .rules.kit.rule_engine import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
 
 Found = Callable[[int], Progress | None]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image, ImageDraw, ImageFont
 
-from wdsflow.shards.write import ShardWriter
+from wdsflow.shards.write_shard import ShardWriter
 
 from .tiny_clip.captions import caption
 from .tiny_clip.world import Scene, choose, jpeg

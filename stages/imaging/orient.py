@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .pixels import Box
+from .pixel_arrays import Box
 
 # (transpose, flip left and right, flip top and bottom), in this order. EXIF 2.32, tag 274.
 _STEPS = {

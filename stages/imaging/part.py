@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .pixels import Box
+from .pixel_arrays import Box
 from .resample import Kernel, Pixels, goes_down_first, has_torch, resize_with_pillow, run_kernel
 from .spans import span
 

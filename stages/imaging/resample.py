@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .pixels import Box
+from .pixel_arrays import Box
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.libjpeg import load_simplejpeg
 
-from .pixels import Box
+from .pixel_arrays import Box
 
 if TYPE_CHECKING:
     import numpy as np

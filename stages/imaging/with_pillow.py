@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from ..base import Dropped, StageError
 from .convert import Alpha, HighDepth, plain_rgb, to_rgb
 from .peak import Mode, Target, scale_of
-from .pixels import Box
+from .pixel_arrays import Box
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,9 +2,9 @@
 
 from .base import TIERS, DatasetScore, Kind, Score, Tier, Value
 from .catalog import SCORES, all_scores, make_score
-from .errors import ScoreError
-from .fields import Fields, Held
-from .view import View, ViewOptions
+from .held_fields import Fields, Held
+from .sample_view import View, ViewOptions
+from .score_errors import ScoreError
 
 __all__ = [
     "SCORES",

@@ -12,15 +12,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
 
-from .errors import ScoreError
+from .score_errors import ScoreError
 from .selection import parse_captions, parse_images
 from .tolerance import Tolerance
 
 if TYPE_CHECKING:
     from wdsflow.images.header import ImageHeader
 
-    from .picture import Picture
-    from .view import View
+    from .image.picture import Picture
+    from .sample_view import View
 
 __all__ = [
     "TIERS",

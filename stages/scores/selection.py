@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from wdsflow.shards.captions import CaptionField, parse_caption_field
-from wdsflow.shards.numbering import natural
+from wdsflow.shards.caption_field import CaptionField, parse_caption_field
+from wdsflow.shards.natural_order import natural
 
 from ..fields import IMAGES, alternatives
 

@@ -1,7 +1,7 @@
 import pytest
 
 from wdsflow.cli.main import main
-from wdsflow.validate.explain import catalogue
+from wdsflow.validate.rule_pages import catalogue
 
 
 def run(*words: str) -> int:

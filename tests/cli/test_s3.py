@@ -14,8 +14,8 @@ from tests.filtering.shards import write_shards
 from tests.servers import put, s3_server
 from tests.shards.archives import write_tar
 from wdsflow.cli.main import main
-from wdsflow.shards import faults
-from wdsflow.shards.source import SourceError, open_source
+from wdsflow.shards.source import server_faults as faults
+from wdsflow.shards.source.source import SourceError, open_source
 from wdsflow.shards.urls import NoShards, expand
 
 SET = "s3://bucket/set/{00000..00002}.tar"
@@ -206,8 +206,8 @@ def test_the_training_feed_gives_the_same_batches_from_the_bucket(s3, way):
     import open_clip
 
     from tests.training.shards import arguments, as_text, texts
+    from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.openclip import get_wds_dataset
-    from wdsflow.training.options import FeedOptions
 
     code = "import fsspec,shutil,sys; shutil.copyfileobj(fsspec.open(sys.argv[1]).open(), sys.stdout.buffer)"
     url = SET if way == "s3" else f"pipe:{sys.executable} -c '{code}' s3://bucket/set/{{00000..00002}}.tar"

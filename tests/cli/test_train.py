@@ -99,7 +99,7 @@ def test_shards_that_cannot_be_read_are_status_2_in_one_line(tmp_path, capsys):
 def test_what_is_advised_starts_as_many_ranks_as_there_are(tmp_path, capsys, monkeypatch, variables, launcher):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("wdsflow.training.launch.launch", lambda *_, **__: 1)
+    monkeypatch.setattr("wdsflow.training.launch.launch.launch", lambda *_, **__: 1)
     assert run("train", "--", "--train-data", shards.with_json(tmp_path)) == 1
     shown = capsys.readouterr().err
     assert f": {launcher}wdsflow train --caption json:caption -- " in shown
@@ -128,7 +128,7 @@ def test_only_the_first_rank_looks_at_the_shards(tmp_path, capsys, monkeypatch, 
         trained.append((given, named))
         return 0
 
-    monkeypatch.setattr("wdsflow.training.launch.launch", launch)
+    monkeypatch.setattr("wdsflow.training.launch.launch.launch", launch)
     monkeypatch.setenv(variable, "1")
     data = shards.with_json(tmp_path)
     assert run("train", "--checkpoint-every", "7", "--", "--train-data", data) == 0

@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.filtering.shards import digests
 from wdsflow import bounded_map
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.validate.check import check
 
 WHERE = "min_side >= 200 and caption_words >= 2"

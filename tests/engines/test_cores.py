@@ -4,9 +4,9 @@ import pytest
 
 from wdsflow.engines import cores
 from wdsflow.engines.cores import shown_cores, usable_cores
-from wdsflow.filtering.share import share_memory
+from wdsflow.filtering.process_count import share_memory
 from wdsflow.memory import limits
-from wdsflow.training.shares import shares
+from wdsflow.training.feed.memory_shares import shares
 
 
 @pytest.mark.parametrize(

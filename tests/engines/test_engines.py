@@ -12,13 +12,13 @@ from wdsflow.engines.base import EngineError, Unfit, work_on
 from wdsflow.engines.local import LocalEngine, OwnProcess
 from wdsflow.engines.mark import Mark
 from wdsflow.engines.site import Site, first_local
-from wdsflow.filtering.job import run_shard
-from wdsflow.filtering.layout import Layout
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.task import ShardTask
-from wdsflow.scan.pool import ScanTask, scan_task
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.shard.shard_job import run_shard
+from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.scan.scan import ScanOptions
+from wdsflow.scan.scan_pool import ScanTask, scan_task
 
 
 def test_no_more_tasks_are_taken_than_are_worth_having_under_way(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from tests.engines.cluster import ROOT, Cluster
 from tests.filtering.shards import digests
 from tests.shards.archives import write_tar
 from wdsflow.engines.base import EngineError
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
-from wdsflow.memory.batching.outcome import POISONED
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.memory.batching.item_outcome import POISONED
 from wdsflow.stages.scores.catalog import all_scores
 
 pytest.importorskip("torch", reason="torch is not installed")

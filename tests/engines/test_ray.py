@@ -22,11 +22,11 @@ from wdsflow.engines.base import EngineError, Trouble
 from wdsflow.engines.cluster import connected
 from wdsflow.engines.ray_engine import RayActors, RayTasks
 from wdsflow.engines.site import Site
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
-from wdsflow.scan.pool import ScanTask, scan_task
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.scan.scan import ScanOptions
+from wdsflow.scan.scan_pool import ScanTask, scan_task
 from wdsflow.text.install import install_extras
 from wdsflow.validate.check import check
 
@@ -66,7 +66,7 @@ def workers(site: str) -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter(["cmdline", "environ"])
-        if any("wdsflow.engines.worker" in word for word in process.info["cmdline"] or ())
+        if any("wdsflow.engines.task_worker" in word for word in process.info["cmdline"] or ())
         and site in (process.info["environ"] or {}).get("PYTHONPATH", "")
     ]
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
-from wdsflow.filtering.captions import NoCaptions
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.recipe_file import read_recipe
-from wdsflow.filtering.run import filter_shards, score_shards
+from wdsflow.filtering.caption_place import NoCaptions
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.recipe.recipe_file import read_recipe
+from wdsflow.filtering.run_filter import filter_shards, score_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages import Rename
 
 HERE = RunOptions(workers=0)

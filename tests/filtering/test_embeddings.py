@@ -22,13 +22,13 @@ from tests.filtering.shards import digests, picture
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
 from wdsflow.cli.main import main
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.at import _models_at
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.models.clip import ClipImage, ClipText
-from wdsflow.stages.scores.models.prepare import Prepare
+from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
+from wdsflow.stages.scores.model.models.prepare import Prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 HERE = RunOptions(workers=0, device="cpu")
@@ -425,8 +425,9 @@ def test_images_of_json_lines_are_known_by_their_files(clip, tmp_path, monkeypat
 
 
 def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored, tmp_path, monkeypatch):
-    from wdsflow.filtering import ledger
-    from wdsflow.filtering.embeddings import spool, stored
+    from wdsflow.filtering.ledger import ledger
+    from wdsflow.filtering.ledger.embeddings import embedding_spool as spool
+    from wdsflow.filtering.ledger.embeddings import stored_embeddings as stored
 
     for module in (ledger, spool, stored):
         monkeypatch.setattr(module, "GROUP", 5)
@@ -487,14 +488,14 @@ def test_embeddings_that_are_not_there_cannot_be_exported(clip, source, tmp_path
 DECODER = """
 import json, sys
 from pathlib import Path
-from wdsflow.filtering.embeddings.reuse import reuse_of, stored_embeddings
-from wdsflow.filtering.embeddings.shard import ShardEmbeddings
-from wdsflow.shards.identity import input_identity
-from wdsflow.filtering.program import Program
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.record import ShardRecord
-from wdsflow.filtering.row import Row
-from wdsflow.stages.scores.view import View
+from wdsflow.filtering.ledger.embeddings.embedding_reuse import reuse_of, stored_embeddings
+from wdsflow.filtering.ledger.embeddings.embedding_shard import ShardEmbeddings
+from wdsflow.shards.shard_identity import input_identity
+from wdsflow.filtering.deciding.program import Program
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.stages.scores.sample_view import View
 
 ledger, shard, image, *scores = sys.argv[1:]
 program = Program(Recipe(scores=tuple(scores), images="jpg"))

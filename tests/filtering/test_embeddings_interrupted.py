@@ -11,9 +11,9 @@ pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 from tests.filtering.shards import digests, write_shards
 from tests.filtering.test_interruptions import check_names
 from tests.stages.scores import tiny_models
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.at import _models_at
 
 KILLS = 6
@@ -27,7 +27,7 @@ def test_a_run_with_embeddings_that_is_killed_ends_with_the_same_bytes(tmp_path:
     filter_shards(source, tmp_path / "whole", recipe, HERE)
     whole = digests(tmp_path / "whole")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["wdsflow.filtering.run", "pyarrow.parquet", "open_clip"])
+    context.set_forkserver_preload(["wdsflow.filtering.run_filter", "pyarrow.parquet", "open_clip"])
     chance, out, killed = random.Random(5), tmp_path / "out", 0
     longest = 1.0
     for _ in range(10 * KILLS):

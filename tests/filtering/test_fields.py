@@ -9,11 +9,11 @@ from PIL import Image
 from tests.filtering.shards import picture
 from tests.shards.archives import tar_bytes
 from tests.shards.tars import MemorySource
-from wdsflow.filtering.failing import guarded
-from wdsflow.filtering.fields import Views, way_of
-from wdsflow.filtering.samples import Samples
+from wdsflow.filtering.deciding.failures import guarded
+from wdsflow.filtering.shard.tar_fields import Views, way_of
+from wdsflow.filtering.shard.tar_samples import Samples
 from wdsflow.stages.scores.catalog import make_score
-from wdsflow.stages.scores.view import View, ViewOptions
+from wdsflow.stages.scores.sample_view import View, ViewOptions
 
 SCORES = (
     "width",

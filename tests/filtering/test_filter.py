@@ -15,13 +15,13 @@ import pytest
 
 from tests.filtering.shards import digests, entries, picture, write_shards
 from tests.shards.archives import names, read_tar, write_tar
-from wdsflow.filtering.differs import Differs
-from wdsflow.filtering.ledger import LedgerError, MissingScore
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.folder.other_run import Differs
+from wdsflow.filtering.ledger.ledger import LedgerError, MissingScore
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.where import WhereError
-from wdsflow.shards.lock import Busy, Lock
+from wdsflow.shards.folder_lock import Busy, Lock
 
 LARGE = Recipe(where="min_side >= 200")
 HERE = RunOptions(workers=0)

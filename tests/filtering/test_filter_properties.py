@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shards.archives import Entry, read_tar, tar_bytes
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
-from wdsflow.shards.names import is_meta, split_name
-from wdsflow.shards.source import open_source
-from wdsflow.shards.tar import Walk
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.shards.source.source import open_source
+from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.walk import Walk
 
 KEYS = st.sampled_from(["a", "b", "c", "d/a", "d/é", "long/" + "k" * 110, "__x", "e.1/f"])
 FIELDS = st.sampled_from(["jpg", "JPG", "txt", "json", "seg.png", "__"])

@@ -20,9 +20,9 @@ import pytest
 from tests.filtering.shards import digests, write_shards
 from tests.processes import await_end
 from tests.shards.archives import names
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages import CleanText, Rename
 
 KILLS = bool(int(os.environ.get("WDSFLOW_KILLS", "0")))
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 WHERE = "min_side >= 200 and caption_words >= 2"
 MODULES = [
     *("tests.filtering.test_interruptions", "pyarrow.parquet", "xxhash", "ftfy", "pydantic", "PIL.JpegImagePlugin"),
-    *("wdsflow.images.jpeg_header", "wdsflow.stages.scores.picture", "wdsflow.stages.scores.across.resolve"),
+    *("wdsflow.images.jpeg_header", "wdsflow.stages.scores.image.picture", "wdsflow.stages.scores.dataset.count_same"),
 ]
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.filtering.shards import digests, write_shards
-from wdsflow.filtering.differs import Differs
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.record import ShardRecord
-from wdsflow.filtering.run import filter_shards
+from wdsflow.filtering.folder.other_run import Differs
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(workers=0)
 LARGE = Recipe(where="min_side >= 200")

@@ -10,11 +10,11 @@ import pytest
 
 from tests.filtering.shards import digests, entries
 from tests.shards.archives import read_tar, write_tar
-from wdsflow.filtering.export import export
-from wdsflow.filtering.layout import Layout
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import cut_shards, filter_shards
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.ledger.export import export
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import cut_shards, filter_shards
+from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(workers=0)
 DENSE = Recipe(where="has('x')", numbering="dense")

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from wdsflow.cli.main import main
-from wdsflow.filtering.recipe_file import read_recipe
-from wdsflow.filtering.spelling import canonical_recipe
+from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+from wdsflow.filtering.recipe.recipe_file import read_recipe
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "filter.md").read_text(encoding="utf-8")

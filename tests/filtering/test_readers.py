@@ -10,9 +10,9 @@ import pytest
 
 from tests.filtering.shards import picture
 from tests.shards.archives import write_tar
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages import CleanText, JsonText
 from wdsflow.validate import check
 

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
-from wdsflow.filtering.ledger import LedgerError, read_ledger
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.program import program_of
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
-from wdsflow.filtering.spelling import canonical_recipe
+from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.ledger.ledger import LedgerError, read_ledger
+from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.base import Score, Tier
 from wdsflow.stages.scores.catalog import all_scores
-from wdsflow.stages.scores.view import View
+from wdsflow.stages.scores.sample_view import View
 
 HERE = RunOptions(workers=0)
 IMAGES = [picture(20, 24), picture(20, 24, 1), picture(48, 40, 2), picture(20, 24, 2, "PNG"), b"no picture", None]

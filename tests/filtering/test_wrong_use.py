@@ -12,8 +12,8 @@ from tests.filtering.commands import Done, pasted, run
 from tests.filtering.shards import entries, write_shards
 from tests.servers import http_server
 from tests.shards.archives import write_tar
-from wdsflow.shards import faults
-from wdsflow.shards.lock import Lock
+from wdsflow.shards.folder_lock import Lock
+from wdsflow.shards.source import server_faults as faults
 
 LARGE = ("--where", "min_side >= 200")
 RECIPES = {"wheer.yaml": "wheer: a", "list.yaml": "- a", "broken.yaml": "where: [", "stage.yaml": "stages: [renam]"}

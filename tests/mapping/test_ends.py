@@ -15,7 +15,7 @@ import pytest
 
 import wdsflow
 from tests.processes import living_children
-from wdsflow.mapping.messages import MappingError
+from wdsflow.mapping.map_messages import MappingError
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 
 ROOT = Path(__file__).resolve().parents[2]

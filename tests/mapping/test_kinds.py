@@ -7,7 +7,7 @@ import pytest
 
 import wdsflow
 from tests.mapping.equal import assert_same
-from wdsflow.mapping.kinds import KindError
+from wdsflow.mapping.column_kinds import KindError
 
 datasets = pytest.importorskip("datasets")
 

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from wdsflow.stages.scores.base import Score
-from wdsflow.stages.scores.batch_score import BatchScore
-from wdsflow.stages.scores.model import Model, ModelScore, Request
+from wdsflow.stages.scores.model.batch_score import BatchScore
+from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
 
 @dataclass(frozen=True, kw_only=True)

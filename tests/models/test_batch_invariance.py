@@ -11,10 +11,10 @@ pytest.importorskip("transformers", minversion="5", reason="transformers is not 
 from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
-from wdsflow.filtering import modelled
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import score_shards
+from wdsflow.filtering.deciding import model_windows as modelled
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching import runner
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -14,9 +14,9 @@ from PIL import Image
 from tests.pictures import encoded, noise, photo, usual_images
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import score_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.catalog import SCORES
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

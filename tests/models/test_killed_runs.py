@@ -14,9 +14,9 @@ from tests.pictures import encoded, photo
 from tests.processes import living_children
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
 
 SHARDS, SAMPLES = 4, 100
 RUN = RunOptions(workers=2, device="cpu")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.printed.pasted import paste, run
 from tests.printed.sets import SETS, write
-from wdsflow.validate.explain import catalogue, explain
+from wdsflow.validate.rule_pages import catalogue, explain
 
 COMMAND = re.compile(r"``?(wdsflow [a-z]+ [^`]*?)``?(?!`)", re.DOTALL)
 STANDS_FOR = {

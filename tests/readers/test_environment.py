@@ -4,7 +4,7 @@ from importlib import metadata
 
 import pytest
 
-from wdsflow.readers.environment import conflicts, versions
+from wdsflow.readers.installed_versions import conflicts, versions
 
 FAIL = [
     ({"open_clip_torch": "3.3.0", "webdataset": "1.0.2"}, "error", "fname"),

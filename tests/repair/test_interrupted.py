@@ -15,11 +15,11 @@ import pytest
 
 from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, names, tar_bytes, write_tar
-from wdsflow.repair.record import Differs
-from wdsflow.repair.repair import repair
+from wdsflow.repair.repair_record import Differs
+from wdsflow.repair.repair_shards import repair
 
 KILLS = int(os.environ.get("WDSFLOW_KILLS", "20"))
-MODULES = ["wdsflow.repair.repair", "xxhash"]
+MODULES = ["wdsflow.repair.repair_shards", "xxhash"]
 
 
 def samples(shard: int, count: int = 100) -> list[tuple[str, bytes]]:
@@ -143,7 +143,7 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote
 
 
 def test_two_repairs_do_not_work_in_one_folder_at_once(shards: str, tmp_path: Path):
-    from wdsflow.shards.lock import Busy, Lock
+    from wdsflow.shards.folder_lock import Busy, Lock
 
     (tmp_path / "out/_wdsflow").mkdir(parents=True)
     with Lock(tmp_path / "out/_wdsflow/lock"), pytest.raises(Busy, match="another run works in"):

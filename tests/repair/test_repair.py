@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 from tests.shards.archives import JPEG, Entry, folder, link, names, read_tar, tar_bytes, write_tar
-from wdsflow.repair.repair import output_names, repair
-from wdsflow.repair.report import RepairReport
+from wdsflow.repair.repair_report import RepairReport
+from wdsflow.repair.repair_shards import output_names, repair
 
 
 def mended(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], RepairReport]:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shards.archives import read_tar, tar_bytes
-from wdsflow.repair.repair import repair
-from wdsflow.repair.tidy import junk
-from wdsflow.shards.names import split_name
+from wdsflow.repair.clean_names import junk
+from wdsflow.repair.repair_shards import repair
+from wdsflow.shards.tar.member_names import split_name
 
 FOLDERS = st.sampled_from(["", "", "", "./", "d/", "img/", "txt/", "../", "/"])
 KEYS = st.sampled_from(["0", "1", "2", "a.v1", "a.v2", "x\ny", "é", "._0", "README", "\udcff"])

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tests.shards.archives import names, tar_bytes, write_tar
-from wdsflow.repair.repair import repair
+from wdsflow.repair.repair_shards import repair
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]

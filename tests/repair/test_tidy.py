@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wdsflow.repair.tidy import tidy_names
-from wdsflow.shards.names import split_name
+from wdsflow.repair.clean_names import tidy_names
+from wdsflow.shards.tar.member_names import split_name
 
 
 @pytest.mark.parametrize(

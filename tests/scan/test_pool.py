@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from wdsflow.engines import child_process
-from wdsflow.scan import pool
 from wdsflow.scan.scan import ScanOptions
+from wdsflow.scan.scan_pool import scan_shards
 
 
 def write(path: Path, samples: int) -> str:
@@ -28,9 +28,9 @@ def write(path: Path, samples: int) -> str:
 
 def test_processes_find_what_one_process_finds_in_the_same_order(tmp_path: Path) -> None:
     urls = [write(tmp_path / f"{number}.tar", number) for number in range(7)] + [str(tmp_path / "none.tar")]
-    alone = pool.scan_shards(urls, ScanOptions(), jobs=1)
+    alone = scan_shards(urls, ScanOptions(), jobs=1)
     seen: list[str] = []
-    together = pool.scan_shards(urls, ScanOptions(), jobs=3, progress=lambda shard: seen.append(shard.url))
+    together = scan_shards(urls, ScanOptions(), jobs=3, progress=lambda shard: seen.append(shard.url))
 
     assert [shard.url for shard in together] == urls
     assert sorted(seen) == sorted(urls)
@@ -43,7 +43,7 @@ def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None
     victim = Path(write(tmp_path / "victim.tar", 20_000))
     urls = [write(tmp_path / "a.tar", 3), str(victim), write(tmp_path / "b.tar", 4)]
     code = (
-        "import sys; from wdsflow.scan.pool import scan_shards; from wdsflow.scan.scan import ScanOptions\n"
+        "import sys; from wdsflow.scan.scan_pool import scan_shards; from wdsflow.scan.scan import ScanOptions\n"
         "for shard in scan_shards(sys.argv[1:], ScanOptions(), jobs=2): print(shard.samples, shard.error)\n"
     )
     killed = set()

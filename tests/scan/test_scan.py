@@ -20,7 +20,7 @@ from wdsflow.scan.evidence import (
     ShardEvidence,
 )
 from wdsflow.scan.scan import ScanOptions, runs_of, scan_shard
-from wdsflow.shards.names import is_meta, split_name
+from wdsflow.shards.tar.member_names import is_meta, split_name
 
 STEMS = st.sampled_from(
     ["a", "b", "c", "d/a", "./a", "d/._a", "._a", "__x__", "__x__/a", "v1.0/a", "é", "__MACOSX/a", "x\n"]

@@ -5,8 +5,8 @@ import tarfile
 from random import Random
 from typing import Any, NamedTuple
 
-from wdsflow.shards.source import Source
-from wdsflow.shards.tar import Walk
+from wdsflow.shards.source.source import Source
+from wdsflow.shards.tar.walk import Walk
 
 BLOCK = 512
 _KINDS = {b"1": "link", b"2": "link", b"5": "directory"}

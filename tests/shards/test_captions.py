@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from wdsflow.shards.captions import CaptionField, caption_of, parse_caption_field
+from wdsflow.shards.caption_field import CaptionField, caption_of, parse_caption_field
 
 
 @pytest.mark.parametrize(

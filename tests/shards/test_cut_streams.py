@@ -13,12 +13,12 @@ import zstandard
 from tests.servers import http_server
 from tests.shards.archives import JPEG, tar_bytes
 from tests.shards.tars import by_tarfile, by_walk
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
-from wdsflow.repair.repair import repair
-from wdsflow.shards.source import open_source
-from wdsflow.training.catalog import Catalog
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.repair.repair_shards import repair
+from wdsflow.shards.source.source import open_source
+from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.validate.check import check
 
 pytest.importorskip("aiohttp")

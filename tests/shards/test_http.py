@@ -11,10 +11,10 @@ import pytest
 
 from tests.servers import http_server
 from wdsflow.scan.scan import ScanOptions, scan_shard
-from wdsflow.shards import faults
-from wdsflow.shards.identity import input_identity
-from wdsflow.shards.source import SourceError, open_source
-from wdsflow.shards.tar import Walk
+from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.source import server_faults as faults
+from wdsflow.shards.source.source import SourceError, open_source
+from wdsflow.shards.tar.walk import Walk
 
 pytest.importorskip("aiohttp")
 
@@ -186,9 +186,9 @@ def test_a_file_that_changes_at_the_server_has_another_identity():
 
 
 def test_filtering_from_a_server_writes_what_filtering_the_file_writes(tmp_path: Path):
-    from wdsflow.filtering.options import RunOptions
-    from wdsflow.filtering.recipe import Recipe
-    from wdsflow.filtering.run import filter_shards
+    from wdsflow.filtering.recipe.recipe import Recipe
+    from wdsflow.filtering.run_filter import filter_shards
+    from wdsflow.filtering.run_options import RunOptions
 
     (tmp_path / "a.tar").write_bytes(SMALL)
     recipe, options = Recipe(where="bytes > 100"), RunOptions(workers=0)

@@ -8,12 +8,12 @@ import pytest
 
 from tests.servers import http_server
 from tests.shards.archives import JPEG, read_tar, tar_bytes
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
-from wdsflow.shards import faults
-from wdsflow.shards.source import SourceError, open_source
-from wdsflow.shards.tar import Walk
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.shards.source import server_faults as faults
+from wdsflow.shards.source.source import SourceError, open_source
+from wdsflow.shards.tar.walk import Walk
 
 pytest.importorskip("aiohttp")
 

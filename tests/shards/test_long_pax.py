@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.shards.archives import tar_bytes
 from tests.shards.tars import MemorySource, by_tarfile, by_walk, hurt, random_tar
-from wdsflow.repair.repair import repair
-from wdsflow.shards import entry
-from wdsflow.shards.source import open_source
+from wdsflow.repair.repair_shards import repair
+from wdsflow.shards.source.source import open_source
+from wdsflow.shards.tar import tar_entry as entry
 from wdsflow.validate.check import check
 
 SAMPLE = [("0.jpg", b"\xff\xd8\xff a picture"), ("0.txt", b"a cat")]

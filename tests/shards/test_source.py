@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 from tests.processes import await_end
 from tests.shards.tars import by_tarfile, by_walk
-from wdsflow.shards.source import SourceError, open_source
-from wdsflow.shards.tar import Walk
+from wdsflow.shards.source.source import SourceError, open_source
+from wdsflow.shards.tar.walk import Walk
 
 PACKERS = {
     "gz": partial(gzip.compress, compresslevel=1),
@@ -179,7 +179,7 @@ def test_a_member_larger_than_memory_should_be_passes_through_a_stream(tmp_path)
 
 def test_zstd_without_its_library_says_what_to_install(tmp_path, monkeypatch):
     path = write(tmp_path / "a.tar", zstandard.compress(tar([10])))
-    monkeypatch.setattr("wdsflow.shards.streams.find_spec", lambda name: None)
+    monkeypatch.setattr("wdsflow.shards.source.streams.find_spec", lambda name: None)
     with pytest.raises(SourceError, match="pip install zstandard") as caught:
         open_source(path)
     assert caught.value.kind == "needs-library"
@@ -326,7 +326,7 @@ def test_a_server_that_does_not_seek_is_read_forward():
 _WAITS = """
 import sys, threading, time
 from pathlib import Path
-from wdsflow.shards.source import open_source
+from wdsflow.shards.source.source import open_source
 number, waiting = map(Path, sys.argv[1:])
 url = f"pipe:echo $$ > {number}; cat {waiting}"
 threading.Thread(target=open_source, args=(url,), kwargs={"allow_pipe": True}, daemon=True).start()

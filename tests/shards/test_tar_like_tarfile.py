@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shards.tars import MemorySource, by_tarfile, by_walk, hurt, random_tar
-from wdsflow.shards import windows
+from wdsflow.shards.tar import windows
 
 SEEDS = st.integers(0, 2**40)
 

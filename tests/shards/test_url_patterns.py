@@ -6,7 +6,7 @@ import braceexpand
 import pytest
 
 from wdsflow.shards.braces import BadPattern, count_names, expand_braces
-from wdsflow.shards.numbering import missing_numbers
+from wdsflow.shards.natural_order import missing_numbers
 from wdsflow.shards.urls import NoShards, expand
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.shards.archives import read_tar
 from wdsflow.shards.atomic import remove_stale
-from wdsflow.shards.source import open_source
-from wdsflow.shards.write import ShardWriter, ShortSourceError, header
+from wdsflow.shards.source.source import open_source
+from wdsflow.shards.write_shard import ShardWriter, ShortSourceError, header
 
 LONG = "d" * 90 + "/" + "n" * 90 + ".jpg"
 LONGER = "e" * 300 + ".jpg"
@@ -129,7 +129,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_file(tmp_path: Path):
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-from wdsflow.shards.write import ShardWriter
+from wdsflow.shards.write_shard import ShardWriter
 try:
     with ShardWriter({str(tmp_path / "0.tar")!r}) as writer:
         for number in range(40):
@@ -145,7 +145,7 @@ except OSError as error:
 def test_a_killed_run_leaves_only_a_temporary_file_that_the_next_run_removes(tmp_path: Path):
     script = f"""
 import time
-from wdsflow.shards.write import ShardWriter
+from wdsflow.shards.write_shard import ShardWriter
 writer = ShardWriter({str(tmp_path / "0.tar")!r})
 writer.add_bytes("a.bin", bytes(3_000_000))
 print("ready", flush=True)

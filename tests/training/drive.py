@@ -103,7 +103,7 @@ def wait(children):
 
 
 def main():
-    for name in ("open_clip_train.main", "wdsflow.training.openclip", "wdsflow.training.resume"):
+    for name in ("open_clip_train.main", "wdsflow.training.openclip", "wdsflow.training.launch.resume"):
         importlib.import_module(name)
     for scenario in json.loads(Path(sys.argv[1]).read_text()):
         ranks = scenario.get("ranks", 1)

@@ -7,9 +7,10 @@ import torch
 import torch.distributed as dist
 
 from tests.training.shards import arguments, as_text, texts
-from wdsflow.training import board, watchdog
+from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
-from wdsflow.training.options import FeedOptions
+from wdsflow.training.stalls import rank_board as board
+from wdsflow.training.stalls import watchdog
 
 # However slow this machine is, the other rank hears of what happens.
 watchdog._HEARING = board._FAREWELL = 3600

@@ -82,7 +82,7 @@ def scenarios(folder: Path, case: Case, data: str, number: int) -> list[dict[str
 def test_a_checkpoint_that_a_full_disk_cannot_hold_is_named_and_the_one_before_stays(tmp_path):
     import torch
 
-    from wdsflow.training.checkpoints import save
+    from wdsflow.training.launch.checkpoints import save
 
     path = tmp_path / "epoch_latest.pt"
     save({"epoch": 1}, path)

@@ -21,11 +21,11 @@ from tests.training.shards import arguments, samples, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.engines import cores
 from wdsflow.memory.shared_budget import SharedBudget
-from wdsflow.training.errors import SampleError
+from wdsflow.training.feed_errors import SampleError
+from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
-from wdsflow.training.options import FeedOptions
-from wdsflow.training.place import decoders_for, start_method
-from wdsflow.training.slots import Slots
+from wdsflow.training.rank_place import decoders_for, start_method
+from wdsflow.training.workers.slots import Slots
 
 pytestmark = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"

@@ -30,12 +30,13 @@ from tests.processes import await_end, living_children
 from tests.training.shards import arguments, jpeg, plain, samples, texts, write_shards, write_tar
 from tests.training.test_loader import TRAIN, digest, loader
 from wdsflow.cli.main import main
-from wdsflow.training import watchdog, whereabouts
-from wdsflow.training.errors import DecoderError, FeedStopped, SampleError
+from wdsflow.training.feed_errors import DecoderError, FeedStopped, SampleError
+from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
-from wdsflow.training.options import FeedOptions
-from wdsflow.training.patience import _Life
-from wdsflow.training.stall import StallError
+from wdsflow.training.stalls import watchdog
+from wdsflow.training.stalls.patience import _Life
+from wdsflow.training.stalls.stall import StallError
+from wdsflow.training.workers import whereabouts
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="does not fork")
 MARKED = (41, 33)  # the size of the image at which it happens

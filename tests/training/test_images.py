@@ -12,7 +12,7 @@ from PIL import Image
 from tests.pictures import encoded, exif, photo, smooth, usual_images
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode
-from wdsflow.training.images import TransformError, image_work
+from wdsflow.training.pixels.image_work import TransformError, image_work
 
 torch = pytest.importorskip("torch")
 image_transform = pytest.importorskip("open_clip.transform").image_transform
@@ -114,7 +114,7 @@ def test_a_result_as_wide_as_the_picture_is_resized_too(size):
 
 
 def test_crops_are_those_that_torchvision_draws():
-    from wdsflow.training.crops import random_part
+    from wdsflow.training.pixels.crops import random_part
 
     tried = set()
     for seed in range(300):

@@ -17,10 +17,10 @@ from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedC
 
 from tests.training.shards import samples, texts, write_shards, write_tar
 from tests.training.test_loader import loader
-from wdsflow.training.assemble import stack
-from wdsflow.training.images import image_work
-from wdsflow.training.parcels import joined_rows, packed
-from wdsflow.training.shares import shares
+from wdsflow.training.feed.memory_shares import shares
+from wdsflow.training.pixels.assemble import stack
+from wdsflow.training.pixels.image_work import image_work
+from wdsflow.training.workers.parcels import joined_rows, packed
 
 DESCRIPTORS = "/proc/self/fd"
 

@@ -15,9 +15,9 @@ import open_clip
 import torch
 
 from tests.training.shards import arguments, as_text, jpeg, samples, texts, write_shards, write_tar
+from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
-from wdsflow.training.options import FeedOptions
-from wdsflow.training.stall import StallError
+from wdsflow.training.stalls.stall import StallError
 
 TRAIN, EVAL = open_clip.image_transform(32, is_train=True), open_clip.image_transform(32, is_train=False)
 QUIET = {"status_every": 0.0}
@@ -126,8 +126,8 @@ def test_a_balanced_epoch_gives_each_sample_once(tmp_path, counts, world):
 
 
 def test_balanced_ranks_that_train_together_get_batches_of_equal_sizes(tmp_path):
-    from wdsflow.training.balanced import Balanced
-    from wdsflow.training.place import Place
+    from wdsflow.training.feed.balanced_schedule import Balanced
+    from wdsflow.training.rank_place import Place
 
     urls, counts = ["a", "b", "c"], [7, 13, 5]
     ranks = [Balanced(urls, counts, place=Place(rank, 2), batch_size=4, seed=0, together=True) for rank in range(2)]

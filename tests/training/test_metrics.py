@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from wdsflow.training.metrics import Facts, Metrics, exposition
-from wdsflow.training.options import FeedOptions
-from wdsflow.training.progress import Progress
-from wdsflow.training.tally import Damage, Loss, Tally
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.stalls.loss_tally import Damage, Loss, Tally
+from wdsflow.training.stalls.metrics import Facts, Metrics, exposition
+from wdsflow.training.stalls.progress import Progress
 
 EVIL = 'a\\b"c\nd\x1b\u202e\udcff{}'
 

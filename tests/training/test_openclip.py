@@ -14,8 +14,8 @@ from open_clip_train import data as upstream
 from PIL import Image
 
 from tests.training.shards import arguments, as_text, texts, write_shards, write_tar
+from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_data, get_wds_dataset
-from wdsflow.training.options import FeedOptions
 
 if "naflex_data_config" in upstream.get_wds_dataset.__code__.co_varnames:
     pytest.skip("these compare with OpenCLIP 3.3", allow_module_level=True)

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.cli import shards
-from wdsflow.training.options import FeedOptions
-from wdsflow.training.preflight import preflight
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.launch.preflight import preflight
 
 IMAGE = shards.jpeg()
 

@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from tests.clock import Clock
-from wdsflow.training import progress as progress_module
-from wdsflow.training.options import FeedOptions
-from wdsflow.training.progress import Progress
-from wdsflow.training.tally import Damage, Loss, Tally
-from wdsflow.training.voice import cry, say
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.stalls import progress as progress_module
+from wdsflow.training.stalls.feed_log import cry, say
+from wdsflow.training.stalls.loss_tally import Damage, Loss, Tally
+from wdsflow.training.stalls.progress import Progress
 
 NEVER = 1e9
 
@@ -179,7 +179,7 @@ def test_text_from_data_stays_on_its_line(heard):
 
 
 def run(statement):
-    script = f"import logging\nfrom wdsflow.training.voice import cry, say\n{statement}"
+    script = f"import logging\nfrom wdsflow.training.stalls.feed_log import cry, say\n{statement}"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
 

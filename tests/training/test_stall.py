@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from wdsflow.shards.write import ShardWriter
-from wdsflow.training.options import FeedOptions
-from wdsflow.training.peek import peek
-from wdsflow.training.stall import LaneFacts, StallError, stall_message
-from wdsflow.training.tally import Damage, Loss, Tally
+from wdsflow.shards.write_shard import ShardWriter
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.stalls.json_peek import peek
+from wdsflow.training.stalls.loss_tally import Damage, Loss, Tally
+from wdsflow.training.stalls.stall import LaneFacts, StallError, stall_message
 
 SHARD = "/data/00001.tar"
 EMPTY = LaneFacts(lane=2, shards=3, shard=SHARD, usable=0, batch_size=64, passes=1, lanes=4)

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.clock import Clock
-from wdsflow.training import board, watchdog
-from wdsflow.training.stall import StallError
-from wdsflow.training.watchdog import Watchdog
+from wdsflow.training.stalls import rank_board as board
+from wdsflow.training.stalls import watchdog
+from wdsflow.training.stalls.stall import StallError
+from wdsflow.training.stalls.watchdog import Watchdog
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -26,8 +27,8 @@ from pathlib import Path
 import torch
 from torch import distributed
 from wdsflow.training import board, watchdog
-from wdsflow.training.stall import StallError
-from wdsflow.training.watchdog import Watchdog
+from wdsflow.training.stalls.stall import StallError
+from wdsflow.training.stalls.watchdog import Watchdog
 
 MESSAGE, STALL_AFTER, OUT = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3])
 LONG = 3600  # seconds: however slow this machine is, the others hear of it, and who can end by itself does

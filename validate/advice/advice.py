@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from wdsflow.readers.environment import release
+from wdsflow.readers.installed_versions import release
 from wdsflow.readers.open_clip_4 import OpenClip4
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.scan.scan_options import ScanOptions
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 from wdsflow.text.shell import command
 
 from ..finding import Advice
 from ..rules.kit.base import Context, listed
-from ..rules.kit.commands import is_option, renamed
+from ..rules.kit.rule_commands import is_option, renamed
 from ..verdicts.verdict import Verdict
 from .changes import Edits, as_caption, caption_edits, with_caption
 from .promises import Trial

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from wdsflow.readers.fields import IMAGE_TROUBLE
-from wdsflow.scan.content.kinds import kind_of
+from wdsflow.readers.wanted_fields import IMAGE_TROUBLE
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import (
     BAD,
     BLANK,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 
-from ..rules.kit.commands import is_option
-from ..rules.kit.missing import is_wild
+from ..rules.kit.missing_fields import is_wild
+from ..rules.kit.rule_commands import is_option
 
 _LABELS = frozenset({"cls", "label", "class", "json", "jsn"})  # no captions as they stand
 _OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})

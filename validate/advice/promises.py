@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from wdsflow.readers.base import Consumer
 from wdsflow.readers.datasets import EXAMPLES
-from wdsflow.scan.content.columns import holds_value
-from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.content.typed_columns import holds_value
 from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 

@@ -8,8 +8,8 @@ from wdsflow.scan.evidence import ShardEvidence, Stop
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
-from wdsflow.shards.tar import Batch, Row, Seen
-from wdsflow.shards.tar import Stop as WalkStop
+from wdsflow.shards.tar.walk import Batch, Row, Seen
+from wdsflow.shards.tar.walk import Stop as WalkStop
 
 NOT_TRIED = "not-tried"  # error of a shard of which it is not known what a repair would make of it
 _BATCH = 1_000  # members

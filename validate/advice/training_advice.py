@@ -7,7 +7,7 @@ from wdsflow.text.shell import command
 from ..finding import Advice
 from ..forecast.forecast import Forecast
 from ..rules.kit.base import Context
-from ..rules.kit.training import forecasts
+from ..rules.kit.training_rule import forecasts
 from .remedies import working_batch_size, working_workers
 
 

@@ -14,7 +14,7 @@ from wdsflow.readers.sidecars import Sidecars
 from wdsflow.readers.startup import EpochLength, Start, epoch_length, start
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 
-from ..report.words import count
+from ..report.report_words import count
 from ..verdicts.wording import crash_text
 from .resources import Resources, estimate
 from .validation import judge_validation

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ..report.words import count, size
+from ..report.report_words import count, size
 from .forecast import Forecast
 from .resources import Resources
 

@@ -8,7 +8,7 @@ from wdsflow.readers.open_clip_33 import OpenClip33
 from wdsflow.readers.startup import openclip_urls
 from wdsflow.scan.evidence import Evidence
 
-from ..verdicts.passes import run_pass
+from ..verdicts.reader_pass import run_pass
 
 _MOST_URLS = 100_000
 

@@ -10,9 +10,9 @@ from wdsflow.readers.arguments import Arguments
 from wdsflow.readers.assignment import assign, shuffled
 from wdsflow.readers.open_clip_33 import OpenClip33
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop
-from wdsflow.shards.source import local_file
+from wdsflow.shards.source.source import local_file
 
-from ..verdicts.passes import PassResult, run_pass
+from ..verdicts.reader_pass import PassResult, run_pass
 from ..verdicts.wording import crash_text
 
 _VISITS = 300_000  # of shards, over all epochs that are checked: some seconds at the very most

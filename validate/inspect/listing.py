@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.scan.naming import key_of
-from wdsflow.shards.source import SourceError, open_source
-from wdsflow.shards.tar import Walk
+from wdsflow.shards.source.source import SourceError, open_source
+from wdsflow.shards.tar.walk import Walk
 
 
 @dataclass(slots=True)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from wdsflow.scan.tallies import TALLIES
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
-from ..report.words import count, place, short, size
-from ..report.writer import Writer
+from ..report.console_writer import Writer
+from ..report.report_words import count, place, short, size
 from .listing import Listed
 from .overview import Overview
 

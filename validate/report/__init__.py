@@ -1,6 +1,6 @@
 """Report and its formats."""
 
-from .model import Report
+from .report_model import Report
 
 FORMATS = ("text", "json", "sarif", "junit", "github", "html")
 
@@ -17,9 +17,9 @@ def render(report: Report, form: str, width: int = 100) -> str:
         ValueError: there is no such format.
     """
     if form == "text":
-        from . import text
+        from . import report_text
 
-        return text.render(report, width)
+        return report_text.render(report, width)
     if form not in FORMATS:
         raise ValueError(f"no format {form!r}; there are {', '.join(FORMATS)}")
     from importlib import import_module

@@ -10,7 +10,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from ..finding import Advice, Finding
 from ..verdicts.verdict import Reason, Verdict
 from .baseline import fingerprint
-from .model import Report
+from .report_model import Report
 
 VERSION = 1  # of the shape; rises only where a reader of the old one would break
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ..finding import Finding
-from .words import relative
+from .report_words import relative
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 from ..finding import Severity
 from ..verdicts.wording import unreadable_text
-from .grouping import cures, group, shards_of
-from .model import Report
-from .text import said
-from .words import command_lines, plain, relative
+from .finding_groups import cures, group, shards_of
+from .report_model import Report
+from .report_text import said
+from .report_words import command_lines, plain, relative
 
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "notice"}
 _NAMED = 5  # shards named in one annotation

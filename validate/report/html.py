@@ -6,12 +6,24 @@ from wdsflow.scan.evidence import ShardEvidence
 
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import unreadable_text
-from .grouping import SEVERITIES, Group, cures, group
-from .model import Report
-from .steps import steps
-from .style import STYLE
-from .text import MEANS, closing_line, ignored_lines, notes, said
-from .words import command_lines, count, place, plain, size
+from .finding_groups import SEVERITIES, Group, cures, group
+from .next_steps import steps
+from .page_style import STYLE
+from .report_model import Report
+from .report_text import (
+    MEANS,
+    closing_line,
+    ignored_lines,
+    notes,
+    said,
+)
+from .report_words import (
+    command_lines,
+    count,
+    place,
+    plain,
+    size,
+)
 
 SHOWN = 50  # findings of one rule, and shards, that a page lists
 

@@ -9,9 +9,9 @@ import wdsflow
 
 from ..finding import Finding
 from .baseline import fingerprint
-from .grouping import titles
-from .model import Report
-from .words import command_lines, plain, relative
+from .finding_groups import titles
+from .report_model import Report
+from .report_words import command_lines, plain, relative
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
@@ -51,7 +51,7 @@ def to_sarif(report: Report) -> dict[str, Any]:
 
 
 def _rules(codes: Iterable[str], findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    from ..explain import explain
+    from ..rule_pages import explain
 
     names = titles()
     severity = {finding.code: finding.severity for finding in findings}

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NoReturn
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
-from .words import error_text
+from .stage_words import error_text
 
 Kind = Literal["", "shard", "member", "sample", "batch"]
 Reason = Literal["", "samples", "time", "asks-ended-source", "pass"]

@@ -8,11 +8,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from .kept_globals import listening, same_random_state
 from .meter import Meter, Run, Stopped
-from .report import Ending, StageTrace, Trace
-from .steps import Chain, take_apart
-from .verdict import sentence
-from .watch import listening, same_random_state
+from .pipeline_steps import Chain, take_apart
+from .trace_report import Ending, StageTrace, Trace
+from .trace_verdict import sentence
 
 __all__ = ["StageTrace", "Trace", "trace"]
 

@@ -14,9 +14,9 @@ from wdsflow.scan.evidence import (
     Shape,
     ShardEvidence,
 )
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
-from .passes import PassResult, run_pass
+from .reader_pass import PassResult, run_pass
 from .wording import crash_text, fields_of, loss_text
 
 Outcome = Literal["trains", "loses", "stalls", "crashes"]

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.shards.escape import escape
-from wdsflow.shards.source import local_file
+from wdsflow.shards.source.source import local_file
+from wdsflow.text.escape import escape
 
 LOSSES: dict[str, str] = {
     "no-image": "no image field",

@@ -5,11 +5,19 @@ from typing import Annotated
 
 import typer
 
+from .cli_options import (
+    Address,
+    Engine,
+    Engines,
+    Numbering,
+    TarSamples,
+    TarSize,
+    To,
+)
 from .live import progress
 from .nearest import nearest_ledger
-from .options import Address, Engine, Engines, Numbering, TarSamples, TarSize, To
-from .outcome import check_exports, exported, show
 from .refusing import explained
+from .run_outcome import check_exports, exported, show
 from .running import (
     AllowPipe,
     DryRun,
@@ -83,8 +91,8 @@ def cut(
     """
     typed = Typed(context)
     with explained(typed):
-        from wdsflow.filtering.recipe_file import merged
-        from wdsflow.filtering.run import cut_shards
+        from wdsflow.filtering.recipe.recipe_file import merged
+        from wdsflow.filtering.run_filter import cut_shards
 
         shards, folder = given(urls, out, needs_out="" if dry_run else "cut")
         check_exports(export, shard_count)

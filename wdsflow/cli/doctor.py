@@ -4,10 +4,10 @@ import json
 
 import typer
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 from wdsflow.text.shell import Command
 
-from .options import AsJson
+from .cli_options import AsJson
 from .terminal import console
 
 _STYLES = {"ok": "green", "info": "cyan", "warning": "bold yellow", "error": "bold red"}
@@ -20,7 +20,7 @@ def doctor(as_json: AsJson = False) -> None:
 
     Exit status: 1 if something will break, else 0.
     """
-    from wdsflow.validate.machine.doctor import examine
+    from wdsflow.validate.machine.checkup import examine
 
     found = examine()
     broken = any(each.status == "error" for each in found)

@@ -17,9 +17,9 @@ def explain(
 
     The page says what it is, why it hurts, how it looks in the wild, and how to cure it.
     """
-    from wdsflow.validate.explain import catalogue
-    from wdsflow.validate.explain import explain as page
-    from wdsflow.validate.rules.kit.engine import UnknownCode
+    from wdsflow.validate.rule_pages import catalogue
+    from wdsflow.validate.rule_pages import explain as page
+    from wdsflow.validate.rules.kit.rule_engine import UnknownCode
 
     if code is not None:
         try:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .live import progress
-from .options import (
+from .cli_options import (
     Address,
     Device,
     Embedded,
@@ -19,8 +18,9 @@ from .options import (
     TarSize,
     To,
 )
-from .outcome import check_exports, exported, show
+from .live import progress
 from .refusing import explained
+from .run_outcome import check_exports, exported, show
 from .running import (
     AllowPipe,
     Captions,
@@ -48,7 +48,7 @@ from .running import (
 from .typed import Typed, free
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.recipe import Recipe
+    from wdsflow.filtering.recipe.recipe import Recipe
 
 Also = Annotated[
     list[str] | None,
@@ -133,7 +133,7 @@ def filter(  # noqa: A001 - the name of the command
     """
     typed = Typed(context)
     with explained(typed):
-        from wdsflow.filtering.recipe_file import merged
+        from wdsflow.filtering.recipe.recipe_file import merged
 
         flags = {"where": where, "scores": scores, "images": images, "captions": captions, "unknown": unknown}
         more = {"empty": empty, "numbering": numbering, "hash_images": hash_images, "image_memory": image_memory}
@@ -157,7 +157,7 @@ def _run(
     how: Any,
     typed: Typed,
 ) -> None:
-    from wdsflow.filtering.run import filter_shards
+    from wdsflow.filtering.run_filter import filter_shards
 
     (shards, folder), (export, ledger) = where, lists
     check_exports(export, settings[1][1])
@@ -179,12 +179,12 @@ def _tell(
 ) -> None:
     """Print the schema of recipes, the plan of one, or the recipe itself."""
     if schema:
-        from wdsflow.filtering.recipe_file import schema as recipe_schema
+        from wdsflow.filtering.recipe.recipe_file import schema as recipe_schema
 
         print(recipe_schema(), end="")
         return
     if explain:
-        from wdsflow.filtering.pilot import explain_plan
+        from wdsflow.filtering.deciding.pilot_run import explain_plan
 
         shards, _ = given(urls, Path())
         recipe = typed.again(explain=None, measure=True, print_recipe=True)
@@ -192,13 +192,13 @@ def _tell(
         advice = f"\nto run in this order: {recipe} > recipe.yaml\nthen: {run}"
         print(explain_plan(shards, asked, allow_pipe=allow_pipe, advice=advice))
         return
-    from wdsflow.filtering.recipe_file import printed
+    from wdsflow.filtering.recipe.recipe_file import printed
 
     if measure:
         import json
         from dataclasses import replace
 
-        from wdsflow.filtering.pilot import measure as measured
+        from wdsflow.filtering.deciding.pilot_run import measure as measured
 
         found = measured(given(urls, Path())[0], asked, allow_pipe=allow_pipe)
         asked = replace(asked, pilot=json.dumps(found.to_json(), sort_keys=True))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .options import AllowPipe, AsJson, Jobs, Keys
+from .cli_options import AllowPipe, AsJson, Jobs, Keys
 from .terminal import console, fail, no_shards, progress
 
 
@@ -20,8 +20,8 @@ def inspect(
 
     Judges nothing. Exit status: 0, or 2 where nothing could be read.
     """
-    from wdsflow.scan.pool import scan_shards
     from wdsflow.scan.scan_options import ScanOptions
+    from wdsflow.scan.scan_pool import scan_shards
     from wdsflow.shards.urls import NoShards, expand
     from wdsflow.validate.inspect.listing import Listed, first_samples
     from wdsflow.validate.inspect.overview import overview

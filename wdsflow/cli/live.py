@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from .terminal import console
 

@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from wdsflow.filtering.layout import INSIDE
-from wdsflow.shards.source import local_file
+from wdsflow.filtering.folder.layout import INSIDE
+from wdsflow.shards.source.source import local_file
 from wdsflow.shards.urls import NoShards, expand
 
 

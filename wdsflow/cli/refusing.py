@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import typer
 
-from wdsflow.shards.escape import escape
 from wdsflow.stages.scores.selection import CAPTIONS
+from wdsflow.text.escape import escape
 
 from .nearest import existing, nearest_ledger, nearest_shards
 from .running import Misuse
@@ -36,8 +36,8 @@ def refuse(message: str, *hints: str) -> NoReturn:
 def explained(typed: Typed) -> Iterator[None]:
     """Turn what can go wrong before and in a run into a message and an exit status."""
     from wdsflow.engines.base import EngineError
-    from wdsflow.shards.lock import Busy
-    from wdsflow.shards.source import SourceError
+    from wdsflow.shards.folder_lock import Busy
+    from wdsflow.shards.source.source import SourceError
 
     try:
         yield
@@ -60,11 +60,11 @@ def explained(typed: Typed) -> Iterator[None]:
 
 def _advice(error: Exception, typed: Typed) -> Iterator[str]:
     """Yield what helps."""
-    from wdsflow.filtering.captions import NoCaptions
-    from wdsflow.filtering.differs import Differs
-    from wdsflow.filtering.ledger import LedgerError, MissingScore
-    from wdsflow.filtering.share import TooLittleMemory
-    from wdsflow.filtering.targets import QuarantineTaken
+    from wdsflow.filtering.caption_place import NoCaptions
+    from wdsflow.filtering.folder.other_run import Differs
+    from wdsflow.filtering.folder.output_targets import QuarantineTaken
+    from wdsflow.filtering.ledger.ledger import LedgerError, MissingScore
+    from wdsflow.filtering.process_count import TooLittleMemory
     from wdsflow.shards.urls import NoShards
 
     if isinstance(error, NoShards):
@@ -134,9 +134,9 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
 
 def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     """Yield the commands that compute what a cut needs, in the way in which its ledger was made, and cut by it."""
-    from wdsflow.filtering.program import program_of
-    from wdsflow.filtering.recipe import Recipe
-    from wdsflow.filtering.spelling import canonical_recipe
+    from wdsflow.filtering.deciding.program import program_of
+    from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+    from wdsflow.filtering.recipe.recipe import Recipe
 
     old = typed.given.get("ledger")
     if old is None or "where" not in typed.given:
@@ -151,7 +151,7 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
 
 
 def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
-    from wdsflow.filtering.strikes import BrokenRunError
+    from wdsflow.filtering.deciding.broken_scores import BrokenRunError
 
     if isinstance(error, BrokenRunError):
         return  # the same command would end in the same way

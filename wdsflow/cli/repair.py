@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wdsflow.shards.escape import escape
-from wdsflow.shards.source import local_file
+from wdsflow.shards.source.source import local_file
+from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 
 from .running import Restart
@@ -17,7 +17,7 @@ from .terminal import cannot_write, console, fail, no_shards, progress, several
 from .typed import Typed, free
 
 if TYPE_CHECKING:
-    from wdsflow.repair.report import RepairReport
+    from wdsflow.repair.repair_report import RepairReport
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, written as for validate.")]
 Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder for the new shards.")]
@@ -64,9 +64,9 @@ def repair(
 
     Exit status: 0, 1 if something could not be read, 2 for wrong use or where nothing could be written.
     """
-    from wdsflow.repair.record import Differs
-    from wdsflow.repair.repair import repair as run
-    from wdsflow.shards.lock import Busy
+    from wdsflow.repair.repair_record import Differs
+    from wdsflow.repair.repair_shards import repair as run
+    from wdsflow.shards.folder_lock import Busy
     from wdsflow.shards.urls import NoShards
 
     warnings.filterwarnings("ignore", message=".*decompression bomb")  # Pillow's; such images are judged here
@@ -111,9 +111,9 @@ def _nothing(report: "RepairReport") -> str:
 
 def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -> str:
     """Return where in json captions are. Fails where no sample has one there; raises ValueError, NoShards."""
-    from wdsflow.filtering.captions import AUTO, NoCaptions, check_captions, find_captions
-    from wdsflow.filtering.recipe import Recipe
-    from wdsflow.shards.captions import parse_caption_field
+    from wdsflow.filtering.caption_place import AUTO, NoCaptions, check_captions, find_captions
+    from wdsflow.filtering.recipe.recipe import Recipe
+    from wdsflow.shards.caption_field import parse_caption_field
     from wdsflow.shards.urls import expand
 
     shards = expand(urls).urls

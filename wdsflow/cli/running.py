@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import Engine
+from .cli_options import Engine
 from .typed import free
 
 Urls = Annotated[
@@ -153,7 +153,7 @@ def run_options(
     ``limits`` are workers, memory and quarantine; ``engine`` has its address, ``models`` the device and how much of it
     they may take.
     """
-    from wdsflow.filtering.options import RunOptions
+    from wdsflow.filtering.run_options import RunOptions
     from wdsflow.memory.sizes import parse_size
 
     workers, memory, quarantine = limits

@@ -5,10 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .cli_options import (
+    Address,
+    Device,
+    Embedded,
+    Embeddings,
+    Engine,
+    Engines,
+    GpuMemory,
+)
 from .live import progress
-from .options import Address, Device, Embedded, Embeddings, Engine, Engines, GpuMemory
-from .outcome import show
 from .refusing import explained
+from .run_outcome import show
 from .running import (
     AllowPipe,
     Captions,
@@ -33,7 +41,7 @@ from .running import (
 from .typed import Typed
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.recipe import Recipe
+    from wdsflow.filtering.recipe.recipe import Recipe
 
 Scores = Annotated[
     list[str] | None,
@@ -85,7 +93,7 @@ def score(
     """
     typed = Typed(context)
     with explained(typed):
-        from wdsflow.filtering.run import score_shards
+        from wdsflow.filtering.run_filter import score_shards
 
         shards, folder = given(urls, out, needs_out="scored")
         flags = {"scores": scores, "images": images, "captions": captions, "image_memory": image_memory}
@@ -106,7 +114,7 @@ def _asked(recipe: Path | None, flags: dict[str, Any]) -> "Recipe":
     """Return what is computed. Raises ValueError."""
     from dataclasses import replace
 
-    from wdsflow.filtering.recipe_file import merged
+    from wdsflow.filtering.recipe.recipe_file import merged
 
     asked = replace(merged(recipe, flags), where="", pilot="")
     if not asked.scores and not asked.hash_images:

@@ -20,7 +20,7 @@ def scores(name: Name = None) -> None:
 
     Or show the page of one, SCORE. Listed with tier (header, text, pixels, model: the cost), unit, range, and what has to be installed.
     """
-    from wdsflow.filtering.where.facts import FACTS
+    from wdsflow.filtering.where.known_facts import FACTS
     from wdsflow.stages.scores.catalog import all_scores
 
     try:
@@ -29,7 +29,7 @@ def scores(name: Name = None) -> None:
         fail(str(error))
     if name is not None:
         if name not in known:
-            from wdsflow.filtering.where.errors import nearest
+            from wdsflow.filtering.where.predicate_errors import nearest
 
             close = nearest(name, known)
             fail(

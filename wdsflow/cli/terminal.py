@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import typer
 
 from wdsflow.shards.atomic import create, discard, naming, write_file
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _is_device(path: Path) -> bool:
 
 def check_logs(path: str) -> None:
     """Fail before any work is done if OpenCLIP could not write its logs, which the first rank does; "none" is no folder."""
-    from wdsflow.training.launchers import rank_and_world
+    from wdsflow.training.launch.launchers import rank_and_world
 
     if path and path.lower() != "none" and not rank_and_world()[0]:
         folder = Path(path)

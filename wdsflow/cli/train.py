@@ -32,8 +32,8 @@ from .train_options import (
 )
 
 if TYPE_CHECKING:
-    from wdsflow.training.options import FeedOptions
-    from wdsflow.training.preflight import Preflight
+    from wdsflow.training.feed_options import FeedOptions
+    from wdsflow.training.launch.preflight import Preflight
 
 _FAILED = 1
 
@@ -102,9 +102,9 @@ def train(
 
 def _options(**values: Any) -> "FeedOptions":
     from wdsflow.stages.fields import alternatives
-    from wdsflow.training.captions import parse_captions
-    from wdsflow.training.metrics import Metrics
-    from wdsflow.training.options import FeedOptions
+    from wdsflow.training.feed.caption_sources import parse_captions
+    from wdsflow.training.feed_options import FeedOptions
+    from wdsflow.training.stalls.metrics import Metrics
 
     try:
         if values["caption"] is not None:
@@ -120,7 +120,7 @@ def _options(**values: Any) -> "FeedOptions":
 
 def _parse(argv: Sequence[str]) -> None:
     """Let open_clip_train refuse its arguments before anything else is done."""
-    from wdsflow.training.launch import NoOpenClip, parse
+    from wdsflow.training.launch.launch import NoOpenClip, parse
 
     try:
         check_logs(parse(argv).logs)
@@ -130,8 +130,8 @@ def _parse(argv: Sequence[str]) -> None:
 
 def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
     """Look at the shards on the first rank; end if they would starve it, or return True if it has others to tell."""
-    from wdsflow.training.launchers import rank_and_world
-    from wdsflow.training.refusal import ends_others
+    from wdsflow.training.launch.launchers import rank_and_world
+    from wdsflow.training.launch.refusal import ends_others
 
     rank, world_size = rank_and_world()
     if rank:
@@ -148,8 +148,8 @@ def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
 
 
 def _preflight(argv: Sequence[str], options: "FeedOptions", world_size: int) -> "Preflight | None":
-    from wdsflow.training.patience import ended_if_idle
-    from wdsflow.training.preflight import preflight
+    from wdsflow.training.launch.preflight import preflight
+    from wdsflow.training.stalls.patience import ended_if_idle
 
     with progress() as begin, ended_if_idle(options, begin, _show) as begun:
         return preflight(argv, options, world_size=world_size, progress=begun)
@@ -157,14 +157,14 @@ def _preflight(argv: Sequence[str], options: "FeedOptions", world_size: int) -> 
 
 def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
     """Print all that a look at the shards tells of this run, and exit: 0 it would train, 1 it would be refused."""
-    from wdsflow.training.launchers import rank_and_world
-    from wdsflow.validate.report import text
+    from wdsflow.training.launch.launchers import rank_and_world
+    from wdsflow.validate.report import report_text
 
     found = _preflight(argv, options, rank_and_world()[1])
     if found is None:
         fail("this command trains on no shards that can be looked at")
     for report in found.reports:
-        text.show(report, console())
+        report_text.show(report, console())
     for line in found.lines:
         print(line, file=sys.stderr)
     raise typer.Exit(WRONG_USE if found.nothing_read else int(found.refused))
@@ -172,9 +172,9 @@ def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
 
 def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:
     from wdsflow.shards.urls import NoShards
-    from wdsflow.training.errors import FeedStopped
-    from wdsflow.training.launch import NoOpenClip, launch
-    from wdsflow.training.refusal import Refused
+    from wdsflow.training.feed_errors import FeedStopped
+    from wdsflow.training.launch.launch import NoOpenClip, launch
+    from wdsflow.training.launch.refusal import Refused
 
     try:
         return launch(argv, options, checkpoint_every=checkpoint_every, refused=refused)
@@ -185,7 +185,7 @@ def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | 
 
 
 def _show(text: str) -> None:
-    from wdsflow.shards.escape import escape
+    from wdsflow.text.escape import escape
 
     for number, line in enumerate(text.splitlines()):
         print(f"{'' if number else 'wdsflow: '}{escape(line, 4_000)}", file=sys.stderr)
@@ -194,7 +194,7 @@ def _show(text: str) -> None:
 
 def _end(error: Exception) -> NoReturn:
     """Say what is wrong with the data or the run, without a traceback."""
-    from wdsflow.training.launchers import rank_and_world
+    from wdsflow.training.launch.launchers import rank_and_world
 
     logging.disable(logging.INFO)  # what torch logs at the end of Python would push the message away
     _show(str(error))

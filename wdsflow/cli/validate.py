@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from .options import (
+from .cli_options import (
     Address,
     AllowPipe,
     Baseline,
@@ -146,7 +146,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.readers.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check import check
-    from wdsflow.validate.rules.kit.engine import UnknownCode
+    from wdsflow.validate.rules.kit.rule_engine import UnknownCode
 
     try:
         with progress() as begin:
@@ -182,12 +182,12 @@ def _accept(report: "Report", path: Path) -> None:
 
 
 def _tell(report: "Report", form: str, output: Path | None) -> None:
-    from wdsflow.validate.report import render, text
+    from wdsflow.validate.report import render, report_text
 
     if output is not None:
         write_output(output, render(report, form))
-        text.show_summary(report, console())
+        report_text.show_summary(report, console())
     elif form == "text":
-        text.show(report, console())
+        report_text.show(report, console())
     else:
         sys.stdout.write(render(report, form))

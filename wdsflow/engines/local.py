@@ -9,7 +9,8 @@ from typing import Any
 
 from wdsflow.engines.base import Engine, T, Work, trouble_of
 from wdsflow.engines.mark import Mark
-from wdsflow.engines.process import Process
+
+from .worker_process import Process
 
 
 class LocalEngine(Engine[T]):

@@ -6,8 +6,9 @@ from typing import Any
 
 from wdsflow.engines.base import Task, Trouble, Work, trouble_of
 from wdsflow.engines.mark import Mark
-from wdsflow.engines.process import Process
 from wdsflow.engines.site import Site
+
+from .worker_process import Process
 
 
 class Worker:

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from wdsflow.engines.cores import usable_cores
-from wdsflow.mapping.engine import Engine, Result
-from wdsflow.mapping.hub import DatasetWork, SliceSource, on_disk
-from wdsflow.mapping.kinds import KindError
-from wdsflow.mapping.messages import FailedRow, MappingError, Setup, packed
 from wdsflow.mapping.parts import Parts, to_dataset
-from wdsflow.mapping.rows import RowSource, RowWork, read_rows
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.mapping.sizing import Sizer
 from wdsflow.mapping.team import Team
 from wdsflow.memory.sizes import parse_size
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
+
+from .column_kinds import KindError
+from .datasets_map import DatasetWork, SliceSource, on_disk
+from .map_engine import Engine, Result
+from .map_messages import FailedRow, MappingError, Setup, packed
+from .row_files import RowSource, RowWork, read_rows
 
 log = logging.getLogger("wdsflow.mapping")
 

@@ -2,8 +2,9 @@
 
 import logging
 
-from wdsflow.mapping.messages import Batch, Failed
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
+
+from .map_messages import Batch, Failed
 
 log = logging.getLogger("wdsflow.mapping")
 

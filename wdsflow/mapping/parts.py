@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from wdsflow.mapping.kinds import holds_json, unified, widened
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
+
+from .column_kinds import holds_json, unified, widened
 
 log = logging.getLogger("wdsflow.mapping")
 

@@ -2,11 +2,12 @@
 
 import os
 
-from wdsflow.mapping.messages import MappingError, Setup
-from wdsflow.mapping.process import Worker
 from wdsflow.mapping.sizing import Sizer, fitting
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import held
+
+from .map_messages import MappingError, Setup
+from .map_process import Worker
 
 _LEAST = 16 << 20  # bytes of room below which a worker can do nothing
 

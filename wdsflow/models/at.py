@@ -6,9 +6,10 @@ from functools import lru_cache
 
 from wdsflow.memory.batching.device import choose
 from wdsflow.models.client import Models, OwnModels, RemoteModels
-from wdsflow.models.place import ModelPlace
 from wdsflow.models.processes import ModelProcesses
-from wdsflow.stages.scores.model import Model
+from wdsflow.stages.scores.model.model_score import Model
+
+from .model_place import ModelPlace
 
 
 def models_at(place: ModelPlace, number: int, models: Sequence[Model]) -> Models:

@@ -9,12 +9,13 @@ from contextlib import suppress
 from multiprocessing.connection import Client
 from typing import Any, Protocol
 
-from wdsflow.memory.batching.outcome import POISONED, Failure, PoisonedError
+from wdsflow.memory.batching.item_outcome import POISONED, Failure, PoisonedError
 from wdsflow.memory.batching.restarts import map_with_restarts
-from wdsflow.models.messages import receive, send
-from wdsflow.models.place import ModelError, Prepared
 from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ended_mark
-from wdsflow.stages.scores.model import Model
+from wdsflow.stages.scores.model.model_score import Model
+
+from .model_place import ModelError, Prepared
+from .socket_messages import receive, send
 
 _PATIENCE = 120.0  # seconds that a process has to come back
 _MOST_TRIES = 100  # of a request that no process begins with

@@ -4,17 +4,18 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from wdsflow.memory.batching.attempt import lost
+from wdsflow.memory.batching.batch_tally import Tally
 from wdsflow.memory.batching.ceiling import Ceiling, Known
 from wdsflow.memory.batching.device import in_inference_mode, open_device
-from wdsflow.memory.batching.environment import other_frameworks
+from wdsflow.memory.batching.item_outcome import OutputsError
 from wdsflow.memory.batching.oom import drop_frames, is_out_of_memory
-from wdsflow.memory.batching.outcome import OutputsError
 from wdsflow.memory.batching.probe import Probe, probe
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.memory.batching.store import CeilingStore
-from wdsflow.memory.batching.tally import Tally
-from wdsflow.models.place import ModelError, Prepared
-from wdsflow.stages.scores.model import Model
+from wdsflow.memory.batching.torch_environment import other_frameworks
+from wdsflow.stages.scores.model.model_score import Model
+
+from .model_place import ModelError, Prepared
 
 _SHARE = 0.5  # of the free memory that a first batch may be expected to take
 

@@ -17,9 +17,10 @@ from wdsflow.engines.child_process import start_python
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.memory.batching.device import check_cap, choose
 from wdsflow.models.client import RemoteModels
-from wdsflow.models.place import ModelError, ModelPlace
 from wdsflow.models.server import Setup, ended_mark, worked_mark
-from wdsflow.stages.scores.model import Model
+from wdsflow.stages.scores.model.model_score import Model
+
+from .model_place import ModelError, ModelPlace
 
 # A batch takes hundreds of MB in large pieces. glibc would fetch each from the system, all pages empty, and give it back:
 # a third of the time of a small CLIP. Other C libraries do not know these names. What is kept is given back between

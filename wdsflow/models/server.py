@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.engines.child_process import when_gone
-from wdsflow.memory.batching.environment import prepare_environment
-from wdsflow.memory.batching.outcome import Failure, PoisonedError
+from wdsflow.memory.batching.item_outcome import Failure, PoisonedError
+from wdsflow.memory.batching.torch_environment import prepare_environment
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.models.messages import receive, send
-from wdsflow.models.place import ModelError
+
+from .model_place import ModelError
+from .socket_messages import receive, send
 
 _HELD = 2  # requests: one runs, one is ready
 LOST = 70  # exit status: the device is of no use to this process any more

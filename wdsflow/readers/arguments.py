@@ -14,7 +14,7 @@ from importlib import metadata
 from typing import Any
 
 from .base import Consumer, Options
-from .environment import release
+from .installed_versions import release
 from .openclip_flags import SINCE_4, own_parser
 
 _LOCAL_MOST = 8  # accelerators a machine has, where the user does not say

@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from wdsflow.scan.content.columns import holds_value
-from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.content.typed_columns import holds_value
 from wdsflow.scan.evidence import (
     Runs,
     Shape,
@@ -15,19 +15,19 @@ from wdsflow.scan.evidence import (
 from wdsflow.scan.naming import is_hidden
 
 from .base import USABLE, Consumer, Fate, Options
-from .fields import (
-    IMAGES,
-    OTHERS,
-    TEXTS,
-    reason_for,
-    refused,
-)
 from .grouping import (
     KEY,
     URL,
     first_of,
     first_repeat,
     incomplete,
+)
+from .wanted_fields import (
+    IMAGES,
+    OTHERS,
+    TEXTS,
+    reason_for,
+    refused,
 )
 
 _IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")

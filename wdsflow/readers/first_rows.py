@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from wdsflow.scan.content.columns import (
+from wdsflow.scan.content.typed_columns import (
     MOST_VALUE,
     Columns,
     UnknownColumns,
@@ -11,9 +11,9 @@ from wdsflow.scan.content.columns import (
     value_of,
 )
 from wdsflow.scan.naming import is_hidden
-from wdsflow.shards.names import split_name
-from wdsflow.shards.source import SourceError, open_source
-from wdsflow.shards.tar import Walk
+from wdsflow.shards.source.source import SourceError, open_source
+from wdsflow.shards.tar.member_names import split_name
+from wdsflow.shards.tar.walk import Walk
 
 from .datasets import EXAMPLES
 

@@ -7,14 +7,6 @@ from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
 
 from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE, assign, shuffled
 from .base import USABLE, Consumer, Fate
-from .fields import (
-    IMAGES,
-    OTHERS,
-    PICKLES,
-    TEXTS,
-    reason_for,
-    refused,
-)
 from .grouping import (
     MARKED_BAD,
     Sample,
@@ -22,6 +14,14 @@ from .grouping import (
     incomplete,
     is_marked_bad,
     split_at_repeats,
+)
+from .wanted_fields import (
+    IMAGES,
+    OTHERS,
+    PICKLES,
+    TEXTS,
+    reason_for,
+    refused,
 )
 
 _IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")  # the order in which wds.rename takes them

@@ -15,9 +15,9 @@ from wdsflow.scan.evidence import (
 
 from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE
 from .base import USABLE, Fate, split_keys
-from .fields import IMAGE_TROUBLE, reason_for
 from .grouping import Sample, first_of, incomplete
 from .open_clip_33 import OpenClip33
+from .wanted_fields import IMAGE_TROUBLE, reason_for
 
 _JSON = "json"
 

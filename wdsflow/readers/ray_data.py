@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from wdsflow.scan.evidence import Runs, Shape, ShardEvidence, Stop
 
 from .base import USABLE, Consumer, Fate
-from .fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 from .grouping import (
     KEY,
     MARKED_BAD,
@@ -15,6 +14,7 @@ from .grouping import (
     incomplete,
     is_marked_bad,
 )
+from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
 _IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")
 _TEXT_KEY = "txt"

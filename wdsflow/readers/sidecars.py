@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from wdsflow.scan.evidence import Evidence, ShardEvidence
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 _LARGEST = 64 << 20  # bytes of sizes.json or an index; LAION-5B's would have 10 MB
 _LEN_LARGEST = 1000  # bytes of __len__, which holds one number

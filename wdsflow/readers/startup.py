@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from .arguments import Arguments
 from .sidecars import Sidecars

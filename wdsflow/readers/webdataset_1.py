@@ -3,14 +3,6 @@
 from wdsflow.scan.evidence import Shape, Stop
 
 from .base import USABLE, Consumer, Fate
-from .fields import (
-    IMAGES,
-    OTHERS,
-    PICKLES,
-    TEXTS,
-    reason_for,
-    refused,
-)
 from .grouping import (
     KEY,
     MARKED_BAD,
@@ -20,6 +12,14 @@ from .grouping import (
     first_repeat,
     incomplete,
     is_marked_bad,
+)
+from .wanted_fields import (
+    IMAGES,
+    OTHERS,
+    PICKLES,
+    TEXTS,
+    reason_for,
+    refused,
 )
 
 _DECODED = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}

@@ -4,9 +4,9 @@ import io
 import posixpath
 import tarfile
 
-from wdsflow.shards.source import Source
-from wdsflow.shards.tar import Member
-from wdsflow.shards.write import ShardWriter, ShortSourceError, exactly
+from wdsflow.shards.source.source import Source
+from wdsflow.shards.tar.walk import Member
+from wdsflow.shards.write_shard import ShardWriter, ShortSourceError, exactly
 
 _CHUNK = 1 << 20
 _HEADERS = 64 << 10  # bytes that hold a link's header with its extended headers

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.repair.dots import cut
-from wdsflow.shards.source import Source, open_source
-from wdsflow.shards.tar import Member, Walk
+from wdsflow.shards.source.source import Source, open_source
+from wdsflow.shards.tar.walk import Member, Walk
 
 _LARGEST = 1 << 30  # bytes of the second half
 _MEMBERS = 64

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wdsflow.repair.tidy import tidy_names
-from wdsflow.shards.names import split_name
-from wdsflow.shards.tar import Member
+from wdsflow.shards.tar.member_names import split_name
+from wdsflow.shards.tar.walk import Member
+
+from .clean_names import tidy_names
 
 SPARSE_LIMIT = 64 << 20  # larger sparse members are not unfolded: a few bytes can claim terabytes
 _HOPS = 8  # links to links

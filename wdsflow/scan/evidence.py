@@ -7,7 +7,7 @@ kind of trouble only the first place and the number of places are kept.
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from wdsflow.scan.content.columns import Columns
+from wdsflow.scan.content.typed_columns import Columns
 
 Level = Literal["names", "headers", "full"]
 

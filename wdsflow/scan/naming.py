@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from wdsflow.shards.names import is_meta, split_name
+from wdsflow.shards.tar.member_names import is_meta, split_name
 
 from .evidence import Tally
 

@@ -3,15 +3,15 @@
 import time
 from collections.abc import Callable
 
-from wdsflow.shards.source import Source, SourceError, open_source
-from wdsflow.shards.tar import Walk
+from wdsflow.shards.source.source import Source, SourceError, open_source
+from wdsflow.shards.tar.walk import Walk
 
-from .arrow import by_arrow
 from .evidence import ShardEvidence, Stop
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .scanner import Scanner
 from .shapes import runs_of
+from .through_arrow import by_arrow
 
 __all__ = ["ScanOptions", "runs_of", "scan_shard"]
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from .content.columns import Columns
+from wdsflow.scan.content.typed_columns import Columns
+
 from .evidence import Level
 
 

@@ -1,8 +1,9 @@
 """Takes the members of one shard, in the order of the tar, and counts what they are."""
 
-from wdsflow.shards.names import is_meta, split_name
-from wdsflow.shards.tar import Batch, Member
+from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.walk import Batch, Member
 
+from .content_looks import Looker
 from .evidence import (
     MISFIT,
     UNKNOWN,
@@ -11,14 +12,13 @@ from .evidence import (
     Stop,
     Tally,
 )
-from .looks import Looker
+from .member_walk import Walk
 from .naming import is_hidden, is_junk, key_of, note_name
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .shapes import note_shapes
 from .sketch import smallest_hashes
 from .tallies import TALLIES
-from .walked import Walk
 
 _KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
 

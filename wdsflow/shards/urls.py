@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing, listed
+from wdsflow.shards.source.source import SourceError, local_path
+
 from .braces import LIMIT, BadPattern, expand_braces
-from .numbering import SHOWN, missing_numbers, natural
-from .remote_listing import SUFFIXES, is_listing, listed
-from .source import SourceError, local_path
+from .natural_order import SHOWN, missing_numbers, natural
 
 _GLOB = re.compile(r"[*?\[]")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")

@@ -18,18 +18,25 @@ from open_clip_train import data as upstream
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.stages.fields import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
+from wdsflow.training.feed.balanced_schedule import Balanced
+from wdsflow.training.feed.caption_sources import captions_for
+from wdsflow.training.feed.feed import Recipe
+from wdsflow.training.feed.loader import Loader
+from wdsflow.training.feed.next_epoch import SharedEpoch
+from wdsflow.training.feed.sample_catalog import Catalog
+from wdsflow.training.feed.schedule import (
+    Buffers,
+    InOrder,
+    OpenClip,
+    Resampled,
+    Schedule,
+    Workload,
+)
+from wdsflow.training.feed.shard_list import count_samples, shard_list, weighted_list
+from wdsflow.training.pixels.image_work import image_work
 
-from .balanced import Balanced
-from .captions import captions_for
-from .catalog import Catalog
-from .epoch import SharedEpoch
-from .feed import Recipe
-from .images import image_work
-from .loader import Loader
-from .options import FeedOptions
-from .place import Place, place, talks
-from .schedule import Buffers, InOrder, OpenClip, Resampled, Schedule, Workload
-from .shard_list import count_samples, shard_list, weighted_list
+from .feed_options import FeedOptions
+from .rank_place import Place, place, talks
 
 DataInfo = upstream.DataInfo
 
@@ -83,7 +90,7 @@ def get_wds_dataset(
     *,
     options: FeedOptions | None = None,
 ) -> Any:
-    """Return the ``DataInfo`` of WebDataset shards; its ``dataloader`` is a ``wdsflow.training.loader.Loader``.
+    """Return the ``DataInfo`` of WebDataset shards; its ``dataloader`` is a ``wdsflow.training.feed.loader.Loader``.
 
     NaFlex and text of variable length make batches of another kind: those come from OpenCLIP's own loader.
     Raises ValueError where neither ``--train-num-samples``, ``sizes.json`` nor the shards tell the number of samples.

@@ -13,7 +13,7 @@ CORES = 2
 
 def on_one_core(paths: Sequence[str], clock: Callable[[], Any]) -> dict[str, Any]:
     """Filter in one process."""
-    from wdsflow.filtering.options import RunOptions
+    from wdsflow.filtering.run_options import RunOptions
 
     return _filter(paths, RunOptions(workers=1), clock)
 
@@ -23,7 +23,7 @@ def on_ray(paths: Sequence[str], clock: Callable[[], Any]) -> dict[str, Any]:
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
 
-    from wdsflow.filtering.options import RunOptions
+    from wdsflow.filtering.run_options import RunOptions
 
     ray.init(num_cpus=CORES, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
@@ -39,8 +39,8 @@ def _wait() -> None:
 
 
 def _filter(paths: Sequence[str], options: Any, clock: Callable[[], Any]) -> dict[str, Any]:
-    from wdsflow.filtering.recipe import Recipe
-    from wdsflow.filtering.run import filter_shards
+    from wdsflow.filtering.recipe.recipe import Recipe
+    from wdsflow.filtering.run_filter import filter_shards
 
     with tempfile.TemporaryDirectory(prefix="wdsflow-bench-", dir=os.path.dirname(os.path.dirname(paths[0]))) as folder:
         begun = clock()

@@ -27,7 +27,7 @@ def beside(paths: Sequence[str]) -> Iterator[str]:
 
 def ours(paths: Sequence[str], clock: MakeClock, where: str = WHERE) -> dict[str, Any]:
     """`wdsflow filter`, in one process."""
-    from wdsflow.filtering.run import filter_shards
+    from wdsflow.filtering.run_filter import filter_shards
 
     recipe, options = ready(where)
     with beside(paths) as folder:
@@ -42,9 +42,9 @@ def ready(where: str) -> tuple[Any, Any]:
     import pyarrow.parquet
     import xxhash
 
-    from wdsflow.filtering.options import RunOptions
-    from wdsflow.filtering.program import program_of
-    from wdsflow.filtering.recipe import Recipe
+    from wdsflow.filtering.deciding.program import program_of
+    from wdsflow.filtering.recipe.recipe import Recipe
+    from wdsflow.filtering.run_options import RunOptions
 
     del pyarrow, xxhash
     recipe = Recipe(where=where)
@@ -79,7 +79,7 @@ def webdataset(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 def cut(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """`wdsflow cut`, in one process, from a ledger that was made before."""
     with _scored(paths) as (folder, scored, recipe, options):
-        from wdsflow.filtering.run import cut_shards
+        from wdsflow.filtering.run_filter import cut_shards
 
         begun = clock()
         report = cut_shards(paths, os.path.join(folder, "cut"), scored, recipe, options)
@@ -91,7 +91,7 @@ def cut(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """Copy by `cp` what `cut` wrote, from a warm page cache."""
     with _scored(paths) as (folder, scored, recipe, options):
-        from wdsflow.filtering.run import cut_shards
+        from wdsflow.filtering.run_filter import cut_shards
 
         source, target = os.path.join(folder, "cut"), os.path.join(folder, "copy")
         report = cut_shards(paths, source, scored, recipe, options)
@@ -106,7 +106,7 @@ def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 @contextmanager
 def _scored(paths: Sequence[str]) -> Iterator[tuple[str, str, Any, Any]]:
-    from wdsflow.filtering.run import score_shards
+    from wdsflow.filtering.run_filter import score_shards
 
     recipe, options = ready(WHERE)
     with beside(paths) as folder:

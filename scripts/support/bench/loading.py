@@ -53,8 +53,8 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
         os.environ["OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE"] = str(data._SAMPLE_SHUFFLE_INITIAL)  # noqa: SLF001
     if name == "open_clip":
         return functools.partial(data.get_wds_dataset, args, transform, **given)
+    from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.openclip import get_wds_dataset
-    from wdsflow.training.options import FeedOptions
 
     options = FeedOptions(decode=plan.decode, status_every=0.0)
     return functools.partial(get_wds_dataset, args, transform, **given, options=options)

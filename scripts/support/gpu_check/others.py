@@ -15,8 +15,8 @@ def text_detection(setting: Setting) -> list[Finding]:
     needs("easyocr", "easyocr_en_models", "shapely")
     import time
 
-    from wdsflow.stages.scores.models.alone import compute
-    from wdsflow.stages.scores.ocr_area import OcrArea
+    from wdsflow.stages.scores.model.models.alone import compute
+    from wdsflow.stages.scores.model.ocr_area import OcrArea
 
     picture = _page()
     begun = time.perf_counter()
@@ -37,7 +37,7 @@ def random_states(setting: Setting) -> list[Finding]:
     import numpy as np
     import torch
 
-    from wdsflow.training.random_state import capture, restore
+    from wdsflow.training.launch.random_state import capture, restore
 
     def draw() -> list[Any]:
         own = [random.random(), float(np.random.random()), torch.rand(4).tolist()]  # noqa: NPY002 - it is what is stored

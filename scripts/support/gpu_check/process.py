@@ -38,7 +38,7 @@ def run_at_once(calls: Sequence[tuple[str, dict[str, Any]]], environment: Mappin
 
 def main(name: str, arguments: str) -> None:
     """Call a function; print what it returns as one line of JSON."""
-    from wdsflow.memory.batching.environment import prepare_environment
+    from wdsflow.memory.batching.torch_environment import prepare_environment
 
     prepare_environment()
     from . import recovery, similarity

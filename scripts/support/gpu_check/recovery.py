@@ -110,7 +110,7 @@ def _share(rng: random.Random, *, fitting: bool) -> float:
 
 
 def _as_expected(item: Item, outcome: Any, cap: int) -> bool:
-    from wdsflow.memory.batching.outcome import OUT_OF_MEMORY, Failure
+    from wdsflow.memory.batching.item_outcome import OUT_OF_MEMORY, Failure
 
     if item.size > cap:
         return isinstance(outcome, Failure) and outcome.slug == OUT_OF_MEMORY
@@ -148,7 +148,7 @@ def _seen(device: str) -> dict[str, Any]:
         return {}
     import torch
 
-    from wdsflow.memory.batching.environment import expandable
+    from wdsflow.memory.batching.torch_environment import expandable
 
     return {"peak_reserved": int(torch.cuda.max_memory_reserved(device)), "expandable": expandable(device)}
 

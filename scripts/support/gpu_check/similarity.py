@@ -55,7 +55,7 @@ def bare(device: str, model: str, precision: str, seconds: float) -> dict[str, A
     """Return samples a second of both towers on tensors that are there, at the best of some batch sizes."""
     import torch
 
-    from wdsflow.stages.scores.models.clip_loading import load_clip
+    from wdsflow.stages.scores.model.models.clip_loading import load_clip
 
     clip: Any = load_clip(model, "", precision, device)  # type: ignore[arg-type]
     sizes = (64, 128, 256, 512) if device.startswith("cuda") else (16, 32, 64)
@@ -81,9 +81,9 @@ def bare(device: str, model: str, precision: str, seconds: float) -> dict[str, A
 
 def score(shards: list[str], folder: Path, model: str, precision: str = "fp32", **options: Any) -> dict[str, Any]:
     """Run ``wdsflow score``'s work; the rate counts from when models are loaded to the last ledger."""
-    from wdsflow.filtering.options import RunOptions
-    from wdsflow.filtering.recipe import Recipe
-    from wdsflow.filtering.run import score_shards
+    from wdsflow.filtering.recipe.recipe import Recipe
+    from wdsflow.filtering.run_filter import score_shards
+    from wdsflow.filtering.run_options import RunOptions
 
     shutil.rmtree(folder, ignore_errors=True)
     loaded: list[float] = []

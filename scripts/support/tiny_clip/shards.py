@@ -5,7 +5,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from wdsflow.shards.write import ShardWriter
+from wdsflow.shards.write_shard import ShardWriter
 
 from .captions import caption
 from .world import Scene, choose, jpeg

@@ -6,9 +6,9 @@ from typing import Any
 
 from wdsflow.text.install import install_extras
 
-from ..errors import ScoreError
-from ..fields import Reader
-from ..reading import as_file
+from ..held_fields import Reader
+from ..model.read_score import as_file
+from ..score_errors import ScoreError
 from .extent import HEAD, least_size
 
 # Not playlists, manifests and the like: these make FFmpeg open other files and addresses that they name.

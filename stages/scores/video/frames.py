@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ScoreError
-from ..fields import Reader
+from ..held_fields import Reader
+from ..score_errors import ScoreError
 from .container import opened, video_stream
-from .facts import VideoFacts, facts_of
 from .sampling import Sampling
+from .video_facts import VideoFacts, facts_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,10 +6,10 @@ import zstandard
 
 from tests.filtering.jsonl.files import END, IMAGE, rows, write_images, write_lines, write_set
 from tests.filtering.shards import digests
-from wdsflow.filtering.ledger import read_ledger
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.ledger.ledger import read_ledger
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.where import parse_score
 from wdsflow.stages.scores.catalog import all_scores
 

@@ -6,10 +6,10 @@ pytest.importorskip("av")
 
 from tests.filtering.jsonl.files import write_lines
 from tests.videos import video
-from wdsflow.filtering.ledger import read_ledger
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
+from wdsflow.filtering.ledger.ledger import read_ledger
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
 
 
 def test_videos_of_rows_have_scores(tmp_path):

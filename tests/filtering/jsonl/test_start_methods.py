@@ -10,9 +10,9 @@ import pytest
 from tests.filtering.jsonl.files import write_images, write_lines
 from tests.filtering.shards import digests
 from tests.models import own
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import filter_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.catalog import all_scores
 
 pytest.importorskip("torch", reason="torch is not installed")

@@ -9,10 +9,10 @@ import pytest
 
 from tests.filtering.jsonl.files import END, IMAGE, rows, write_images, write_lines, write_set
 from tests.filtering.shards import digests
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.report import RunReport
-from wdsflow.filtering.run import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.run_report import RunReport
 from wdsflow.validate.check import check
 
 HERE = RunOptions(workers=0)

@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from wdsflow.filtering.jsonl.tokens import Chunk, Tokens, TokensSeen
+from wdsflow.filtering.jsonl.media_tokens import Chunk, Tokens, TokensSeen
 
 IMAGE, VIDEO, END = "<__dj__image>", "<__dj__video>", "<|__dj__eoc|>"
 

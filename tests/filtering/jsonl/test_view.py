@@ -3,11 +3,11 @@ import json
 import pytest
 
 from tests.filtering.jsonl.files import END, IMAGE, write_images, write_lines
-from wdsflow.filtering.opened import opened
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.shards.source import open_source
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.shard.open_samples import opened
+from wdsflow.shards.source.source import open_source
 from wdsflow.stages.scores import ScoreError
-from wdsflow.stages.scores.view import ViewOptions
+from wdsflow.stages.scores.sample_view import ViewOptions
 
 
 def views(folder, *texts, images=3):

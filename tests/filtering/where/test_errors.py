@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import SCORES, predicates
 from wdsflow.filtering.where import WhereError, parse, plan
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 
 def error_of(text: str) -> WhereError:

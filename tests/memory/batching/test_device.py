@@ -10,7 +10,7 @@ import pytest
 
 from wdsflow.memory.batching import device as devices
 from wdsflow.memory.batching.device import choose, in_inference_mode, open_device, share
-from wdsflow.memory.batching.environment import other_frameworks, prepare_environment
+from wdsflow.memory.batching.torch_environment import other_frameworks, prepare_environment
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -126,7 +126,7 @@ def test_what_the_user_set_for_the_allocator_stays(name):
 
 def test_it_is_told_whether_pytorch_is_loaded_already():
     script = """
-from wdsflow.memory.batching.environment import prepare_environment
+from wdsflow.memory.batching.torch_environment import prepare_environment
 import sys, types
 print(prepare_environment({}).torch_loaded)
 sys.modules["torch"] = types.ModuleType("torch")
@@ -155,7 +155,7 @@ def test_importing_the_runner_does_not_import_pytorch():
     script = """
 import sys
 import wdsflow.memory.batching.runner, wdsflow.memory.batching.device, wdsflow.memory.batching.probe
-import wdsflow.memory.batching.store, wdsflow.memory.batching.environment
+import wdsflow.memory.batching.store, wdsflow.memory.batching.torch_environment
 assert not {"torch", "numpy"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 import json, resource, sys
 import numpy as np
-from wdsflow.memory.batching.outcome import Failure
+from wdsflow.memory.batching.item_outcome import Failure
 from wdsflow.memory.batching.probe import probe
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.memory.batching.host import HostDevice

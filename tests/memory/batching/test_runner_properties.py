@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wdsflow.memory.batching.ceiling import Ceiling, Known
-from wdsflow.memory.batching.outcome import Failure, PoisonedError
+from wdsflow.memory.batching.item_outcome import Failure, PoisonedError
 from wdsflow.memory.batching.restarts import map_with_restarts
 from wdsflow.memory.batching.runner import BatchRunner
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wdsflow.scan.content.columns import infer, value_of
 from wdsflow.scan.content.fitting import Column
+from wdsflow.scan.content.typed_columns import infer, value_of
 
 datasets = pytest.importorskip("datasets")
 features = pytest.importorskip("datasets.features.features")

@@ -21,7 +21,7 @@ from tests.pictures import (
 )
 from wdsflow.images import libjpeg
 from wdsflow.scan.content import strict
-from wdsflow.scan.content.decode import decode_image
+from wdsflow.scan.content.full_decode import decode_image
 from wdsflow.scan.tallies import TALLIES
 
 

@@ -17,11 +17,11 @@ from tests.pictures import (
 )
 from wdsflow.images.image_header import read_header
 from wdsflow.scan import evidence
-from wdsflow.scan.content.image import decode_image, ends_early, header_status, image_notes
+from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.content.image_content import decode_image, ends_early, header_status, image_notes
 from wdsflow.scan.content.json_fields import look_at_json
-from wdsflow.scan.content.kinds import kind_of
 from wdsflow.scan.content.other import decode_other
-from wdsflow.scan.content.text import look_at_text
+from wdsflow.scan.content.text_content import look_at_text
 from wdsflow.scan.tallies import TALLIES
 
 STATUSES = {

@@ -10,7 +10,7 @@ from tests.pictures import (
 )
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
-from wdsflow.scan.content.image import ends_early, header_status, image_notes
+from wdsflow.scan.content.image_content import ends_early, header_status, image_notes
 from wdsflow.scan.tallies import TALLIES
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wdsflow.scan.content.text import look_at_text
+from wdsflow.scan.content.text_content import look_at_text
 from wdsflow.scan.tallies import TALLIES
 
 

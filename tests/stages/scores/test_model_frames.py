@@ -10,13 +10,13 @@ import pytest
 from tests.shards.archives import write_tar
 from tests.stages.scores.fields import made
 from tests.videos import at_keys, filmed, frame, sampled, video
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import score_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.at import _models_at
 from wdsflow.stages.scores import ScoreError, View
-from wdsflow.stages.scores.models.alone import compute
-from wdsflow.stages.scores.view import ViewOptions
+from wdsflow.stages.scores.model.models.alone import compute
+from wdsflow.stages.scores.sample_view import ViewOptions
 
 pytest.importorskip("av", reason="PyAV is not installed")
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")

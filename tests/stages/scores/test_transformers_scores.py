@@ -8,7 +8,7 @@ from PIL import Image
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import ScoreError, View
-from wdsflow.stages.scores.models.alone import compute
+from wdsflow.stages.scores.model.models.alone import compute
 
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
 
@@ -16,10 +16,10 @@ import torch
 import transformers
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.models.hub import tokenizer_of
-from wdsflow.stages.scores.models.prepare import Prepare
-from wdsflow.stages.scores.models.processors import PrepareByProcessor, preparation
-from wdsflow.stages.scores.models.texts import token_ids
+from wdsflow.stages.scores.model.models.model_hub import tokenizer_of
+from wdsflow.stages.scores.model.models.model_texts import token_ids
+from wdsflow.stages.scores.model.models.prepare import Prepare
+from wdsflow.stages.scores.model.models.processors import PrepareByProcessor, preparation
 
 SLIGHT = 2e-5
 TEXTS = ["a", "a photo of the red cat is very blue", "two dogs on the cat ! . ! .", "not red", "a cat " * 20]
@@ -239,7 +239,7 @@ def test_a_processor_that_does_more_than_squeeze_is_asked_itself(tmp_path):
     for name, processor in processors.items():
         processor.save_pretrained(folder)
         preparation.cache_clear()
-        from wdsflow.stages.scores.models.processors import processor_of
+        from wdsflow.stages.scores.model.models.processors import processor_of
 
         processor_of.cache_clear()
         made_by = preparation(folder)

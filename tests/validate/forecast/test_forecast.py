@@ -17,7 +17,7 @@ from wdsflow.validate.advice.remedies import working_batch_size, working_workers
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.forecast.resources import fullest, image_size
 from wdsflow.validate.forecast.workload import Shards, named_shards, worker_passes
-from wdsflow.validate.verdicts.passes import run_pass
+from wdsflow.validate.verdicts.reader_pass import run_pass
 
 
 def shards(*usable, others=0):

@@ -1,6 +1,6 @@
 from tests import factories
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.report.model import Report
+from wdsflow.validate.report.report_model import Report
 
 
 def test_a_report_is_ok_when_all_train_and_no_finding_is_an_error():

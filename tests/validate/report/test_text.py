@@ -6,13 +6,13 @@ from rich.console import Console
 from tests import factories
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.finding import Repair
-from wdsflow.validate.report import text
-from wdsflow.validate.report.model import Report
+from wdsflow.validate.report import report_text
+from wdsflow.validate.report.report_model import Report
 from wdsflow.validate.verdicts.verdict import Reason
 
 
 def lines(report: Report, width: int = 100) -> list[str]:
-    return text.render(report, width).splitlines()
+    return report_text.render(report, width).splitlines()
 
 
 def test_the_verdict_is_the_first_line_and_says_why():
@@ -180,24 +180,24 @@ def test_ignored_findings_are_counted_with_their_reason():
 
 
 def test_data_cannot_speak_to_the_terminal():
-    whole = text.render(factories.nasty(), 100)
+    whole = report_text.render(factories.nasty(), 100)
     assert {char for char in whole if not char.isprintable()} <= {"\n", "\ufffe"}
     assert "[red]b[/red]" in whole  # markup is shown, not obeyed
     buffer = io.StringIO()
-    text.show(factories.nasty(), Console(file=buffer, force_terminal=True, color_system="standard", width=100))
+    report_text.show(factories.nasty(), Console(file=buffer, force_terminal=True, color_system="standard", width=100))
     assert "\x1b[31m[red]" not in buffer.getvalue()
 
 
 def test_colour_is_there_only_where_asked_for():
     buffer = io.StringIO()
-    text.show(factories.stalled(), Console(file=buffer, force_terminal=True, color_system="standard", width=100))
+    report_text.show(factories.stalled(), Console(file=buffer, force_terminal=True, color_system="standard", width=100))
     assert "\x1b[1;31mSTALLS" in buffer.getvalue()
     assert "\x1b" not in str(factories.stalled())
 
 
 def test_the_summary_is_the_verdict_and_the_totals():
     buffer = io.StringIO()
-    text.show_summary(factories.stalled(), Console(file=buffer, width=100))
+    report_text.show_summary(factories.stalled(), Console(file=buffer, width=100))
     shown = buffer.getvalue().splitlines()
     assert shown[0].startswith("OpenCLIP 3.3.0  STALLS")
     assert "Found: 1 error" in shown

@@ -8,10 +8,10 @@ import pytest
 from tests.validate.rules.cases import CASES
 from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
-from wdsflow.validate.explain import catalogue, explain
+from wdsflow.validate.rule_pages import catalogue, explain
 from wdsflow.validate.rules import RULES, BadRule, Rule, catalog
 from wdsflow.validate.rules.kit.base import TallyRule
-from wdsflow.validate.rules.kit.engine import UnknownCode
+from wdsflow.validate.rules.kit.rule_engine import UnknownCode
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"

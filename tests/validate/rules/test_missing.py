@@ -7,7 +7,7 @@ import pytest
 
 from tests.validate.rules.build import Case, jpeg, pairs, samples, tar, words
 from wdsflow.readers.base import Options
-from wdsflow.repair.repair import repair
+from wdsflow.repair.repair_shards import repair
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.validate import check

@@ -2,7 +2,7 @@
 
 import re
 
-from wdsflow.validate.explain import reference
+from wdsflow.validate.rule_pages import reference
 from wdsflow.validate.rules import RULES
 
 

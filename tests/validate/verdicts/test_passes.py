@@ -19,7 +19,7 @@ from wdsflow.scan.evidence import (
     Stop,
 )
 from wdsflow.scan.runs import RunCollector
-from wdsflow.validate.verdicts.passes import run_pass
+from wdsflow.validate.verdicts.reader_pass import run_pass
 from wdsflow.validate.verdicts.verdict import judge
 
 Members = list[tuple[str, Part]]

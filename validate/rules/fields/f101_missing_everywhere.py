@@ -3,14 +3,14 @@ from collections.abc import Iterator
 
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.scan.naming import CAPTIONS, IMAGES
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...advice.changes import caption_edits
 from ...finding import Finding, Repair
 from ...verdicts.verdict import Verdict
 from ..kit.base import Context, Rule, listed, number
-from ..kit.commands import is_option, repair
-from ..kit.missing import Role, Wants, wants
+from ..kit.missing_fields import Role, Wants, wants
+from ..kit.rule_commands import is_option, repair
 
 
 class MissingEverywhere(Rule):

@@ -1,13 +1,13 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding, Repair
 from ..kit.base import Context, Rule, number
-from ..kit.commands import repair
-from ..kit.missing import Lack, Wants, lacks, wants
-from ..kit.shapes import crashes
+from ..kit.missing_fields import Lack, Wants, lacks, wants
+from ..kit.rule_commands import repair
+from ..kit.shape_rule import crashes
 from .f101_missing_everywhere import field_phrase
 
 

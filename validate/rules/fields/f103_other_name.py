@@ -3,8 +3,8 @@ from collections.abc import Iterator
 from ...advice.changes import caption_edits
 from ...finding import Finding, Repair
 from ..kit.base import Context, Rule
-from ..kit.commands import is_option, repair
-from ..kit.missing import Lack
+from ..kit.missing_fields import Lack
+from ..kit.rule_commands import is_option, repair
 from .f102_missing_in_part import partial_losses
 
 

@@ -5,7 +5,7 @@ from wdsflow.scan.evidence import Part, Shape
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule, listed, number
-from ..kit.shapes import Counted, counted, loss
+from ..kit.shape_rule import Counted, counted, loss
 
 _IMAGES = ("jpg", "png", "jpeg", "webp")
 

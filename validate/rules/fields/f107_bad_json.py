@@ -1,6 +1,6 @@
 from collections import Counter
 
-from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import (
     BAD,
     EMPTY,
@@ -11,9 +11,9 @@ from wdsflow.scan.evidence import (
 
 from ...finding import Repair
 from ..kit.base import number
-from ..kit.commands import is_option, renamed, repair
-from ..kit.loss import LossRule
-from ..kit.shapes import counted, mend_status
+from ..kit.rule_commands import is_option, renamed, repair
+from ..kit.rule_loss import LossRule
+from ..kit.shape_rule import counted, mend_status
 
 
 class BadJson(LossRule):

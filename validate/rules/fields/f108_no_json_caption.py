@@ -1,12 +1,12 @@
 from wdsflow.scan.evidence import NO_CAPTION, Part, ShardEvidence, Tally
 from wdsflow.scan.json_captions import caption_name
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Repair
 from ..kit.base import number
-from ..kit.commands import repair
-from ..kit.loss import LossRule
-from ..kit.shapes import counted, mend_status
+from ..kit.rule_commands import repair
+from ..kit.rule_loss import LossRule
+from ..kit.shape_rule import counted, mend_status
 
 
 class NoJsonCaption(LossRule):

@@ -2,9 +2,9 @@ from wdsflow.scan.evidence import NOT_UTF8, Part, ShardEvidence
 
 from ...finding import Repair
 from ..kit.base import number
-from ..kit.commands import repair
-from ..kit.loss import LossRule
-from ..kit.shapes import mend_status
+from ..kit.rule_commands import repair
+from ..kit.rule_loss import LossRule
+from ..kit.shape_rule import mend_status
 
 
 class CaptionNotUtf8(LossRule):

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 from wdsflow.readers.base import Fate
 from wdsflow.scan.evidence import Runs, Shape, ShardEvidence
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding
 from ..kit.base import Context, Rule

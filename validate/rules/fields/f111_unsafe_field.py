@@ -1,9 +1,9 @@
-from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import ShardEvidence, Tally
 
 from ...finding import Repair
 from ..kit.base import TallyRule, first_seen, number
-from ..kit.commands import is_option, repair
+from ..kit.rule_commands import is_option, repair
 
 
 class UnsafeField(TallyRule):

@@ -1,11 +1,11 @@
-from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import BLANK, EMPTY, Part, ShardEvidence
 
 from ...finding import Repair
 from ..kit.base import number
-from ..kit.commands import repair
-from ..kit.loss import LossRule
-from ..kit.shapes import mend_status
+from ..kit.rule_commands import repair
+from ..kit.rule_loss import LossRule
+from ..kit.shape_rule import mend_status
 
 
 class EmptyCaption(LossRule):

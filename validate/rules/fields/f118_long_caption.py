@@ -1,4 +1,4 @@
-from ..kit.quality import QualityRule
+from ..kit.caption_rule import QualityRule
 
 
 class LongCaption(QualityRule):

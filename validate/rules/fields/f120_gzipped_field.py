@@ -2,8 +2,8 @@ from wdsflow.scan.evidence import ShardEvidence, Tally
 
 from ...finding import Repair
 from ..kit.base import TallyRule, first_seen, number
-from ..kit.commands import is_option, repair
-from ..kit.shapes import counted
+from ..kit.rule_commands import is_option, repair
+from ..kit.shape_rule import counted
 
 
 class GzippedField(TallyRule):

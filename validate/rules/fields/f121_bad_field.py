@@ -1,4 +1,4 @@
-from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import (
     BAD,
     EMPTY,
@@ -9,9 +9,9 @@ from wdsflow.scan.evidence import (
 
 from ...finding import Repair
 from ..kit.base import first_seen, number
-from ..kit.commands import is_option, renamed, repair
-from ..kit.loss import LossRule
-from ..kit.shapes import counted, mend_status
+from ..kit.rule_commands import is_option, renamed, repair
+from ..kit.rule_loss import LossRule
+from ..kit.shape_rule import counted, mend_status
 
 _OTHERS = ("image", "text", "json", "pickle", "torch")  # rules of their own
 

@@ -1,11 +1,11 @@
-from wdsflow.scan.content.kinds import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import BAD, Part, ShardEvidence, Tally
 from wdsflow.text.install import install_packages
 
 from ...finding import Repair
 from ..kit.base import first_seen, number
-from ..kit.loss import LossRule
-from ..kit.shapes import mend_status
+from ..kit.rule_loss import LossRule
+from ..kit.shape_rule import mend_status
 
 _PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
 _KINDS = ("msgpack", "cbor", "tenbin", "torch", "npy", "npz")

@@ -1,10 +1,10 @@
 from collections.abc import Iterator
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding
 from ..kit.base import Context, Rule, number
-from ..kit.shapes import counted, wanted
+from ..kit.shape_rule import counted, wanted
 
 
 class TwoImages(Rule):

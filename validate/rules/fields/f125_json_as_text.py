@@ -2,13 +2,13 @@ from collections.abc import Iterator
 
 from wdsflow.readers.base import split_keys
 from wdsflow.scan.json_captions import caption_name
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...advice.changes import caption_edits
 from ...finding import Finding, Repair
 from ..kit.base import Context, Rule, number
-from ..kit.commands import repair
-from ..kit.shapes import folded
+from ..kit.rule_commands import repair
+from ..kit.shape_rule import folded
 
 
 class JsonAsText(Rule):

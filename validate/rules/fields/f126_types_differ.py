@@ -1,11 +1,11 @@
 from collections.abc import Iterator
 
 from wdsflow.scan.evidence import ShardEvidence, Tally
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding, Repair
 from ..kit.base import Context, TallyRule, number
-from ..kit.commands import renamed, repair
+from ..kit.rule_commands import renamed, repair
 
 
 class TypesDiffer(TallyRule):

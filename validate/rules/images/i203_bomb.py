@@ -1,7 +1,7 @@
 from wdsflow.scan.evidence import Part, ShardEvidence
 
 from ..kit.base import first_seen
-from ..kit.images import BOMB_IMAGE, ImageLossRule
+from ..kit.image_rule import BOMB_IMAGE, ImageLossRule
 
 
 class Bomb(ImageLossRule):

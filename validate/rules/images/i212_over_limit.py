@@ -7,8 +7,8 @@ from wdsflow.scan.evidence import (
 )
 
 from ..kit.base import first_seen
-from ..kit.images import BIG_IMAGE, ImageLossRule
-from ..kit.shapes import counted
+from ..kit.image_rule import BIG_IMAGE, ImageLossRule
+from ..kit.shape_rule import counted
 
 
 class OverLimit(ImageLossRule):

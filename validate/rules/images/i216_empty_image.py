@@ -1,7 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence
 
 from ..kit.base import number
-from ..kit.images import ImageLossRule
+from ..kit.image_rule import ImageLossRule
 
 
 class EmptyImage(ImageLossRule):

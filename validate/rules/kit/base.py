@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from wdsflow.readers.base import Consumer, Fate
 from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding, Repair, Severity
 from ...verdicts.verdict import Verdict

@@ -2,7 +2,7 @@ from wdsflow.scan.evidence import ShardEvidence, Tally
 
 from ...finding import Repair, Severity
 from ..kit.base import Context, TallyRule, number
-from ..kit.commands import repair
+from ..kit.rule_commands import repair
 
 
 class Truncated(TallyRule):

@@ -2,7 +2,7 @@ from wdsflow.scan.evidence import ShardEvidence, Tally
 
 from ...finding import Repair, Severity
 from ..kit.base import Context, TallyRule
-from ..kit.commands import repair
+from ..kit.rule_commands import repair
 
 _NAMES = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
 _BY_TARFILE = ("gz", "bz2", "xz")

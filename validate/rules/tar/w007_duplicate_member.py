@@ -5,9 +5,9 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 
 from ...finding import Repair
 from ..kit.base import Context, number
-from ..kit.commands import repair
-from ..kit.loss import LossRule
-from ..kit.shapes import Loss, counted, crashes, folded
+from ..kit.rule_commands import repair
+from ..kit.rule_loss import LossRule
+from ..kit.shape_rule import Loss, counted, crashes, folded
 
 
 class DuplicateMember(LossRule):

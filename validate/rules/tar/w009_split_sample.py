@@ -2,12 +2,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from wdsflow.scan.naming import is_junk
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
-from ..kit.commands import repair
-from ..kit.shapes import last_run
+from ..kit.rule_commands import repair
+from ..kit.shape_rule import last_run
 
 
 class SplitSample(Rule):

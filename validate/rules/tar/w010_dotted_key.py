@@ -3,10 +3,10 @@ from wdsflow.scan.evidence import Part, ShardEvidence
 
 from ...finding import Repair
 from ..kit.base import Context, number
-from ..kit.commands import repair
-from ..kit.loss import LossRule
-from ..kit.shapes import Loss, folded, sound
-from ..kit.wild import undotted
+from ..kit.rule_commands import repair
+from ..kit.rule_loss import LossRule
+from ..kit.shape_rule import Loss, folded, sound
+from ..kit.wild_names import undotted
 
 
 class DottedKey(LossRule):

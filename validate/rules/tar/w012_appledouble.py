@@ -4,8 +4,8 @@ from wdsflow.scan.naming import is_junk
 
 from ...finding import Repair, Severity
 from ..kit.base import Context, TallyRule, first_seen
-from ..kit.commands import repair
-from ..kit.shapes import counted, crashes
+from ..kit.rule_commands import repair
+from ..kit.shape_rule import counted, crashes
 
 
 class AppleDouble(TallyRule):

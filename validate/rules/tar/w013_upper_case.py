@@ -3,9 +3,9 @@ from wdsflow.scan.evidence import Part, ShardEvidence
 
 from ...finding import Repair
 from ..kit.base import Context, first_seen, number
-from ..kit.commands import repair
-from ..kit.loss import LossRule
-from ..kit.shapes import Loss, loss
+from ..kit.rule_commands import repair
+from ..kit.rule_loss import LossRule
+from ..kit.shape_rule import Loss, loss
 
 
 class UpperCase(LossRule):

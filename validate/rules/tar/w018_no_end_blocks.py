@@ -3,8 +3,8 @@ from wdsflow.scan.naming import is_junk
 
 from ...finding import Repair, Severity
 from ..kit.base import Context, TallyRule
-from ..kit.commands import repair
-from ..kit.shapes import counted, last_run
+from ..kit.rule_commands import repair
+from ..kit.shape_rule import counted, last_run
 
 
 class NoEndBlocks(TallyRule):

@@ -2,7 +2,7 @@ from wdsflow.scan.evidence import ShardEvidence
 
 from ...finding import Repair
 from ..kit.base import TallyRule
-from ..kit.commands import repair
+from ..kit.rule_commands import repair
 
 
 class TrailingBytes(TallyRule):

@@ -4,12 +4,12 @@ from typing import NamedTuple
 from wdsflow.readers.base import Consumer
 from wdsflow.scan.evidence import Run, ShardEvidence
 from wdsflow.scan.naming import is_junk
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
-from ..kit.commands import repair
-from ..kit.shapes import last_run
+from ..kit.rule_commands import repair
+from ..kit.shape_rule import last_run
 
 
 class Meeting(NamedTuple):

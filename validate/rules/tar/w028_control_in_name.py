@@ -2,7 +2,7 @@ from wdsflow.scan.evidence import ShardEvidence
 
 from ...finding import Repair
 from ..kit.base import TallyRule, first_seen, number
-from ..kit.commands import repair
+from ..kit.rule_commands import repair
 
 
 class ControlInName(TallyRule):

@@ -4,8 +4,8 @@ from wdsflow.scan.evidence import ShardEvidence, Tally
 
 from ...finding import Repair
 from ..kit.base import TallyRule, first_seen, number
-from ..kit.commands import repair
-from ..kit.shapes import Counted, counted
+from ..kit.rule_commands import repair
+from ..kit.shape_rule import Counted, counted
 
 _MOST = 50  # shapes that share a base name; more are no folders but something odder
 

@@ -4,9 +4,9 @@ from wdsflow.scan.naming import is_junk
 
 from ...finding import Repair
 from ..kit.base import Context, number
-from ..kit.commands import repair
-from ..kit.loss import LossRule
-from ..kit.shapes import Loss, folded
+from ..kit.rule_commands import repair
+from ..kit.rule_loss import LossRule
+from ..kit.shape_rule import Loss, folded
 
 
 class MixedPrefix(LossRule):

@@ -5,9 +5,9 @@ from wdsflow.readers.arguments import Arguments
 from ...advice.remedies import working_batch_size, working_workers
 from ...finding import Finding, Repair
 from ...forecast.forecast import Forecast
-from ...report.words import count
+from ...report.report_words import count
 from ..kit.base import Context
-from ..kit.training import TrainingRule, flag
+from ..kit.training_rule import TrainingRule, flag
 
 
 class StarvedWorker(TrainingRule):

@@ -4,7 +4,7 @@ from wdsflow.readers.sidecars import SidecarFact, Sidecars
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
-from ..kit.training import forecasts
+from ..kit.training_rule import forecasts
 
 
 class WrongSidecar(Rule):

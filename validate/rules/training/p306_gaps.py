@@ -1,6 +1,6 @@
 from collections.abc import Iterator
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding
 from ..kit.base import Context, Rule, number

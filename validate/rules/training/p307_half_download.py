@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 from wdsflow.readers.sidecars import Sidecars
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding
 from ..kit.base import Context, Rule, number

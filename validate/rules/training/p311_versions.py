@@ -1,11 +1,11 @@
 from collections.abc import Iterator
 
-from wdsflow.readers.environment import conflicts
+from wdsflow.readers.installed_versions import conflicts
 from wdsflow.text.shell import Command
 
 from ...finding import Finding, Repair
 from ..kit.base import Context, Rule
-from ..kit.training import clips
+from ..kit.training_rule import clips
 
 
 class Versions(Rule):

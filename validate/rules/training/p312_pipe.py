@@ -1,7 +1,7 @@
 import re
 from collections.abc import Iterator
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding
 from ..kit.base import Context, Rule

@@ -4,9 +4,9 @@ from wdsflow.readers.arguments import Arguments
 
 from ...finding import Finding
 from ...forecast.forecast import Forecast
-from ...report.words import count
+from ...report.report_words import count
 from ..kit.base import Context
-from ..kit.training import TrainingRule, flag
+from ..kit.training_rule import TrainingRule, flag
 
 
 class NoStep(TrainingRule):

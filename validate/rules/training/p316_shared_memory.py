@@ -4,9 +4,9 @@ from wdsflow.readers.arguments import Arguments
 
 from ...finding import Finding
 from ...forecast.forecast import Forecast
-from ...report.words import size
+from ...report.report_words import size
 from ..kit.base import Context
-from ..kit.training import TrainingRule, flag
+from ..kit.training_rule import TrainingRule, flag
 
 
 class SharedMemory(TrainingRule):

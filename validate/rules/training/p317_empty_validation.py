@@ -5,7 +5,7 @@ from wdsflow.readers.arguments import Arguments
 from ...finding import Finding
 from ...forecast.forecast import Forecast
 from ..kit.base import Context
-from ..kit.training import TrainingRule
+from ..kit.training_rule import TrainingRule
 
 
 class EmptyValidation(TrainingRule):

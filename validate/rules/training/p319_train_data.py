@@ -2,11 +2,11 @@ import os
 import re
 from collections.abc import Iterator
 
-from wdsflow.shards.escape import escape
+from wdsflow.text.escape import escape
 
 from ...finding import Finding
 from ..kit.base import Context, Rule
-from ..kit.training import clips
+from ..kit.training_rule import clips
 
 _RANGES = re.compile(r"\{[^{}]*\}\S*\s+\S*\{")
 

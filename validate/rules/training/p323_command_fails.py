@@ -5,7 +5,7 @@ from wdsflow.readers.arguments import Arguments
 from ...finding import Finding
 from ...forecast.forecast import Forecast
 from ..kit.base import Context
-from ..kit.training import TrainingRule
+from ..kit.training_rule import TrainingRule
 
 # P303, P305 and P322, P318, P320
 _OTHER_RULES = ("number of shards must", "beside the first shard", "--dataset-type auto", "upsampling-factors")

@@ -4,7 +4,7 @@ import os
 import stat
 from dataclasses import dataclass
 
-from wdsflow.stages.scores.errors import ScoreError
+from wdsflow.stages.scores.score_errors import ScoreError
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wdsflow.filtering.jsonl.rows import TextRow, TextRows
-from wdsflow.filtering.layout import Layout
-from wdsflow.filtering.record import ShardRecord
-from wdsflow.filtering.row import Row
-from wdsflow.shards.header import BLOCK, padded
-from wdsflow.shards.identity import fingerprint
-from wdsflow.shards.source import Source, SourceError
-from wdsflow.shards.write import ShardWriter
-from wdsflow.stages.scores.errors import ScoreError
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.shards.shard_identity import fingerprint
+from wdsflow.shards.source.source import Source, SourceError
+from wdsflow.shards.tar.tar_header import BLOCK, padded
+from wdsflow.shards.write_shard import ShardWriter
+from wdsflow.stages.scores.score_errors import ScoreError
+
+from .jsonl_rows import TextRow, TextRows
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 

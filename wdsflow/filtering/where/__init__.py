@@ -11,12 +11,12 @@ What holds:
 * **Form**: ``parse(str(where)) == where``.
 """
 
-from .errors import WhereError
-from .explain import explain
-from .facts import FACTS
-from .pilot import Pilot, pilot_from_json, pilot_of, plan_by
-from .planner import Plan, Step, plan
+from .explain_plan import explain
+from .known_facts import FACTS
+from .pilot_order import Pilot, pilot_from_json, pilot_of, plan_by
 from .predicate import Judgement, Term, Where, parse, parse_score
+from .predicate_errors import WhereError
+from .predicate_planner import Plan, Step, plan
 from .values import PENDING, Call, Unknown, Value
 
 __all__ = [

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .errors import WhereError
 from .functions import FUNCTIONS, PatternError, compiled
+from .predicate_errors import WhereError
 from .tree import (
     And,
     Apply,

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from .evaluate import KINDS
-from .fast import fast_test
+from .evaluate_predicate import KINDS
+from .fast_path import fast_test
 from .predicate import KEEP, OPEN, Judgement, Term
 from .tree import Node, Ref, children
 from .values import PENDING, Call, Kind, Unknown, Value

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from .build import Builder, Piece
 from .constants import Constants
-from .errors import WhereError
 from .functions import FUNCTIONS, OVER_ENTRIES
-from .names import Names
-from .tokens import Token
+from .predicate_errors import WhereError
+from .predicate_names import Names
+from .predicate_tokens import Token
 from .tree import Literal, Ref
 from .values import Call, ScoreType, Setting
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .errors import WhereError
-from .evaluate import Run, over, runner
-from .fast import Fast, fast_runner
+from .evaluate_predicate import Run, over, runner
+from .fast_path import Fast, fast_runner
 from .parser import Parser
+from .predicate_errors import WhereError
 from .seek import Seek, seeker
 from .tree import And, IsNull, Node, Ref, calls_of, printed, printed_term
 from .values import PENDING, Call, Result, ScoreType, Unknown, Values

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .evaluate import Lookup, links, runner
+from .evaluate_predicate import Lookup, links, runner
 from .tree import And, Compare, Node, Or, Ref, children
 from .values import PENDING, Call
 

@@ -1,8 +1,8 @@
 """The tokens of a predicate, taken one by one."""
 
 from .build import DEEPEST
-from .errors import WhereError
-from .tokens import Token, tokenize
+from .predicate_errors import WhereError
+from .predicate_tokens import Token, tokenize
 
 _UNITS = frozenset({"b", "kb", "mb", "gb", "tb", "kib", "mib", "gib", "tib", "k", "m", "g"})
 

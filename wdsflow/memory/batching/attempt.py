@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
+from .item_outcome import OutputsError
 from .oom import describe, drop_frames, is_out_of_memory, is_poisoned, text_of
-from .outcome import OutputsError
 
 
 class Device(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from .outcome import PoisonedError
+from .item_outcome import PoisonedError
 
 _PATIENCE = 16  # restarts in a row after which the device itself is at fault
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 from .attempt import Device
+from .batch_tally import Tally
 from .ceiling import Ceiling
 from .host import HostDevice
-from .outcome import Failure
-from .tally import Tally
+from .item_outcome import Failure
 from .window import Window
 
 Item = TypeVar("Item")

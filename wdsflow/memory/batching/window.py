@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from .attempt import Device, Trouble, attempt, lost
+from .batch_tally import Tally
 from .ceiling import Ceiling, Known
+from .item_outcome import OUT_OF_MEMORY, POISONED, Failure, PoisonedError
 from .oom import text_of
-from .outcome import OUT_OF_MEMORY, POISONED, Failure, PoisonedError
 from .plan import cut, halve, order
-from .tally import Tally
 
 
 class Runner(Protocol):

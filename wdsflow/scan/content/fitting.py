@@ -9,7 +9,7 @@ Source: datasets 5.2, features/features.py (``encode_nested_example``).
 from collections.abc import Callable
 from typing import Any
 
-from .columns import Kind, UnknownColumns, first_line, value_of
+from .typed_columns import Kind, UnknownColumns, first_line, value_of
 
 _INT64 = 1 << 63
 _NOTHING = frozenset({type(None)})

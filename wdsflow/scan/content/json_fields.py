@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wdsflow.scan.evidence import BAD, NO_CAPTION, OK
-from wdsflow.shards.captions import caption_in
+from wdsflow.shards.caption_field import caption_in
 
 _loads_fast: Callable[[bytes], Any] | None = None
 try:

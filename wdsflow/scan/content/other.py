@@ -13,11 +13,11 @@ from wdsflow.scan.evidence import (
 )
 
 from .arrays import npy_is_sound, npz_is_sound, tenbin_is_sound
-from .decode import decode_image
+from .field_kinds import kind_of
+from .full_decode import decode_image
 from .json_fields import look_at_json
-from .kinds import kind_of
 from .packed import MOST_MSGPACK, cbor_is_sound, has_library, msgpack_is_sound
-from .text import look_at_text
+from .text_content import look_at_text
 
 MOST_UNZIPPED = 64 << 20
 _LONGEST_INTEGER = 4300  # digits: Python's own limit

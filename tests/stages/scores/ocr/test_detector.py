@@ -12,11 +12,11 @@ from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
 from wdsflow.memory.weigh import weigh
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.ocr.boxes import boxes_of
-from wdsflow.stages.scores.ocr.canvas import OnCanvas, on_canvas
-from wdsflow.stages.scores.ocr.detector import TextDetector, _scores
-from wdsflow.stages.scores.ocr.lines import lines_of
-from wdsflow.stages.scores.ocr.reader import TextReader
+from wdsflow.stages.scores.model.ocr.boxes import boxes_of
+from wdsflow.stages.scores.model.ocr.canvas import OnCanvas, on_canvas
+from wdsflow.stages.scores.model.ocr.detector import TextDetector, _scores
+from wdsflow.stages.scores.model.ocr.lines import lines_of
+from wdsflow.stages.scores.model.ocr.text_reader import TextReader
 
 MODEL = TextDetector()
 

@@ -14,12 +14,12 @@ from tests.shards.archives import write_tar
 from tests.stages.scores.fields import made
 from tests.stages.scores.ocr.texts import WEIGHTS, bare, by_data_juicer, computed, tilted, value
 from tests.videos import at_keys, filmed, sampled, written
-from wdsflow.filtering.options import RunOptions
-from wdsflow.filtering.recipe import Recipe
-from wdsflow.filtering.run import score_shards
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
-from wdsflow.stages.scores.ocr.detector import TextDetector
-from wdsflow.stages.scores.ocr.reader import TextReader
+from wdsflow.stages.scores.model.ocr.detector import TextDetector
+from wdsflow.stages.scores.model.ocr.text_reader import TextReader
 
 WORDS = ("first words here", "first words here", "the middle", "nothing", "", "end of it all now")
 

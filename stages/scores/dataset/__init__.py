@@ -1,0 +1,1 @@
+"""Scores that compare samples with each other."""

@@ -1,0 +1,47 @@
+"""How often a caption is there."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from ..base import DatasetScore, Subject, Tier, Value
+
+if TYPE_CHECKING:
+    from ..sample_view import View
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionCount(DatasetScore):
+    """Number of captions in the data set that are the same as this one, itself counted: boilerplate has a high number.
+
+    Upper and lower case, and how much white space there is, make no difference, as they make none to CLIP's
+    tokenizer. From 1 on. Source: our own; captions are compared by xxh3_128.
+    ``among="all"``: captions of all samples of the shards count, whatever other terms say of these. The value is the same
+    in score, filter and cut. ``among="kept"``: only captions count of samples that all other terms keep.
+    """
+
+    name: ClassVar[str] = "caption_count"
+    tier: ClassVar[Tier] = "text"
+    unit: ClassVar[str] = "captions"
+    low: ClassVar[float | None] = 1
+    subject: ClassVar[Subject] = "caption"
+
+    caption: str = ""
+
+    def gather(self, view: "View") -> bytes:
+        """Return 16 bytes for each caption."""
+        import xxhash
+
+        return b"".join(
+            xxhash.xxh3_128_digest(" ".join(text.lower().split()).encode("utf-8", "surrogatepass"))
+            for text in view.captions(self.caption)
+        )
+
+    def resolve(
+        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
+    ) -> Iterator[tuple[int, int, Value]]:
+        """Yield how often each caption is there, in order."""
+        from .count_same import number_of_same
+
+        return number_of_same(records, 16, folder, memory)

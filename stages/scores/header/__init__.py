@@ -1,0 +1,1 @@
+"""Scores of the first bytes of an image."""

@@ -1,0 +1,12 @@
+"""Headers that tell the size of their image."""
+
+from wdsflow.images.header import ImageHeader
+
+from ..score_errors import ScoreError
+
+
+def sized(header: ImageHeader) -> ImageHeader:
+    """Return the header. Raises ScoreError "unknown-size" where it does not tell width and height."""
+    if header.width and header.height:
+        return header
+    raise ScoreError("unknown-size", f"the header of this {header.format} tells no width and height")

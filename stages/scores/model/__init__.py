@@ -1,0 +1,1 @@
+"""Scores that models compute."""

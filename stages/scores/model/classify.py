@@ -1,0 +1,75 @@
+"""What a classifier says of an image."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from ..base import Subject, Value, bare
+from ..sample_view import View
+from ..tolerance import SEEN_PIXELS, Tolerance
+from ..video.video_pictures import PictureScore
+from .model_score import Model, Output, Precision, Request
+from .models.clip_weights import source_of
+from .models.image_classifier import ImageClassifier
+from .models.labels import label_index
+from .models.pairs import finite, reduced
+
+# name: (model in the hub, number of the label)
+PRESETS = {"nsfw": ("Falconsai/nsfw_image_detection", "1"), "watermark": ("amrul-hzz/watermark_detector", "1")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classify(PictureScore):
+    """Probability of a label of an image, by any image classifier of transformers: from 0 to 1.
+
+    ``model`` is a name in the hub, "name@revision", a folder, or "nsfw" (Falconsai/nsfw_image_detection) or "watermark"
+    (amrul-hzz/watermark_detector); ``label`` a name or a number of one of its labels, which these two know themselves.
+    Softmax over the labels, a sigmoid where the model says that several may fit, the number itself where the model has
+    one label. One value for each image, or the mean over frames of each video (``frames``, ``sampling``,
+    ``reduce``) where there is no image.
+    Images are prepared by the model's own processor with decode="exact"; with "fast", where all that it does is to squeeze
+    them to a size, they are decoded at a reduced scale and squeezed by Pillow: see tolerance.
+    Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16.
+    Source: transformers' AutoModelForImageClassification. Data-Juicer's image_nsfw_score and image_watermark_prob are
+    the same numbers but for rounding, with decode="exact".
+    """
+
+    name: ClassVar[str] = "classify"
+    subject: ClassVar[Subject] = "image"
+    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
+    needs: ClassVar[tuple[str, ...]] = ("transformers",)
+    packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
+
+    model: str = "nsfw"
+    label: str = ""
+    precision: Precision = "fp32"
+    reduce: Literal["mean", "max", "min"] = "mean"
+
+    def _model(self) -> ImageClassifier:
+        return ImageClassifier(model=PRESETS.get(self.model, (self.model,))[0], precision=self.precision)
+
+    def _label(self) -> str:
+        return self.label or PRESETS.get(self.model, ("", ""))[1]
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the classifier."""
+        return (self._model(),)
+
+    def requests(self, view: View) -> list[Request]:
+        """Return a request for each image. Raises ValueError where the model has no such label."""
+        from .models.processors import preparation
+
+        model = self._model()
+        label_index(model.model, self._label())
+        prepare = preparation(model.model, how=self.decode)
+        return [Request(model, key, make) for key, make in self.pictures(view, self.fields_of(view), prepare)]
+
+    def value(self, view: View, outputs: Sequence[Output]) -> Value:
+        """Return the probability for each image."""
+        place = label_index(self._model().model, self._label())
+        groups = self.grouped(view, outputs)
+        return bare([round(reduced([finite(each[place]) for each in group], self.reduce), 6) for group in groups])
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings; a folder by its contents."""
+        return {**super().settings(), "model": source_of(self._model().model), "label": self._label()}

@@ -1,0 +1,176 @@
+"""Loading a CLIP of OpenCLIP: once for each device, for all models and scores that ask for the same."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from ..model_score import Precision
+from .clip_weights import local_path
+from .geometry import Geometry
+
+_LOCAL, _HUB = "local-dir:", "hf-hub:"
+_CONFIG = "open_clip_config.json"
+_loaded: "WeakValueDictionary[tuple[str, ...], Clip]" = WeakValueDictionary()
+_preprocess: dict[tuple[str, str], dict[str, Any]] = {}
+_lock = threading.Lock()
+
+
+class Clip:
+    """A loaded model on a device; gone when nobody holds it any more."""
+
+    def __init__(self, model: Any, precision: Precision, device: str, preprocess: dict[str, Any]) -> None:
+        import torch
+        from open_clip import get_input_dtype
+
+        from .clip_text_tower import TextTower
+
+        self.model, self.device = model, device
+        self.text = TextTower(model)
+        self.dtype = get_input_dtype(precision)
+        shape = (1, 3, 1, 1)
+        self.mean = torch.tensor(preprocess["mean"], device=device).view(shape)
+        self.std = torch.tensor(preprocess["std"], device=device).view(shape)
+
+    def images(self, batch: Any) -> Any:
+        """Return embeddings of length 1, float32 (n, d), for an array (n, 3, height, width) of uint8."""
+        import torch
+
+        pixels = torch.from_numpy(batch).to(self.device).float().div_(255).sub_(self.mean).div_(self.std)
+        return self._unit(self.model.encode_image(pixels.to(self.dtype or pixels.dtype)))
+
+    def texts(self, batch: Any) -> Any:
+        """Return embeddings of length 1, float32 (n, d), for tokens (n, up to the context length): see ``TextTower``."""
+        import torch
+
+        return self._unit(self.text(torch.from_numpy(batch).to(self.device).long()))
+
+    def _unit(self, features: Any) -> Any:
+        import torch
+
+        return torch.nn.functional.normalize(features.float(), dim=-1).cpu().numpy()
+
+
+def load_clip(model: str, pretrained: str, precision: Precision, device: str) -> Clip:
+    """Return a model, the same object as long as somebody holds it. Raises ValueError and what OpenCLIP raises.
+
+    ``pretrained`` is a tag of OpenCLIP or a file, a checkpoint of open_clip_train as well; it may be "" where
+    ``model`` is "local-dir:FOLDER" or "hf-hub:NAME" with weights in it.
+    """
+    key = (model, pretrained, precision, device)
+    with _lock:  # two loads at the same time would take twice the memory
+        clip = _loaded.get(key)
+        if clip is None:
+            clip = _loaded[key] = _load(model, pretrained, precision, device)
+        return clip
+
+
+def trims(model: str, pretrained: str, precision: Precision) -> bool:
+    """Tell whether a model, loaded on whatever device, computes no padding of captions."""
+    return any(clip.text.trims for key, clip in list(_loaded.items()) if key[:3] == (model, pretrained, precision))
+
+
+def _load(model: str, pretrained: str, precision: Precision, device: str) -> Clip:
+    import open_clip
+
+    name, path = full_name(model), local_path(pretrained)
+    if name.startswith(_LOCAL) and path is not None:
+        with _quiet():
+            net = open_clip.create_model(name, load_weights=False, pretrained_text=False, precision=precision)
+        open_clip.load_checkpoint(net, str(path))
+    else:
+        tag = str(path or pretrained) or None
+        net = open_clip.create_model(name, tag, precision=precision, require_pretrained=True)
+    preprocess = clip_preprocess(model, pretrained)
+    expected = open_clip.get_model_preprocess_cfg(net)
+    if _geometry(expected) != _geometry(preprocess):
+        raise ValueError(f"{model}: pictures were to be prepared as {preprocess}, but it was made for {expected}")
+    return Clip(net.eval().to(device), precision, device, {**preprocess, **expected})
+
+
+def full_name(model: str) -> str:
+    """Return a model's name with the user's folder spelt out."""
+    if model.startswith(_LOCAL):
+        return _LOCAL + str(Path(model.removeprefix(_LOCAL)).expanduser())
+    return model
+
+
+def clip_preprocess(model: str, pretrained: str) -> dict[str, Any]:
+    """Return OpenCLIP's preprocess_cfg of a model, without loading its weights: size, mean, std, resize_mode, ...
+
+    "embed_dim" is there, too: how many numbers an embedding has.
+    """
+    found = _preprocess.get((model, pretrained))
+    if found is None:
+        found = _preprocess[model, pretrained] = _preprocess_of(model, pretrained)
+    return found
+
+
+def remember_preprocess(model: str, pretrained: str, facts: dict[str, Any]) -> None:
+    """Keep what ``clip_preprocess`` said in another process: this one need not import OpenCLIP for it."""
+    _preprocess[model, pretrained] = facts
+
+
+def _preprocess_of(model: str, pretrained: str) -> dict[str, Any]:
+    import open_clip
+    from open_clip.transform import PreprocessCfg, merge_preprocess_dict
+
+    name = full_name(model)
+    more: dict[str, Any] = {}
+    if name.startswith(_LOCAL):
+        more = json.loads(Path(name.removeprefix(_LOCAL), _CONFIG).read_text("utf-8")).get("preprocess_cfg", {})
+    elif name.startswith(_HUB):
+        from open_clip.pretrained import download_pretrained_from_hf
+
+        config = download_pretrained_from_hf(name.removeprefix(_HUB), filename=_CONFIG)
+        more = json.loads(Path(config).read_text("utf-8")).get("preprocess_cfg", {})
+    elif pretrained and local_path(pretrained) is None:
+        more = open_clip.get_pretrained_cfg(name.replace("/", "-"), pretrained)
+    found: dict[str, Any] = merge_preprocess_dict(asdict(PreprocessCfg()), more)
+    architecture = open_clip.get_model_config(name if ":" in name else name.replace("/", "-"))
+    if architecture is None:
+        raise ValueError(f"OpenCLIP knows no model {model!r}: see open_clip.list_models()")
+    found["size"] = architecture["vision_cfg"].get("image_size", found["size"])
+    found["embed_dim"] = architecture["embed_dim"]
+    return found
+
+
+def clip_geometry(model: str, pretrained: str) -> Geometry:
+    """Return what a model's evaluation transform does to the shape of a picture."""
+    return _geometry(clip_preprocess(model, pretrained))
+
+
+def _geometry(preprocess: dict[str, Any]) -> Geometry:
+    """Source: ``open_clip.transform.image_transform``."""
+    size = preprocess["size"]
+    height, width = (size, size) if isinstance(size, int) else size
+    kernel: Any = "bilinear" if preprocess["interpolation"] == "bilinear" else "bicubic"
+    mode = preprocess["resize_mode"]
+    if mode == "longest":
+        return Geometry(size=(height, width), fit="within", kernel=kernel, fill=preprocess["fill_color"])
+    if mode == "squash":
+        return Geometry(size=(height, width), fit="both", kernel=kernel)
+    if height == width:
+        return Geometry(size=(height, width), fit="short", kernel=kernel)
+    return Geometry(size=(height, width), fit="cover")  # its kernel is bicubic, whatever is asked for
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back the warnings that a model has no weights yet."""
+
+    def passes(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        return "initialized randomly" not in text and "no CLIP weights found" not in text
+
+    root = logging.getLogger()
+    root.addFilter(passes)
+    try:
+        yield
+    finally:
+        root.removeFilter(passes)

@@ -1,0 +1,103 @@
+"""Captions as a CLIP's text tower takes them."""
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from ....tokenize import named_tokenizer
+from ...score_errors import ScoreError
+from .clip_hf_words import hf_tokenizer, hf_tokens
+from .clip_loading import full_name
+from .clip_words import clip_words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+By = Literal["openclip", "hf"]
+
+_LONGEST_WORD, _LONGEST = 500, 20_000  # characters; the time of merging grows with the square of a word's length
+_MOST_CACHED = 1 << 17  # words
+_contexts: dict[str, int | None] = {}  # by model: see plain_context
+_lock = threading.Lock()  # tokenizers of transformers are for one thread at a time
+
+
+def checked(text: str) -> str:
+    """Return a caption that can be tokenised. Raises ScoreError "too-long" beyond 20,000 characters, 500 in a word."""
+    if len(text) > _LONGEST or max(map(len, text.split()), default=0) > _LONGEST_WORD:
+        raise ScoreError("too-long", f"a caption of {len(text):,} characters, or one of its words, is too long")
+    return text
+
+
+def clip_item(model: str, text: str, by: By = "openclip") -> "str | NDArray[np.int32]":
+    """Return what a decoder gives to the text tower: tokens without padding where it can make them, else the caption.
+
+    Raises ScoreError "too-long".
+    """
+    context, words = known_context(model), clip_words()
+    if context is None or words is None:
+        return checked(text)
+    import numpy as np
+
+    tokens = words.tokens if by == "openclip" else hf_tokens
+    return np.array(tokens(checked(text), context), np.int32)
+
+
+def must_tokenize(model: str, by: By) -> None:
+    """Raise ValueError where a model's captions cannot be tokenised in this way."""
+    if by == "hf":
+        hf_tokenizer()
+        if known_context(model) is None:
+            raise ValueError("tokenizer='hf' is for models with the vocabulary of OpenAI's CLIP; this one has another")
+
+
+def known_context(model: str) -> int | None:
+    """Return what ``plain_context`` does, found out once."""
+    if model not in _contexts:
+        _contexts[model] = plain_context(model)
+    return _contexts[model]
+
+
+def plain_context(model: str) -> int | None:
+    """Return the context length of a model whose captions ``ClipWords`` tokenises; None where OpenCLIP has to."""
+    from open_clip import tokenizer as module
+
+    tokenizer: Any = named_tokenizer(full_name(model))
+    words = clip_words()
+    plain = (
+        words is not None
+        and type(tokenizer) is module.SimpleTokenizer
+        and tokenizer.reduction_fn is None
+        and tokenizer.clean_fn is module.get_clean_fn("lower")
+        and words.is_that_of(tokenizer.encoder, tokenizer.bpe_ranks, tokenizer.pat.pattern)
+    )
+    return int(tokenizer.context_length) if plain else None
+
+
+def remember_context(model: str, context: int | None) -> None:
+    """Keep what ``plain_context`` returned in another process."""
+    _contexts[model] = context
+
+
+def stacked(model: str, batch: Sequence[Any]) -> "NDArray[np.int32]":
+    """Return what ``clip_item`` made of captions as one array, padded with 0 to the longest."""
+    import numpy as np
+
+    rows = [clip_tokens(model, item) if isinstance(item, str) else item for item in batch]
+    found = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    for row, tokens in enumerate(rows):
+        found[row, : len(tokens)] = tokens
+    return found
+
+
+def clip_tokens(model: str, text: str) -> "NDArray[np.int32]":
+    """Return tokens, padded and cut to the context length of the model."""
+    tokenizer: Any = named_tokenizer(full_name(model))
+    with _lock:
+        tokens = tokenizer([text])[0]
+        cache = getattr(tokenizer, "cache", {})
+        if len(cache) > _MOST_CACHED:  # it remembers each word that it has seen
+            for word in list(cache)[len(tokenizer.all_special_ids) :]:
+                del cache[word]
+    found: NDArray[np.int32] = tokens.numpy().astype("int32")
+    return found

@@ -1,0 +1,33 @@
+"""What models of transformers have in common."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..model_score import Model, Precision
+from .clip_weights import source_of
+from .model_hub import load_model
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerModel(Model):
+    """A model of transformers: ``model`` is "org/name", "org/name@revision" or a folder."""
+
+    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
+    loads: ClassVar[str]  # transformers' class
+
+    model: str
+    precision: Precision = "fp32"
+
+    def load(self, device: str) -> Any:
+        """Return the model."""
+        return load_model(self.loads, self.model, self.precision, device)
+
+    def called(self) -> str:
+        """Return what people know it by."""
+        return f"{self.kind}, {self.model!r}"
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides outputs; folders by their contents."""
+        identity = super().identity()
+        identity["settings"]["model"] = source_of(self.model)
+        return identity

@@ -1,0 +1,236 @@
+"""One sample as scores see it: each thing is read, parsed and decoded when it is first asked for, and once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+from weakref import ref
+
+from wdsflow.images.header import ImageHeader
+
+from .held_fields import Fields, Held
+from .image.picture import SIDE, Picture, decode_picture
+from .model.read_score import CHUNK, caption_texts, image_header, json_tree
+from .score_errors import ScoreError
+from .selection import (
+    CAPTIONS,
+    IMAGES,
+    VIDEOS,
+    Names,
+    chosen,
+    parse_captions,
+    parse_images,
+)
+from .video.frames import Frames, video_frames
+from .video.sampling import Made, Prepares, Sampling
+from .video.video_facts import VideoFacts, video_facts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions:
+    """What all samples of a run are looked at with.
+
+    ``images`` and ``captions``: see ``parse_images`` and ``parse_captions``. ``budget``: bytes that an encoded image
+    may take at most, and that decoding a sample's images may take; what would take more is an error ("over-budget").
+    """
+
+    images: str = IMAGES
+    captions: str = CAPTIONS
+    budget: int = 1 << 30
+    names: Names = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be parsed, before the first sample."""
+        object.__setattr__(self, "names", parse_images(self.images))
+        parse_captions(self.captions)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides values. The budget does not: it decides only whether there are any."""
+        return {"images": self.images, "captions": self.captions, "side": SIDE}
+
+
+class View:
+    """A sample: ``key``, ``url`` and what scores ask for. Raises ScoreError where that cannot be had.
+
+    Slugs: "no-image", "no-video", "no-caption" (nothing of that name), "not-an-image", "truncated", "undecodable",
+    "unknown-size", "over-budget", "not-utf8", "large-text", "bad-json", "large-json", "not-text", "unread" (the shard
+    ends before it). Those of videos: see ``video_frames``.
+    ``bytes_read`` counts what was read so far. ``of_data_juicer``: whether the sample is a row of its JSON lines.
+    """
+
+    of_data_juicer: ClassVar[bool] = False
+
+    __slots__ = ("_cache", "_held", "bytes_read", "fields", "key", "options", "url")
+
+    def __init__(
+        self,
+        fields: Fields | dict[str, bytes],
+        options: ViewOptions | None = None,
+        *,
+        key: str = "",
+        url: str = "",
+    ) -> None:
+        self.fields: Fields = Held(fields) if isinstance(fields, dict) and not isinstance(fields, Held) else fields
+        self.options = options or _DEFAULTS
+        self.key, self.url = key, url
+        self.bytes_read = self._held = 0
+        self._cache: dict[Any, Any] = {}
+
+    def image_names(self, image: str = "") -> tuple[str, ...]:
+        """Return the fields that are the sample's images; ``image`` names others than the options do."""
+        cache = self._cache
+        names: tuple[str, ...] | None = cache.get(("names", image))
+        if names is None:
+            names = chosen(parse_images(image) if image else self.options.names, self.fields)
+            if not names:
+                raise ScoreError("no-image", f"no field {image or self.options.images!r}; there are {self._listed()}")
+            cache["names", image] = names
+        return names
+
+    def headers(self, image: str = "") -> list[ImageHeader]:
+        """Return the images' headers, by their first few KiB: nothing is decoded."""
+        found: list[ImageHeader] | None = self._cache.get(("headers", image))
+        if found is None:
+            found = [self._once("header", name) for name in self.image_names(image)]
+            self._cache["headers", image] = found
+        return found
+
+    def pictures(self, image: str = "") -> list[Picture]:
+        """Return the images, decoded at a bounded size."""
+        return [self._once("picture", name) for name in self.image_names(image)]
+
+    def prepared(self, name: str, prepare: Callable[[bytes, int], Any]) -> Any:
+        """Return ``prepare(data, budget)`` of an image field, once for equal ones as long as somebody holds the result."""
+        return self._shared(prepare, name)
+
+    def video_names(self, video: str = "") -> tuple[str, ...]:
+        """Return the fields that are the sample's videos, mp4, webm, mkv, avi or mov; ``video`` names others."""
+        names = chosen(parse_images(video or VIDEOS), self.fields)
+        if not names:
+            raise ScoreError("no-video", f"no field {video or VIDEOS!r}; there are {self._listed()}")
+        return names
+
+    def videos(self, video: str = "") -> list[VideoFacts]:
+        """Return what the videos' headers tell: nothing is decoded."""
+        return [self._once("video", name) for name in self.video_names(video)]
+
+    def frames(self, name: str, sampling: Sampling, prepare: Prepares | None = None) -> Frames:
+        """Return frames of a video field, once as long as somebody holds them: see ``video_frames``.
+
+        RGB of full size, or what ``prepare.of`` makes of each.
+        """
+        frames: Frames = self._shared(sampling if prepare is None else Made(sampling, prepare), name)
+        self._cache["count", sampling, name] = len(frames)
+        return frames
+
+    def frame_count(self, name: str, sampling: Sampling) -> int:
+        """Return how many frames ``frames`` returns."""
+        count: int | None = self._cache.get(("count", sampling, name))
+        return len(self.frames(name, sampling)) if count is None else count
+
+    def captions(self, caption: str = "") -> list[str]:
+        """Return the captions; ``caption`` names another place than the options do. Never empty."""
+        texts: list[str] | None = self._cache.get(("captions", caption))
+        if texts is None:
+            texts = caption_texts(self, parse_captions(caption or self.options.captions))
+            if not texts:
+                place = caption or self.options.captions
+                raise ScoreError("no-caption", f"none in {place!r}; there are {self._listed()}")
+            self._cache["captions", caption] = texts
+        return texts
+
+    def pairs(self, caption: str = "", image: str = "") -> list[tuple[str, tuple[str, ...]]]:
+        """Return each caption with the fields of the images that it goes with: here all of the sample's."""
+        names = self.image_names(image)
+        return [(text, names) for text in self.captions(caption)]
+
+    def video_pairs(self, caption: str = "", video: str = "") -> list[tuple[str, tuple[str, ...]]]:
+        """Return each caption with the fields of the videos that it goes with: here all of the sample's."""
+        names = self.video_names(video)
+        return [(text, names) for text in self.captions(caption)]
+
+    def json(self, name: str = "json") -> Any:
+        """Return a field's json, parsed. Raises ScoreError "no-json" where there is no such field."""
+        tree = self._cache.get(("json", name))
+        if tree is None:
+            if name not in self.fields:
+                raise ScoreError("no-json", f"no field {name!r}; there are {self._listed()}")
+            tree = self._cache["json", name] = json_tree(self, name)
+        return tree
+
+    def digests(self, image: str = "") -> list[bytes]:
+        """Return xxh3_128 of each image's bytes, 16 bytes each; they are read in parts and not kept."""
+        return [self._once("digest", name) for name in self.image_names(image)]
+
+    def sizes(self, image: str = "") -> list[int]:
+        """Return the sizes of the encoded images in bytes."""
+        return [self.fields.size(name) for name in self.image_names(image)]
+
+    def state(self, name: str) -> str:
+        """Return what tells a field from an earlier one in its place, where the shard's identity does not."""
+        return ""
+
+    def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
+        """Return a part of a field, all of it by default. Raises ScoreError "over-budget", "unread"."""
+        whole = self.fields.size(name)
+        if size is None and whole > self.options.budget:
+            raise ScoreError("over-budget", f"it has {whole:,} bytes, the budget is {self.options.budget:,}")
+        size = whole - start if size is None else min(size, whole - start)
+        data = self.fields.read(name, start, size)
+        self.bytes_read += len(data)
+        if len(data) < size:
+            raise ScoreError("unread", f"{len(data):,} of {size:,} bytes could be read")
+        return data
+
+    def _shared(self, what: Any, name: str) -> Any:
+        cached = self._cache.get((what, name))
+        made = cached() if isinstance(cached, ref) else None
+        if made is None:
+            if isinstance(cached, ref):
+                del self._cache[what, name]
+            made = self._once(what, name)
+            # Not held here: what a model is given may be large, and waits elsewhere.
+            self._cache[what, name] = ref(made)
+        return made
+
+    def _once(self, what: Any, name: str) -> Any:
+        value = self._cache.get((what, name))
+        if value is None:
+            try:
+                value = self._made(what, name)
+            except ScoreError as error:
+                value = ScoreError(error.slug, f"field {name!r}: {error.detail}")
+            self._cache[what, name] = value
+        if isinstance(value, ScoreError):
+            # A copy: an exception that is raised twice grows its traceback, and holds on to its frames.
+            raise ScoreError(value.slug, value.detail)
+        return value
+
+    def _made(self, what: Any, name: str) -> Any:
+        if callable(what):
+            return what(self.read(name), self.options.budget - self._held)
+        if isinstance(what, Sampling):
+            return video_frames(self, name, what, self.options.budget - self._held)
+        if isinstance(what, Made):
+            return video_frames(self, name, what.sampling, self.options.budget - self._held, what.prepare.of)
+        if what == "header":
+            return image_header(self, name)
+        if what == "video":
+            return video_facts(self, name)
+        if what == "picture":
+            picture = decode_picture(self.read(name), self.options.budget - self._held)
+            self._held += 4 * picture.size[0] * picture.size[1]
+            return picture
+        import xxhash
+
+        whole = self.fields.size(name)
+        digest = xxhash.xxh3_128()
+        for start in range(0, whole, CHUNK):
+            digest.update(self.read(name, start, CHUNK))
+        return digest.digest()
+
+    def _listed(self) -> str:
+        names = sorted(self.fields)
+        return ", ".join(repr(name[:60]) for name in names[:12]) + (", ..." if len(names) > 12 else "") or "none"
+
+
+_DEFAULTS = ViewOptions()

@@ -1,0 +1,1 @@
+"""Scores of captions that need no model on a device."""

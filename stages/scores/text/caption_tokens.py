@@ -1,0 +1,47 @@
+"""How many tokens a caption takes."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...tokenize import named_tokenizer
+from ..base import ScoreError, TextScore, versions_of
+
+_LONGEST_WORD, _LONGEST = 500, 20_000  # characters; the time of merging grows with the square of a word's length
+_MOST_CACHED = 1 << 17  # words
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionTokens(TextScore):
+    """Number of tokens of the caption in OpenCLIP's tokenizer of ``model``, start and end marks not counted.
+
+    What has more than 75 is cut in training where the context has 77, as that of ViT-B-32 has. From 0 on. Captions of
+    more than 20,000 characters, or with a word of more than 500, are an error ("too-long").
+    Source: ``open_clip.get_tokenizer``. Imports torch.
+    """
+
+    name: ClassVar[str] = "caption_tokens"
+    unit: ClassVar[str] = "tokens"
+    low: ClassVar[float | None] = 0
+    needs: ClassVar[tuple[str, ...]] = ("openclip",)
+    packages: ClassVar[tuple[str, ...]] = ("open_clip_torch",)
+
+    model: str = "ViT-B-32"
+
+    def of(self, text: str) -> int:
+        """Return the number of tokens."""
+        if len(text) > _LONGEST or max(map(len, text.split()), default=0) > _LONGEST_WORD:
+            raise ScoreError("too-long", f"a caption of {len(text):,} characters, or one of its words, is too long")
+        tokenizer: Any = named_tokenizer(self.model)
+        encode = getattr(tokenizer, "encode", None)
+        if encode is None:
+            return len(tokenizer.tokenizer(tokenizer.clean_fn(text), add_special_tokens=False).input_ids)
+        tokens = len(encode(text))
+        cache = getattr(tokenizer, "cache", {})
+        if len(cache) > _MOST_CACHED:  # it remembers each word that it has seen
+            for word in list(cache)[len(tokenizer.all_special_ids) :]:
+                del cache[word]
+        return tokens
+
+    def versions(self) -> dict[str, Any]:
+        """Return the versions of OpenCLIP, and of what the tokenizers of some models come from."""
+        return versions_of(*self.packages, "transformers", "tokenizers")

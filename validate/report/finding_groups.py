@@ -1,0 +1,56 @@
+"""Findings as people read them: by rule, the worst first, and at most a few places each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..finding import Finding, Repair, Severity
+from .report_words import short
+
+ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
+SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All findings of one rule; ``severity`` is that of the worst."""
+
+    code: str
+    severity: Severity
+    title: str
+    findings: tuple[Finding, ...]  # the worst first
+
+
+def group(findings: Sequence[Finding]) -> list[Group]:
+    """Sort findings into groups: errors before warnings before notes, then as the rules came."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.code, []).append(finding)
+    names = titles()
+    groups = []
+    for code, each in found.items():
+        each.sort(key=lambda finding: ORDER[finding.severity])
+        groups.append(Group(code, each[0].severity, names.get(code, ""), tuple(each)))
+    return sorted(groups, key=lambda each: ORDER[each.severity])
+
+
+def cures(findings: Sequence[Finding]) -> list[tuple[Repair, list[str]]]:
+    """Return what fixes findings, each repair with the codes of those that it fixes."""
+    found: dict[str, tuple[Repair, list[str]]] = {}
+    for finding in findings:
+        if finding.repair is not None:
+            codes = found.setdefault(finding.repair.command, (finding.repair, []))[1]
+            if finding.code not in codes:
+                codes.append(finding.code)
+    return list(found.values())
+
+
+def titles() -> dict[str, str]:
+    """Return the title of each rule's manual page."""
+    from ..rule_pages import catalogue
+
+    return {code: title for code, _, title in catalogue()}
+
+
+def shards_of(group: Group) -> list[str]:
+    """Return the names of the shards in which a rule found something, each once."""
+    return list(dict.fromkeys(short(finding.shard) for finding in group.findings if finding.shard is not None))

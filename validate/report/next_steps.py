@@ -1,0 +1,49 @@
+"""What to do, in the order in which it helps: the advice first, then the cures of errors that no advice covers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..finding import Advice, promised
+from .finding_groups import cures, titles
+from .report_model import Report
+from .report_words import plain
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do. ``text`` is harmless to print; ``command`` is as it is to be pasted, and may be empty."""
+
+    text: str
+    command: str
+    safe: bool
+    language: str = "shell"  # of the command
+
+
+def steps(report: Report) -> list[Step]:
+    """Return what to do; the same thing to do for several readers comes once, with what it brings each of them."""
+    groups: dict[tuple[str, str], list[Advice]] = {}
+    for each in report.advice:
+        groups.setdefault((each.does, each.command), []).append(each)
+    found = [Step(_text(group), group[0].command, group[0].safe, group[0].language) for group in groups.values()]
+    names = titles()
+    for repair, codes in cures(report.errors):
+        if number_of(repair.command, found) is None:
+            title = names.get(codes[0], "") if len(codes) == 1 else ""
+            said = "; ".join(part for part in (title, repair.note) if part)
+            text = f"against {', '.join(codes)}" + (f": {said}" if said else "")
+            found.append(Step(plain(text), repair.command, repair.safe))
+    return found
+
+
+def number_of(command: str, found: Sequence[Step]) -> int | None:
+    """Return the number of the step, counted from 1, that is this command; None if there is none."""
+    return next((number for number, step in enumerate(found, 1) if step.command == command), None)
+
+
+def _text(group: Sequence[Advice]) -> str:
+    brings: dict[tuple[int, int, bool], list[Advice]] = {}
+    for each in group:
+        if each.usable is not None:
+            brings.setdefault((each.usable, each.samples, each.exact), []).append(each)
+    told = "; ".join(promised(alike) for alike in brings.values())
+    return plain(f"{group[0].does}: {told}" if told else group[0].does)

@@ -1,0 +1,87 @@
+"""What validation hands back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from wdsflow.scan.evidence import Evidence, Level
+
+from ..finding import Advice, Finding
+from ..verdicts.verdict import Verdict
+
+
+class ForecastLike(Protocol):
+    """What a forecast must be able to say of itself."""
+
+    def lines(self) -> Sequence[str]:
+        """Return it as lines for people."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+
+
+@dataclass(slots=True)
+class Report:
+    """The verdict for each consumer, the findings behind it, and what to do.
+
+    ``str(report)`` is the text that ``wdsflow validate`` prints, ``report.to_dict()`` what ``--format json`` holds;
+    a notebook shows it as a page.
+    """
+
+    urls: Sequence[str]  # as written
+    evidence: Evidence
+    verdicts: list[Verdict] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    ignored: list[tuple[Finding, str]] = field(default_factory=list)  # with the reason for which it is accepted
+    known: int = 0  # findings that a baseline holds back
+    against_baseline: bool = False  # only what the baseline does not know fails
+    forecasts: Sequence[ForecastLike] = ()
+    advice: Sequence[Advice] = ()
+    level: Level = "headers"
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether every consumer trains and no finding is an error; with a baseline, whether no new one is.
+
+        A verdict other than "trains" always has an error among its findings, so that a baseline knows it by that.
+        """
+        trains = all(verdict.outcome == "trains" for verdict in self.verdicts) and not self.nothing_read
+        return not self.errors and (trains or (self.against_baseline and self.known > 0))
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings of severity error."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    @property
+    def nothing_read(self) -> bool:
+        """Whether not one shard could be read, so that there is no verdict."""
+        return all(shard.error is not None for shard in self.evidence.shards)
+
+    @property
+    def exit_status(self) -> int:
+        """0 where all is well, else 1. That nothing could be read is for the command line to tell."""
+        return 0 if self.ok else 1
+
+    @property
+    def samples(self) -> int:
+        """Distinct keys over all shards."""
+        return self.evidence.samples
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain dicts and lists; ``schema/report.schema.json`` describes them."""
+        from .as_json import to_dict
+
+        return to_dict(self)
+
+    def __str__(self) -> str:
+        from .report_text import render
+
+        return render(self, width=100)
+
+    def _repr_html_(self) -> str:
+        from .html import fragment
+
+        return fragment(self)

@@ -1,0 +1,257 @@
+"""The report for people: the verdict first, then what to do, then what was found.
+
+Everything that comes from data passes through ``escape`` and into ``rich.text.Text``, never through markup. A command
+has a line of its own, however narrow the terminal is.
+"""
+
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..finding import Finding
+from ..verdicts.verdict import Outcome, Verdict
+from ..verdicts.wording import lack_text, unreadable_text
+from .console_writer import Writer
+from .finding_groups import SEVERITIES, Group, cures, group
+from .next_steps import Step, number_of, steps
+from .report_model import Report
+from .report_words import (
+    count,
+    duration,
+    place,
+    plain,
+    short,
+    size,
+    unique,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SHOWN = 5  # places of one rule that are shown one by one
+_COLOURS = {"trains": "green", "loses": "red", "stalls": "red", "crashes": "red"}
+_SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
+MEANS: dict[Outcome, str] = {
+    "trains": "",
+    "loses": "it runs, but the loss is silent",
+    "stalls": "training would hang, without an error",
+    "crashes": "an exception would end the run",
+}
+
+
+def render(report: Report, width: int = 100) -> str:
+    """Return the report as text without colour, for lines of at most ``width`` characters (commands are not wrapped)."""
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
+    )
+    show(report, console)
+    return buffer.getvalue()
+
+
+def show(report: Report, console: "Console") -> None:
+    """Print the report to a console."""
+    writer = Writer(console)
+    if report.nothing_read:
+        writer.command(unreadable_text(report.evidence.shards))
+    _verdicts(report, writer)
+    todo = steps(report)
+    _steps(todo, writer)
+    _findings(report, todo, writer)
+    _forecasts(report, writer)
+    _closing(report, writer)
+
+
+def show_summary(report: Report, console: "Console") -> None:
+    """Print the verdicts and the totals only, for when the report itself goes to a file."""
+    writer = Writer(console)
+    if report.nothing_read:
+        writer.command(unreadable_text(report.evidence.shards))
+    for verdict in report.verdicts:
+        _verdict_line(verdict, writer)
+    groups = group(report.findings)
+    if groups:
+        writer.line("Found: ", _totals(groups))
+    writer.line((closing_line(report), "dim"), hang=2)
+
+
+def _verdicts(report: Report, writer: Writer) -> None:
+    for number, verdict in enumerate(report.verdicts):
+        if number:
+            writer.blank()
+        reasons = _verdict_line(verdict, writer)
+        for reason in reasons[:SHOWN]:
+            writer.line(reason, indent=4, hang=2)
+        if len(reasons) > SHOWN:
+            writer.line(f"and {count(len(reasons) - SHOWN, 'more reason')}", indent=4)
+        if MEANS[verdict.outcome]:
+            writer.line((MEANS[verdict.outcome], "italic"), indent=4)
+        writer.line((_funnel(verdict), "dim"), indent=4, hang=2)
+    if report.errors and report.verdicts and all(verdict.outcome == "trains" for verdict in report.verdicts):
+        found = count(len(group(report.errors)), "error")
+        writer.line((f"but {found} below must be looked at (exit status 1)", "red"), indent=4)
+
+
+def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
+    colour = f"bold {_COLOURS[verdict.outcome]}"
+    summary, reasons = said(verdict)
+    writer.line((plain(verdict.title), "bold"), "  ", (verdict.outcome.upper(), colour), "  ", summary, hang=4)
+    return reasons
+
+
+def said(verdict: Verdict) -> tuple[str, list[str]]:
+    """Return what stands behind the outcome, and the reasons that need lines of their own."""
+    most = "" if verdict.exact or not verdict.usable else "up to "
+    ends = verdict.usable and verdict.outcome in ("stalls", "crashes")  # the samples are not what is wrong
+    text = f"{most}{verdict.usable:,} of {count(verdict.samples, 'sample')} {'are usable' if ends else 'reach a batch'}"
+    reasons = [plain(reason.message) for reason in verdict.reasons]
+    if len(reasons) == 1 and verdict.reasons[0].count >= verdict.samples - verdict.usable:
+        # "12 of 12 samples: no caption field" says the count again.
+        only = verdict.reasons[0]
+        lack = lack_text(only.slug, only.count) if verdict.usable else ""
+        return (f"{text} ({lack})" if lack else f"{text}: {reasons[0].partition(' samples: ')[2] or reasons[0]}"), []
+    return text, reasons
+
+
+def _funnel(verdict: Verdict) -> str:
+    funnel = verdict.funnel
+    steps = (
+        (funnel.members, "members"),
+        (funnel.samples, "samples"),
+        (funnel.complete, "with image and caption" if not funnel.complete else "image + caption"),
+        (funnel.decoded, "decode"),
+        (funnel.usable, "in batches"),
+    )
+    last = next((index for index, (number, _) in enumerate(steps) if not number), len(steps))
+    return " -> ".join(f"{number:,} {name}" for number, name in steps[: last + 1])
+
+
+def _steps(todo: list[Step], writer: Writer) -> None:
+    if not todo:
+        return
+    writer.heading("What to do")
+    for number, step in enumerate(todo, 1):
+        care = "" if step.safe else "; unsafe: data is changed or left out"
+        writer.line(f"{number}. {step.text}{care}", indent=2, hang=3)
+        writer.command(step.command, indent=7)
+
+
+def _findings(report: Report, todo: list[Step], writer: Writer) -> None:
+    groups = group(report.findings)
+    if groups:
+        writer.heading(f"Found: {_totals(groups)}")
+        told: dict[str, str] = {}
+        for each in groups:
+            _group(each, writer)
+            _fixes(each, todo, told, writer)
+    elif report.verdicts and report.ok:
+        writer.blank()
+        writer.line("Nothing found that would hurt.")
+    for line in ignored_lines(report):
+        writer.line((line, "dim"), hang=2)
+
+
+def _totals(groups: list[Group]) -> str:
+    totals = {severity: sum(1 for each in groups if each.severity == severity) for severity in SEVERITIES}
+    return ", ".join(count(totals[severity], name) for severity, name in SEVERITIES.items() if totals[severity])
+
+
+def _group(each: Group, writer: Writer) -> None:
+    from rich.text import Text
+
+    name = Text(f"{SEVERITIES[each.severity]:<8}", style=f"bold {_SEVERITY_COLOURS[each.severity]}")
+    title = plain(each.title or each.findings[0].message)
+    writer.line(name, (each.code, "bold"), "  ", title, hang=10)
+    placed = [finding for finding in each.findings if finding.shard is not None]
+    others = [finding for finding in each.findings if finding.shard is None]
+    most = SHOWN if each.severity != "info" else 1
+    several = len({finding.shard for finding in placed}) > 1
+    for finding in placed[:most]:
+        _finding(finding, title, writer, prefix=several)
+    hidden = placed[most:]
+    if hidden:
+        shards = unique(short(finding.shard) for finding in hidden if finding.shard is not None)
+        what = count(len(shards), "more shard") if len(shards) == len(hidden) else f"{len(hidden):,} more"
+        writer.line((f"and {what}", "dim"), indent=4)
+    for finding in others[:most]:
+        _finding(finding, title, writer)
+
+
+def _finding(finding: Finding, title: str, writer: Writer, *, prefix: bool = False) -> None:
+    message = plain(finding.message)
+    shard = f"{short(finding.shard)}: " if prefix and finding.shard is not None else ""
+    if shard and short(finding.shard or "") in message:
+        shard = ""
+    where = place(finding.shard, finding.key, finding.offset, said=shard + message)
+    if message == title:
+        shard, message = "", shard.removesuffix(": ")
+    writer.line(shard, message, (f" ({where})" if where else "", "dim"), indent=4, hang=2)
+
+
+def _fixes(each: Group, todo: list[Step], told: dict[str, str], writer: Writer) -> None:
+    """Print the commands that fix a group; one that was shown before is only pointed at."""
+    if each.severity == "info":  # nothing needs to be done; the manual page says what could be
+        return
+    for repair, _ in cures(each.findings)[:2]:
+        number = number_of(repair.command, todo)
+        before = told.get(repair.command) if number is None else f"{number} above"
+        if before is not None:
+            writer.line((f"fix: {before}", "dim"), indent=4)
+            continue
+        told[repair.command] = f"as for {each.code}"
+        note = plain(repair.note) or ("" if repair.safe else "data is changed or left out")
+        kind = "fix" if repair.safe else "unsafe fix"
+        writer.line((f"{kind} ({note}):" if note else f"{kind}:", "dim"), indent=4)
+        writer.command(repair.command, indent=6)
+
+
+def ignored_lines(report: Report) -> Iterator[str]:
+    """Yield a line for each ignored code: how often it was found, and why it is accepted; and one for the baseline."""
+    found: dict[tuple[str, str], int] = {}
+    for finding, reason in report.ignored:
+        found[finding.code, reason] = found.get((finding.code, reason), 0) + 1
+    for (code, reason), number in found.items():
+        yield f"ignored {code}, {count(number, 'finding')}: {plain(reason) or 'no reason given'}"
+    if report.known:
+        yield f"{count(report.known, 'known finding')} in the baseline not shown"
+
+
+def _forecasts(report: Report, writer: Writer) -> None:
+    for each in report.forecasts:
+        writer.heading("Forecast")
+        for line in each.lines():
+            stripped = line.lstrip(" ")
+            writer.line(plain(stripped), indent=2 + len(line) - len(stripped), hang=2)
+
+
+def _closing(report: Report, writer: Writer) -> None:
+    writer.blank()
+    for note in notes(report):
+        writer.line("Note: ", plain(note), hang=6)
+    writer.line((closing_line(report), "dim"), hang=2)
+    codes = unique(finding.code for finding in report.findings)
+    if codes:
+        writer.line(("What a code means and how to fix it:", "dim"))
+        writer.command(f"wdsflow explain {codes[0]}", indent=2)
+
+
+def notes(report: Report) -> list[str]:
+    """Return what the reader should bear in mind: what the level could not see, what was assumed."""
+    return unique([*report.notes, *(verdict.note for verdict in report.verdicts if verdict.note)])
+
+
+def closing_line(report: Report) -> str:
+    """Say how much was looked at, and how long it took."""
+    shards = report.evidence.shards
+    unread = sum(1 for shard in shards if shard.error is not None)
+    read, stored = sum(shard.bytes_read for shard in shards), sum(shard.size or 0 for shard in shards)
+    parts = (
+        count(len(shards), "shard") + (f" ({unread:,} unreadable)" if unread else ""),
+        count(report.samples, "sample"),
+        f"read {size(read)} of {size(stored)}" if read < stored else f"read all {size(stored or read)}",
+        f"level {report.level}",
+        duration(report.seconds),
+    )
+    return ", ".join(parts)

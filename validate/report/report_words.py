@@ -1,0 +1,111 @@
+"""Numbers and places in words: the same in every report format."""
+
+import os
+import re
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from wdsflow.text.escape import escape
+
+_LONG = 2_000  # characters of a message that is shown whole; messages cut what they quote themselves
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Say how many.
+
+    >>> count(1, "shard"), count(12_000, "sample"), count(0, "batch", "batches")
+    ('1 shard', '12,000 samples', '0 batches')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def size(number: float) -> str:
+    """Say how many bytes, in decimal units as disks and networks are sold.
+
+    >>> size(0), size(999), size(10_240), size(2_500_000), size(1.5e12)
+    ('0 bytes', '999 bytes', '10 kB', '2.5 MB', '1.5 TB')
+    """
+    if number < 1000:
+        return f"{number:.0f} bytes"
+    units = ("kB", "MB", "GB", "TB", "PB")
+    for unit in units:
+        number /= 1000
+        if number < 999.5 or unit == units[-1]:
+            break
+    return f"{number:.1f} {unit}" if number < 9.95 else f"{number:,.0f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Say how long.
+
+    >>> duration(0.04), duration(3.21), duration(75), duration(7_322)
+    ('0.04 s', '3.2 s', '75 s', '2 h 2 min')
+    """
+    if seconds < 120:
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def short(url: str) -> str:
+    """Return the last part of a shard's path or url, escaped.
+
+    >>> short("s3://bucket/laion/00012.tar"), short("a/b.tar"), short("pipe:cat x/y.tar")
+    ('00012.tar', 'b.tar', 'pipe:cat x/y.tar')
+    """
+    if url.startswith("pipe:"):
+        return escape(url, 60)
+    return escape(url.rstrip("/").rpartition("/")[2] or url, 60)
+
+
+def plain(message: str) -> str:
+    """Return a message as one line of harmless text; escaping what is escaped already changes nothing."""
+    return escape(message, _LONG)
+
+
+def command_lines(command: str) -> list[str]:
+    r"""Return the lines of a command, each harmless to print.
+
+    >>> command_lines("python - <<E\nprint(1)\nE")
+    ['python - <<E', 'print(1)', 'E']
+    """
+    return [escape(line, len(line)) for line in command.split("\n")] if command else []  # one that is cut is no command
+
+
+def place(shard: str | None, key: str | None, offset: int | None, said: str = "") -> str:
+    """Say where, leaving out what the text ``said`` names already.
+
+    >>> place("d/0001.tar", "cat", 5120), place("d/0001.tar", "cat", None, said="0001.tar: 3 of 9 ..."), place(None, None, 3)
+    ('0001.tar, sample cat, byte 5,120', 'sample cat', '')
+    """
+    parts = []
+    if shard is not None and short(shard) not in said:
+        parts.append(short(shard))
+    if key is not None and not _says(said, shown := escape(key, 60)):
+        parts.append(f"sample {shown}")
+    if offset is not None and shard is not None and f"{offset:,}" not in said and str(offset) not in said:
+        parts.append(f"byte {offset:,}")
+    return ", ".join(parts)
+
+
+def _says(text: str, key: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.])", text) is not None and not (key.isdigit() and len(key) < 4)
+
+
+def relative(url: str) -> str:
+    """Return a local path relative to the working folder where it lies in it; anything else as it is.
+
+    >>> relative("./shards/0.tar"), relative("s3://bucket/0.tar"), relative("/elsewhere/0.tar")
+    ('shards/0.tar', 's3://bucket/0.tar', '/elsewhere/0.tar')
+    """
+    scheme = urlsplit(url).scheme
+    if len(scheme) > 1 and scheme != "file":  # one letter is a drive
+        return url
+    path = os.path.normpath(url.removeprefix("file:").replace("//", "/", 1) if scheme == "file" else url)
+    inside = os.path.relpath(path) if os.path.isabs(path) else path
+    return path if inside.startswith("..") else inside
+
+
+def unique(texts: Iterable[str]) -> list[str]:
+    """Return the texts in order, each once."""
+    return list(dict.fromkeys(texts))

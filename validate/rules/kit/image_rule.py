@@ -1,0 +1,36 @@
+"""What the rules for images that do not decode have in common."""
+
+from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.evidence import (
+    BAD,
+    BIG,
+    BIG_BAD,
+    BOMB,
+    EMPTY,
+    Part,
+)
+
+from ...finding import Repair
+from .rule_commands import repair
+from .rule_loss import LossRule
+from .shape_rule import mend_status
+
+
+def is_image(suffix: str) -> bool:
+    """Tell whether readers decode a field of that name as an image."""
+    return kind_of(suffix) == "image"
+
+
+class ImageLossRule(LossRule):
+    """A rule for images that a decoder refuses."""
+
+    def mend(self, part: Part) -> Part:
+        return BAD_IMAGE(part)
+
+    def repair(self, *urls: str) -> Repair:
+        return repair(urls, "--drop-bad", safe=False, note="leaves out samples that would not train")
+
+
+BAD_IMAGE = mend_status(BAD, EMPTY, BIG_BAD, when=is_image)
+BOMB_IMAGE = mend_status(BOMB, when=is_image)
+BIG_IMAGE = mend_status(BIG, BIG_BAD, when=is_image)

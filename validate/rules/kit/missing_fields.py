@@ -1,0 +1,123 @@
+"""Which samples lack what a reader wants, and what they have instead: shared by F101, F102 and F103."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
+
+from ..tar.w018_no_end_blocks import missing_at_end
+from .base import Context
+from .shape_rule import folded, has_role, wanted
+from .wild_names import is_wild, shown, undotted
+
+__all__ = [
+    "ROLES",
+    "Lack",
+    "Role",
+    "Wants",
+    "alternative",
+    "is_wild",
+    "lacks",
+    "undotted",
+    "wants",
+]
+
+Role = Literal["caption", "image"]
+ROLES: tuple[Role, ...] = ("caption", "image")
+
+
+@dataclass(slots=True)
+class Lack:
+    """Samples of one shard that lack one thing for one consumer."""
+
+    consumer: Consumer
+    shard: ShardEvidence
+    roles: tuple[Role, ...]
+    fields: str  # "json, jpg": what the first of them has
+    instead: str  # the field that may serve, "" if there is none
+    shape: Shape  # of the first of them
+    count: int = 0
+    key: str = ""
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class Wants:
+    """What one consumer wants, and what of it is nowhere in the shards."""
+
+    consumer: Consumer
+    names: dict[Role, tuple[str, ...]] = field(default_factory=dict)
+    absent: tuple[Role, ...] = ()
+
+
+def wants(context: Context) -> list[Wants]:
+    """Return what consumers want, those left out that take any sample."""
+    found = []
+    for consumer in context.consumers:
+        names = {role: wanted(context, consumer, role) for role in ROLES}
+        if not any(names.values()):
+            continue
+        absent = tuple(role for role in ROLES if names[role] and not _somewhere(context, consumer, role))
+        found.append(Wants(consumer, names, absent))
+    return found
+
+
+def _somewhere(context: Context, consumer: Consumer, role: Role) -> bool:
+    """Tell whether any sample has it, were there no dots in base names: of those W010 speaks."""
+    return any(
+        has_role(context, consumer, tuple(undotted(shard, part) for part in item.shape), role)
+        for shard in context.evidence.shards
+        for item in folded(context, consumer, shard)
+    )
+
+
+def lacks(context: Context, want: Wants) -> Iterator[Lack]:
+    """Yield what is missing in part: for each shard, once for each thing missing and each thing there instead."""
+    roles = [role for role in ROLES if want.names[role] and role not in want.absent]
+    for shard in context.evidence.shards:
+        rows: dict[tuple[tuple[Role, ...], str], Lack] = {}
+        cut = shard.stop.kind in ("silent", "error") or (shard.stop.kind == "eof" and missing_at_end(shard))
+        # Of a cut sample W001, W002 or W018 speak.
+        for item in folded(context, want.consumer, shard, with_tail=not cut):
+            if is_junk(item.key):
+                continue  # macOS twins and dot-files in folders: W012
+            missing = tuple(role for role in roles if not has_role(context, want.consumer, item.shape, role))
+            if not missing or _dots_explain(context, want.consumer, shard, item.shape, missing):
+                continue
+            instead = alternative(shard, item.shape, missing[0]) if len(missing) == 1 else ""
+            lack = rows.get((missing, instead))
+            if lack is None:
+                fields = ", ".join(sorted({shown(part.suffix).lower() for part in item.shape}))
+                lack = Lack(want.consumer, shard, missing, fields, instead, item.shape, 0, item.key, item.offset)
+                rows[missing, instead] = lack
+            lack.count += item.count
+        yield from rows.values()
+
+
+def _dots_explain(
+    context: Context, consumer: Consumer, shard: ShardEvidence, shape: Shape, missing: tuple[Role, ...]
+) -> bool:
+    mended = tuple(undotted(shard, part) for part in shape)
+    return mended != shape and all(has_role(context, consumer, mended, role) for role in missing)
+
+
+def alternative(shard: ShardEvidence, shape: Shape, role: Role) -> str:
+    """Return the field of a sample that may serve as its caption or image, "" if there is none.
+
+    A field such as ``outputs.txt`` counts by its last part; one that is the rest of a dotted base name does not
+    count: W010 speaks of it.
+    """
+    known = CAPTIONS if role == "caption" else IMAGES
+    best: tuple[int, str] | None = None
+    for part in shape:
+        lower = part.suffix.lower()
+        last = lower.removesuffix(".gz").rpartition(".")[2]
+        if last not in known or is_wild(shard, lower):
+            continue
+        rank = known.index(last)
+        if best is None or rank < best[0]:
+            best = rank, lower
+    return "" if best is None else best[1]

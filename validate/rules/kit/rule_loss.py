@@ -1,0 +1,90 @@
+"""Rules for faults that cost samples: how many depends on the reader, and decides how severe they are."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from wdsflow.readers.base import Consumer
+from wdsflow.scan.evidence import Part, ShardEvidence, Tally
+from wdsflow.text.escape import escape
+
+from ...finding import Finding, Severity
+from .base import Context, TallyRule, number
+from .shape_rule import Loss, loss
+
+
+class LossRule(TallyRule):
+    """A rule whose fault makes some readers drop samples, and others not.
+
+    A warning while no consumer asked for loses more than ``max_loss`` of all samples by it, then an error; an
+    error too where a reader ends with an exception. ``mend`` says what a part would be without the fault.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+    harmless: ClassVar[Severity] = "info"  # the severity where no consumer asked for loses anything
+    capped: ClassVar[bool] = True  # no more samples are lost than the tally counted
+
+    def mend(self, part: Part) -> Part:
+        """Return the part as it would be without this fault; the very same one where it is not at fault."""
+        raise NotImplementedError
+
+    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
+        """Return what the fault costs one consumer in one shard."""
+        found = loss(context, context.bound(consumer), shard, self.mend)
+        return Loss(min(found.samples, count), found.crash) if self.capped else found
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        """Yield one finding for each shard in which something was counted."""
+        rows: list[tuple[ShardEvidence, Tally, dict[str, Loss]]] = []
+        totals: dict[str, int] = {}
+        for shard in context.evidence.shards:
+            tally = self.seen(shard)
+            if not tally.count:
+                continue
+            losses = {item.name: self.loss(context, item, shard, tally.count) for item in context.consumers}
+            for name, item in losses.items():
+                totals[name] = totals.get(name, 0) + item.samples
+            rows.append((shard, tally, losses))
+        limit = context.max_loss * context.evidence.samples
+        over = {name for name, count in totals.items() if count > limit}
+        for shard, tally, losses in rows:
+            yield self.lossy(context, shard, tally, losses, over)
+
+    def lossy(
+        self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, Loss], over: set[str]
+    ) -> Finding:
+        """Return the finding for one shard, with what each consumer makes of it."""
+        hurt = [name for name, item in losses.items() if item.samples or item.crash]
+        worst = any(item.crash or name in over for name, item in losses.items() if name in hurt)
+        quality = not hurt and self.harmless != "info"
+        severity: Severity = "error" if worst else self.severity if hurt else self.harmless
+        text = self.message(shard, tally.count, escape(tally.detail))
+        told = consequence(context, losses)
+        share = tally.count / shard.samples if self.counts_samples and shard.samples else None
+        return Finding(
+            code=self.code,
+            severity=severity,
+            message=f"{text}; {told}" if told else text,
+            shard=shard.url,
+            key=tally.key,
+            offset=tally.offset,
+            count=tally.count,
+            rate=None if share is None else min(share, 1.0),
+            consumers=context.names() if quality else tuple(hurt),
+            repair=self.cure(shard, tally) if shard.samples else None,
+        )
+
+
+def consequence(context: Context, losses: dict[str, Loss]) -> str:
+    """Say which consumers drop how many samples, or end: "OpenCLIP 3.3.0 drops 3 samples"."""
+    groups: dict[Loss, list[str]] = {}
+    for name, item in losses.items():
+        if item.samples or item.crash:
+            groups.setdefault(item, []).append(name)
+    told = []
+    for item, names in groups.items():
+        if item.crash:
+            told.append(f"{context.titles(names)} end{'' if len(names) > 1 else 's'} with an exception")
+        else:
+            lost = number(item.samples, "sample")
+            told += context.losing(names, lost, lost)
+    return ", ".join(told)

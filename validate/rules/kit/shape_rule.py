@@ -1,0 +1,162 @@
+"""Questions that rules ask consumers about the shapes of samples."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wdsflow.readers.base import Consumer, split_keys
+from wdsflow.readers.grouping import BAD_MARK
+from wdsflow.scan.evidence import (
+    OK,
+    OPAQUE,
+    UNKNOWN,
+    UNSAFE,
+    Part,
+    Run,
+    Runs,
+    Shape,
+    ShardEvidence,
+)
+
+from .base import Context
+from .wild_names import fold
+
+Mend = Callable[[Part], Part]
+_KEPT = frozenset({OK, UNKNOWN, OPAQUE, UNSAFE})
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A shape with the number of its runs in a shard, and the first of them."""
+
+    shape: Shape
+    count: int
+    key: str
+    offset: int
+
+
+class Loss(NamedTuple):
+    """What one fault costs one consumer in one shard."""
+
+    samples: int = 0
+    crash: bool = False
+
+
+def counted(runs: Runs, with_tail: bool = True) -> Iterator[Counted]:
+    """Yield all shapes of a shard; ``with_tail=False`` leaves out the last run, which a cut may have hurt."""
+    only_run = runs.tail is None
+    if runs.head is not None and (with_tail or not only_run):
+        yield _of(runs.head)
+    for item in runs.inner:
+        yield Counted(item.shape, item.count, item.key, item.offset)
+    if runs.tail is not None and with_tail:
+        yield _of(runs.tail)
+
+
+def _of(run: Run) -> Counted:
+    return Counted(run.shape, 1, run.key, run.offset)
+
+
+def folded(
+    context: Context, consumer: Consumer, shard: ShardEvidence, *, with_tail: bool = True
+) -> tuple[Counted, ...]:
+    """Return the shapes of a shard as a consumer meets them, those together that differ in wild field names only."""
+    runs = consumer.runs(shard)
+    place = (id(runs), with_tail)
+    known = context.known_shapes.get(place)
+    if known is None:
+        found: dict[Shape, Counted] = {}
+        for item in counted(runs, with_tail):
+            shape = fold(shard, item.shape)
+            first = found.get(shape)
+            count = item.count + (first.count if first else 0)
+            found[shape] = Counted(shape, count, (first or item).key, (first or item).offset)
+        known = context.known_shapes[place] = tuple(found.values())
+    return known
+
+
+def last_run(runs: Runs) -> Run | None:
+    """Return the last run of a shard, which may be its only one."""
+    return runs.tail or runs.head
+
+
+def loss(context: Context, consumer: Consumer, shard: ShardEvidence, mend: Mend) -> Loss:
+    """Return how many samples of a shard one fault alone costs a consumer, were all else well with them.
+
+    ``mend`` returns a part without the fault, or the very part where it finds none. A sample with two faults counts
+    for both.
+    """
+    samples, crash = 0, False
+    for item in folded(context, consumer, shard):
+        mended = tuple(mend(part) for part in item.shape)
+        if mended == item.shape:
+            continue
+        pairs = zip(item.shape, mended, strict=True)
+        hurt = tuple(part if part != better else well(part) for part, better in pairs)
+        healed = sound(mended)
+        samples += max(context.usable(consumer, healed) - context.usable(consumer, hurt), 0) * item.count
+        crash = crash or (crashes(context, consumer, hurt) and not crashes(context, consumer, healed))
+    return Loss(samples, crash)
+
+
+def crashes(context: Context, consumer: Consumer, shape: Shape) -> bool:
+    """Tell whether a run of that shape ends the reader with an exception."""
+    return any(fate.kind == "crash" for fate in context.fates(consumer, shape))
+
+
+def sound(shape: Shape) -> Shape:
+    """Return the shape as it would be if all contents were well."""
+    return tuple(well(part) for part in shape)
+
+
+def well(part: Part) -> Part:
+    """Return the part as it would be if its contents were well."""
+    # With nothing in it a mark is sound: with anything in it the sample is thrown away.
+    kept = part.status in _KEPT or part.suffix.lower() == BAD_MARK
+    return part if kept and part.fits else Part(part.suffix, part.status if kept else OK)
+
+
+def wanted(context: Context, consumer: Consumer, role: str) -> tuple[str, ...]:
+    """Return the field names that a consumer takes for the ``role`` ("image" or "caption"); () if it wants none."""
+    images, captions = _candidates(consumer)
+    mine, others = (images, captions) if role == "image" else (captions, images)
+    if any(context.usable(consumer, (Part(name, OK),)) for name in others):
+        return ()  # content with the other one alone
+    return tuple(
+        name for name in mine if any(context.usable(consumer, (Part(other, OK), Part(name, OK))) for other in others)
+    )
+
+
+def has_role(context: Context, consumer: Consumer, shape: Shape, role: str) -> bool:
+    """Tell whether a sample has what the consumer takes for its image or caption, sound or not."""
+    place = (consumer.name, role, shape)
+    known = context.known_roles.get(place)
+    if known is None:
+        known = context.known_roles[place] = _has_role(context, consumer, sound(shape), role)
+    return known
+
+
+def _has_role(context: Context, consumer: Consumer, shape: Shape, role: str) -> bool:
+    images, captions = _candidates(consumer)
+    others = captions if role == "image" else images
+    shape = tuple(part for part in shape if part.suffix.lower() != BAD_MARK)  # another fault than a missing field
+    names = {part.suffix.lower() for part in shape}
+    trials = [shape, *((*shape, Part(name, OK)) for name in others if name not in names)]
+    return any(context.usable(consumer, trial) for trial in trials)
+
+
+def mend_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) -> Mend:
+    """Return a ``mend`` for parts with one of the statuses whose lower-case field name passes ``when``."""
+
+    def mend(part: Part) -> Part:
+        return Part(part.suffix, OK) if part.status in statuses and when(part.suffix.lower()) else part
+
+    return mend
+
+
+def _candidates(consumer: Consumer) -> tuple[list[str], list[str]]:
+    options = consumer.options
+    images = [*split_keys(options.image_key), "jpg"]
+    captions = ["json"] if options.json_text_key else []
+    captions += [*split_keys(options.text_key), "txt"]
+    return list(dict.fromkeys(images)), list(dict.fromkeys(captions))

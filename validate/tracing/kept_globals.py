@@ -1,0 +1,79 @@
+"""Keep what is global as it was around a run: loggers, warnings, random generators."""
+
+import logging
+import random
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from wdsflow.text.escape import escape
+
+from .meter import Run
+
+
+class _Ear(logging.Handler):
+    """Counts the warnings that a stage logs while it runs: a hint at errors that it swallows without a handler."""
+
+    def __init__(self, run: Run, thread: threading.Thread) -> None:
+        super().__init__(logging.WARNING)
+        self.run, self.thread = run, thread
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.thread == self.thread.ident:
+            try:
+                note_log(self.run, record.getMessage())
+            except Exception:  # noqa: BLE001 - a log call with wrong arguments is no reason to end a run
+                note_log(self.run, str(record.msg))
+
+
+def note_log(run: Run, message: str) -> None:
+    """Book a log line or warning to the stage that runs now."""
+    seen = run.seen[run.owner]
+    seen.logged += 1
+    seen.first_log = seen.first_log or escape(message, 200)
+
+
+@contextmanager
+def listening(run: Run, thread: threading.Thread) -> Iterator[None]:
+    """Count what is logged and warned by ``thread``; loggers and warnings are as before afterwards."""
+    ear, show = _Ear(run, thread), warnings.showwarning
+
+    def showwarning(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if threading.current_thread() is thread:
+            note_log(run, f"{category.__name__}: {message}")
+        show(message, category, filename, lineno, file, line)
+
+    root = logging.getLogger()
+    root.addHandler(ear)
+    warnings.showwarning = showwarning
+    try:
+        yield
+    finally:
+        root.removeHandler(ear)
+        if warnings.showwarning is showwarning:
+            warnings.showwarning = show
+
+
+@contextmanager
+def same_random_state() -> Iterator[None]:
+    """Put the global random generators of Python, NumPy and torch back as they were."""
+    undo: list[tuple[Callable[[Any], Any], Any]] = [(random.setstate, random.getstate())]
+    if numpy := sys.modules.get("numpy"):
+        undo.append((numpy.random.set_state, numpy.random.get_state()))
+    if torch := sys.modules.get("torch"):
+        undo.append((torch.set_rng_state, torch.get_rng_state()))
+    try:
+        yield
+    finally:
+        for restore, state in undo:
+            restore(state)

@@ -1,0 +1,154 @@
+"""What ``filter``, ``score`` and ``cut`` show at the end: what became of the samples, and what to do next."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from wdsflow.shards.source.source import local_file
+from wdsflow.text.shell import quote_path
+
+from .nearest import nearest_shards
+from .refusing import readable, refuse, rescore
+from .typed import Typed, free
+
+if TYPE_CHECKING:
+    from wdsflow.filtering.run_report import RunReport
+
+_REASONS = 3  # that are shown where nothing could be read
+
+
+def check_exports(paths: list[Path] | None, count: int) -> None:
+    """Refuse lists that could not be made, before any work. Raises ValueError."""
+    from wdsflow.filtering.ledger.export import check_export
+
+    if paths and count > 1:
+        raise ValueError(
+            "a slice cannot list what all slices keep: run it once more without --shard-count, with --export"
+        )
+    for path in paths or ():
+        check_export(path)
+
+
+def exported(report: "RunReport", out: Path, paths: list[Path] | None) -> None:
+    """Write the lists that were asked for, of a run that is whole. Raises ValueError, OSError."""
+    from wdsflow.filtering.folder.layout import Layout
+    from wdsflow.filtering.ledger.export import export
+
+    for path in paths or () if report.whole and not report.dry_run else ():
+        print(f"{export(Layout(out), report.records, path):,} samples listed in {path}")
+
+
+def show(report: "RunReport", out: Path, typed: Typed) -> None:
+    """Print the funnel, where everything is, and what to do next.
+
+    Exit status: 0; 1 where something could not be read, or little was kept; 2 where nothing could be read.
+    """
+    if report.unread:
+        _nothing_read(report, typed)
+    print(report)
+    if not report.dry_run:
+        if report.quarantine is not None and report.tars and report.merged("quarantined"):
+            print(f"quarantined samples: {report.quarantine}")
+        print(f"ledgers: {out / '_wdsflow' / 'ledger'}")
+    for line in _next(report, out, typed):
+        print(line)
+    raise typer.Exit(1 if report.failures or report.lost or report.warning else 0)
+
+
+def _nothing_read(report: "RunReport", typed: Typed) -> None:
+    reasons = report.reasons()
+    lines = []
+    for urls, reason in reasons[:_REASONS]:
+        path = local_file(urls[0])
+        more = f" and {len(urls) - 1:,} more" if len(urls) > 1 else ""
+        lines.append(f"{urls[0] if path is None else os.path.abspath(path)}{more}: {reason}")
+    if len(reasons) > _REASONS:
+        lines.append(f"and {len(reasons) - _REASONS:,} other reasons")
+    what = "filtered" if typed.name == "filter" else "scored" if typed.name == "score" else "cut"
+    refuse(f"nothing could be {what}: " + "\n".join(lines), *_help(report, typed))
+
+
+def _help(report: "RunReport", typed: Typed) -> Iterator[str]:
+    """Yield what helps against the first failure."""
+    first = report.failures[0]
+    path = local_file(first.url)
+    if first.kind == "ledger":
+        yield from rescore(typed, first.lacks)
+    elif first.kind == "missing" and path is not None:
+        if near := nearest_shards(first.url):
+            yield typed.again(urls=[near])
+    elif first.kind == "missing":
+        yield "the server has no such file: check the address"
+    elif first.kind == "denied" and path is not None:
+        yield f"chmod u+r {quote_path(path)}"
+    elif first.kind == "refused" and first.url.startswith("pipe:") and "allow_pipe" not in typed.given:
+        yield typed.again(allow_pipe=True)
+    elif first.kind == "io" and path is not None:
+        yield "it is no shard: download or write it again"
+    elif first.kind == "io":
+        yield "is the server up, and the address right? asked several times, it did not answer as it should"
+
+
+def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
+    """Yield what to do next, as commands."""
+    if report.failures:
+        yield from _after_failures(report, out, typed)
+    elif report.warning:
+        yield from _after_warning(report, out, typed)
+    elif report.dry_run:
+        return
+    elif not report.whole:
+        yield "other slices are not done yet"
+    elif typed.name == "score":
+        if where := _example(report, out):
+            cut = Typed.spell("cut", *typed.given["urls"], out=free(Path(f"{out}-cut")), ledger=out, where=where)
+            yield f"next: {cut}"
+    elif _has_tars(report):
+        yield f"next: wdsflow validate {quote_path(str(out))}"
+
+
+def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
+    lacking = next((failure for failure in report.failures if failure.kind == "ledger"), None)
+    if lacking is not None:
+        yield from rescore(typed, lacking.lacks)
+        return
+    count = len(report.failures)
+    these = f"{count:,} shards are" if count > 1 else "1 shard is"
+    yield f"{these} not done: put that right, and the same command resumes with {'them' if count > 1 else 'it'}"
+    if report.dry_run:
+        return
+    if not any(out.glob("*.tar")):  # nothing was decided, or nothing has its number yet
+        command = readable(typed, {failure.url for failure in report.failures}, out)
+        if command and not typed.given.get("shard_count"):
+            yield f"without: {command}"
+    elif report.total("kept"):
+        yield f"what is done: wdsflow validate {quote_path(str(out))}"
+
+
+def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
+    from wdsflow.filtering.jsonl.jsonl_names import is_lines
+
+    aside = next((record.name for record in report.records if record.quarantine and not is_lines(record.name)), None)
+    mostly = report.merged("quarantined").total() > report.merged("dropped").total()
+    if aside is not None and mostly and report.quarantine is not None and not report.dry_run:
+        yield f"next: wdsflow inspect {quote_path(str(report.quarantine / aside))}"
+    elif typed.name == "filter" and typed.given.keys() & {"where", "recipe"} and report.total("samples"):
+        yield f"next: {typed.again(explain=True, out=None, restart=None, dry_run=None, export=None)}"
+    elif typed.name == "cut" and (where := _example(report, Path(typed.given["ledger"]))):
+        yield f"next, for example: {typed.again(where=where, out=free(Path(out)), restart=None)}"
+
+
+def _example(report: "RunReport", ledger: Path) -> str:
+    from wdsflow.filtering.folder.layout import Layout
+    from wdsflow.filtering.ledger.example_predicate import example_predicate
+
+    return example_predicate(Layout(ledger), [record.name for record in report.records])
+
+
+def _has_tars(report: "RunReport") -> bool:
+    from wdsflow.filtering.jsonl.jsonl_names import is_lines
+
+    return any(record.parts or (record.output and not is_lines(record.name)) for record in report.records)

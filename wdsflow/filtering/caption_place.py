@@ -1,0 +1,233 @@
+"""Whether captions are where a recipe looks for them, found out before the first shard; and where they are."""
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import fields, replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.recipe.recipe_identity import canonical
+from wdsflow.filtering.shard.staged_samples import Gone
+from wdsflow.filtering.shard.tar_fields import ShardView, Views
+from wdsflow.filtering.shard.tar_samples import Samples
+from wdsflow.filtering.where.predicate_errors import nearest
+from wdsflow.filtering.where.tree import IsNull, Node, calls_of, children
+from wdsflow.shards.caption_field import CaptionField
+from wdsflow.shards.source.source import open_source
+from wdsflow.stages.scores.model.batch_score import BatchScore
+from wdsflow.stages.scores.sample_view import ViewOptions
+from wdsflow.stages.scores.score_errors import ScoreError
+from wdsflow.stages.scores.selection import CAPTIONS, parse_captions
+
+from .where import Call
+
+AUTO = "auto"
+# Shards that are looked through, until a sample has a caption; of more, as many spread evenly. What a pipe gives is
+# read by a command that may take long.
+_MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
+_SURVEYED, _SAMPLES = 3, 100  # shards, and samples of each, that tell where captions are
+_NOT_THERE = frozenset({"no-caption", "not-text"})
+_JSON = ("json", "jsn")
+_NOT_TEXT = frozenset({*_JSON, "cls", "label", "class"})
+_SIGNS = frozenset("|:;*")  # what has a meaning in a place
+
+
+class Found(NamedTuple):
+    """Where captions are, as --captions takes it, and in how many of the samples that were looked at."""
+
+    place: str
+    there: int
+    samples: int
+    example: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.there:,} of {self.samples:,} samples looked at have one in {self.place}, such as {self.example!r}"
+        )
+
+
+class NoCaptions(ValueError):
+    """No sample has a caption where a recipe looks for it. ``place`` is what was asked for, ``found`` where some are."""
+
+    def __init__(self, place: str, samples: int, shards: int, names: Sequence[str], found: Found | None) -> None:
+        of = f"{samples:,} samples in {shards:,} shard{'s' * (shards != 1)}"
+        super().__init__(f"no sample has a caption in {place}: {of} have {', '.join(names) or 'no field'}")
+        self.place, self.found = place, found
+
+
+def with_captions(
+    urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False, earlier: Mapping[str, Any] | None = None
+) -> tuple[Recipe, str]:
+    """Return a recipe that says where captions are, and a line on what was picked where it leaves that open ("auto").
+
+    ``earlier`` is the recipe of a run that is to be resumed, as JSON holds it: what it picked stays, and what it found
+    is not looked for again. Otherwise shards are read until some sample has a caption in each place that is asked for.
+    Raises NoCaptions where none has.
+    """
+    tars = [url for url in urls if not is_lines(url)]
+    told = ""
+    if recipe.captions == AUTO:
+        picked = (earlier or {}).get("captions")
+        found = None if picked or not tars else find_captions(tars, recipe, allow_pipe=allow_pipe)
+        place = str(picked or (found.place if found else CAPTIONS))
+        recipe = replace(recipe, captions=place)
+        told = f"--captions auto: {found or place}" if tars else ""
+    if tars and not (earlier and canonical(recipe.to_dict()) == canonical(earlier)):
+        check_captions(tars, recipe, allow_pipe=allow_pipe)
+    return recipe, told
+
+
+def check_captions(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False) -> None:
+    """Raise NoCaptions if no sample of tars has a caption in a place that a recipe looks at."""
+    missing = dict.fromkeys(_places(recipe))
+    looked, samples, names = 0, 0, Counter[str]()
+    for url in _spread(urls) if missing else ():
+        with suppress(OSError), closing(_views(url, recipe, allow_pipe=allow_pipe)) as views:
+            looked += 1
+            for view in views:
+                samples += 1
+                names.update(view.fields)
+                missing = {place: None for place in missing if not _has(view, place)}
+                if not missing:
+                    return
+    if samples:
+        place = next(iter(missing))
+        found = find_captions(urls, recipe, like=place, allow_pipe=allow_pipe)
+        raise NoCaptions(place, samples, looked, [name for name, _ in names.most_common(6)], found)
+
+
+def find_captions(urls: Sequence[str], recipe: Recipe, *, like: str = "", allow_pipe: bool = False) -> Found | None:
+    """Return where the captions of tars most likely are, by the first samples of three shards; None if nowhere.
+
+    ``like``: a place that holds none; a name of json that is spelled nearly like it comes first. The same shards give
+    the same answer.
+    """
+    survey = _Survey()
+    for view in _first(urls, recipe, allow_pipe=allow_pipe):
+        survey.see(view)
+    place = survey.best(like)
+    texts = [_text(view, place) for view in _first(urls, recipe, allow_pipe=allow_pipe)] if place else []
+    there = [text for text in texts if text]
+    return Found(place, len(there), len(texts), there[0][:60]) if there else None
+
+
+def _places(recipe: Recipe) -> list[str]:
+    """Return the places of captions that the scores of a recipe look at; one that was given counts in any case.
+
+    A score that the predicate tests for null says itself what becomes of samples without a caption.
+    """
+    program = program_of(recipe)
+    terms = program.plan.terms if program.plan is not None else ()
+    tested = {call for term in terms for call in _tested_for_null(term.node)}
+    used = [
+        vars(score)["caption"] or recipe.captions
+        for call, score in program.scores.items()
+        if call not in tested
+        and any(item.name == "caption" for item in fields(score))
+        and not (isinstance(score, BatchScore) and score.inputs == "image")
+    ]
+    return [*used, *([recipe.captions] if recipe.captions != CAPTIONS else [])]
+
+
+def _tested_for_null(node: Node) -> Iterator[Call]:
+    if isinstance(node, IsNull):
+        yield from calls_of(node)
+    for child in children(node):
+        yield from _tested_for_null(child)
+
+
+def _has(view: ShardView, place: str) -> bool:
+    """Tell whether a sample has a caption there, readable or not."""
+    try:
+        view.captions(place)
+    except ScoreError as error:
+        return error.slug not in _NOT_THERE
+    except OSError:  # a stream that cannot go back to it: nobody knows
+        return True
+    return True
+
+
+def _text(view: ShardView, place: str) -> str:
+    with suppress(ScoreError, OSError):
+        return view.captions(place)[0].strip()
+    return ""
+
+
+def _first(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool) -> Iterator[ShardView]:
+    for url in _spread(urls)[:_SURVEYED]:
+        with suppress(OSError), closing(_views(url, recipe, allow_pipe=allow_pipe)) as views:
+            yield from islice(views, _SAMPLES)
+
+
+def _views(url: str, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView, None, None]:
+    options = ViewOptions(images=recipe.images)
+    with open_source(url, allow_pipe=allow_pipe) as source:
+        samples = Samples(source, contents=False)
+        views = Views(samples, options, url, recipe.stages)
+        for sample in samples:
+            if not sample.trouble:
+                with suppress(Gone):
+                    yield views.view(sample)
+
+
+def _spread(urls: Sequence[str]) -> list[str]:
+    """Return shards to look at: first, last, middle, then the others in order."""
+    first = urls[0]
+    most = _MOST_PIPED if first.startswith("pipe:") else _MOST_REMOTE if "://" in first else _MOST
+    some = urls if len(urls) <= most else [urls[number * len(urls) // most] for number in range(most)]
+    order = dict.fromkeys((0, len(some) - 1, len(some) // 2, *range(len(some))))
+    return [some[number] for number in order]
+
+
+class _Survey:
+    """What samples hold that may be captions."""
+
+    def __init__(self) -> None:
+        from wdsflow.scan.evidence import ShardEvidence
+        from wdsflow.scan.naming import CAPTIONS as KNOWN
+
+        self._names = [name for name in KNOWN if name not in _NOT_TEXT]
+        self._texts: Counter[str] = Counter()  # member -> samples in which it holds text
+        self._json = {member: ShardEvidence(member) for member in _JSON}
+        self._samples = 0
+
+    def see(self, view: ShardView) -> None:
+        from wdsflow.scan.json_captions import note_names
+
+        self._samples += 1
+        for name in view.fields:
+            if name in self._json:
+                with suppress(ScoreError, OSError):
+                    note_names(self._json[name], view.json(name))
+            elif name.rpartition(".")[2] in self._names and not _SIGNS & {*name}:
+                number, _, rest = name.partition(".")
+                place = rest if number.isdigit() and rest else name
+                self._texts[place] += bool(_text(view, place))
+
+    def best(self, like: str) -> str:
+        """Return the place with most captions, and after it the other kind where the first is not enough."""
+        counts: dict[str, int] = {}
+        texts = [name for name, count in self._texts.items() if count]
+        if texts:
+            text = min(texts, key=lambda name: (self._names.index(name.rpartition(".")[2]), name))
+            counts[text] = self._texts[text]
+        wanted = [part for part in parse_captions(like or CAPTIONS) if isinstance(part, CaptionField)]
+        counts |= self._in_json([name for part in wanted for name in part.names])
+        places = sorted(counts, key=lambda place: (bool(wanted) and ":" not in place, -counts[place]))
+        return "|".join(places[: 1 if places and counts[places[0]] == self._samples else 2])
+
+    def _in_json(self, wanted: Sequence[str]) -> Iterator[tuple[str, int]]:
+        from wdsflow.scan.json_captions import caption_name
+
+        for member, evidence in self._json.items():
+            keys = {name: key for name, key in evidence.json_keys.items() if key.strings and not {"|", ";"} & {*name}}
+            close = next((near for name in wanted if (near := name if name in keys else nearest(name, keys))), "")
+            best = caption_name([evidence])
+            name = close or (best[0] if best is not None else "")
+            if name in keys:
+                yield f"{member}:{name}", keys[name].strings
+                return

@@ -1,0 +1,108 @@
+"""Telling a score that is broken from samples that are: it fails for each of the first hundred.
+
+A library or a file of weights that is missing, or a fault in a class of the user's own, would else put aside one sample
+after the other, a million of them. What is counted are exceptions, and models that have no memory for an item. A score
+that says itself why it has no value for a sample (ScoreError) is neither broken nor proven by that.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from wdsflow.engines.base import EngineError
+from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.where.values import Call, Unknown
+from wdsflow.memory.batching.item_outcome import OUT_OF_MEMORY, POISONED
+
+MOST = 100  # samples
+
+
+class BrokenScoreError(ValueError):
+    """A score fails for all samples. ``blames`` names it."""
+
+    def __init__(self, call: str, error: Unknown, key: str) -> None:
+        about = f"{error.slug.removeprefix('raised-')}: {error.detail}" if error.detail else error.slug
+        super().__init__(
+            f"{call} failed for each of the first {MOST} samples that it was to be computed for. This is no sample's fault,"
+            f" and none was put aside for it. At {key}: {about}"
+        )
+        self.blames = call
+
+
+class BrokenRunError(EngineError):
+    """A score fails for all samples so far: the run ends."""
+
+
+class Strikes:
+    """Looks at the first samples of a shard that each score is computed for."""
+
+    def __init__(self, calls: Iterable[Call]) -> None:
+        self._open: dict[Call, set[int]] = {call: set() for call in calls}
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def see(self, row: Row) -> None:
+        """Take a sample as far as it is computed; it may come again. Raises BrokenScoreError."""
+        for call in [*self._open]:
+            value = row.values.get(call)
+            if isinstance(value, Unknown):
+                if not is_fault(value):
+                    continue
+                self._open[call].add(row.number)
+                if len(self._open[call]) >= MOST:
+                    raise BrokenScoreError(str(call), value, row.key)
+            elif call in row.values or call in row.gathered:
+                del self._open[call]
+
+
+def is_fault(error: Unknown) -> bool:
+    """Tell whether an error may be that of the score rather than of a sample."""
+    return error.slug.startswith("raised-") or error.slug in {OUT_OF_MEMORY, POISONED}
+
+
+def struck_in(rows: Sequence[Row]) -> dict[str, tuple[int, str, str]]:
+    """Return the scores that failed wherever they were computed: how often, error and detail."""
+    found: dict[Call, tuple[int, str, str]] = {}
+    for row in rows:
+        for call, value in row.values.items():
+            if isinstance(value, Unknown) and is_fault(value):
+                found[call] = found.get(call, (0,))[0] + 1, *value
+    for row in rows if found else ():
+        for call in [*found]:
+            if call in row.gathered or (call in row.values and not isinstance(row.values[call], Unknown)):
+                del found[call]
+    return {str(call): item for call, item in found.items()}
+
+
+class RunStrikes:
+    """Looks at the shards of a run: those may be smaller than it takes to tell.
+
+    Shards in which a score failed wherever it was computed are held back, until another one proves the score. Where
+    the run ends for it they count as not done, and are done again when what was missing is there.
+    """
+
+    def __init__(self, done: Iterable[ShardRecord]) -> None:
+        self._proven = any(record.samples for record in done)  # by an earlier run, which ended well or went on
+        self._held: list[ShardRecord] = []
+
+    def take(self, record: ShardRecord) -> list[ShardRecord]:
+        """Return the shards that count as done by now. Raises BrokenRunError."""
+        if not record.struck or self._proven:
+            self._proven = self._proven or bool(record.samples)
+            return [*self.rest(), record]
+        self._held.append(record)
+        for call, (_, slug, detail) in record.struck.items():
+            count = sum(held.struck[call][0] for held in self._held if call in held.struck)
+            if count >= MOST and all(call in held.struck for held in self._held):
+                raise BrokenRunError(str(BrokenScoreError(call, Unknown(slug, detail), record.url)))
+        return []
+
+    def failed(self, failure: ShardFailure, blames: str) -> None:
+        """Take a shard that was given up for a score. Raises BrokenRunError unless another shard has proven it."""
+        if blames and not self._proven:
+            raise BrokenRunError(f"{failure.url}: {failure.reason}")
+
+    def rest(self) -> list[ShardRecord]:
+        """Return the shards that are held back still: they count now."""
+        held, self._held = self._held, []
+        return held

@@ -1,0 +1,128 @@
+"""Between two passes: scores that compare samples, from what the first pass gathered."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.ledger.ledger import LedgerError, read_ledger
+from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, Row
+from wdsflow.filtering.where.values import Call, Unknown, Value
+from wdsflow.shards.atomic import write_file
+from wdsflow.stages.scores.base import DatasetScore
+from wdsflow.stages.scores.catalog import make_score
+
+from .compared_values import as_json, from_json
+from .program import Program
+
+
+def resolve(
+    program: Program, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout, *, memory: int = 256 << 20
+) -> None:
+    """Compare samples by each score that does, and leave its values in a file a shard.
+
+    Scores that compare what the rest of the predicate keeps come last: to them the others are terms like any other.
+    ``shards`` are numbers and names in order; ``scored`` has a ledger for each. Raises LedgerError where one is missing,
+    or has not gathered what is compared.
+    """
+    for old in (target.inside / "resolved").glob("*.json"):
+        old.unlink()
+    names = dict(shards)
+    for call in sorted(program.dataset_calls, key=program.kept_calls.__contains__):
+        score = program.scores[call]
+        assert isinstance(score, DatasetScore)
+        scratch = _scratch(target)
+        found = as_json(
+            call, score, score.resolve(_records(program, call, shards, scored, target), scratch, memory=memory)
+        )
+        for shard, values in groupby(found, key=lambda item: item[0]):
+            lines = {str(sample): value for _, sample, value in values}
+            write_file(_resolved(target, program, names[shard], call), json.dumps(lines).encode())
+        shutil.rmtree(scratch)
+
+
+def _scratch(target: Layout) -> Path:
+    """Return a folder for the time being, empty also where a run was killed in it."""
+    folder = target.spool / "compared"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+def _records(
+    program: Program, call: Call, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
+) -> Iterator[tuple[int, int, bytes]]:
+    for number, name in shards:
+        rows, _ = read_ledger(scored.ledger(name))
+        _forget_resolved(program, rows)
+        if call in program.kept_calls:
+            _add(program, rows, target, name, _of_all(program))
+        for row in rows:
+            if isinstance(row.values.get(call), Unknown) or not program.is_compared(row, call):
+                continue
+            if call not in row.gathered:
+                path = scored.ledger(name)
+                raise LedgerError(f"{path} has not gathered what {call} compares, for sample {row.number}: score first")
+            yield number, row.number, row.gathered[call]
+
+
+def add_resolved(program: Program, rows: Sequence[Row], layout: Layout, name: str) -> None:
+    """Add the values that ``resolve`` left; samples that took no part are not compared."""
+    _forget_resolved(program, rows)
+    _add(program, rows, layout, name, _of_all(program))
+    apart = {call: [row for row in rows if not program.is_compared(row, call)] for call in program.kept_calls}
+    _add(program, rows, layout, name, [*apart])
+    for call, others in apart.items():
+        for row in others:
+            row.values.setdefault(call, NOT_COMPARED)
+
+
+def _of_all(program: Program) -> list[Call]:
+    return [call for call in program.dataset_calls if call not in program.kept_calls]
+
+
+def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls: Sequence[Call]) -> None:
+    for call in calls:
+        try:
+            found: Mapping[str, Value] = json.loads(_resolved(layout, program, name, call).read_bytes())
+        except FileNotFoundError:
+            continue  # no sample of this shard took part
+        score = program.scores[call]
+        assert isinstance(score, DatasetScore)
+        for row in rows:
+            if str(row.number) in found:
+                row.values[call] = from_json(score, found[str(row.number)], row, name, program.recipe)
+
+
+def _resolved(layout: Layout, program: Program, name: str, call: Call) -> Path:
+    return layout.resolved(name, program.dataset_calls.index(call))
+
+
+def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
+    """Take away what earlier comparisons said: they may have been among others. What was gathered for them stays.
+
+    It also serves scores that gather the same and compare it in another way.
+    """
+    known = {call for row in rows for call in (*row.gathered, *row.values)}
+    for call in program.dataset_calls:
+        alike = [other for other in known if other != call and gathers_like(program, call, other)]
+        for row in rows:
+            for other in alike:
+                found = row.values.get(other)
+                if other in row.gathered:
+                    row.gathered.setdefault(call, row.gathered[other])
+                elif isinstance(found, Unknown) and found != NOT_COMPARED:
+                    row.values.setdefault(call, found)
+            said = row.values.get(call)
+            if not isinstance(said, Unknown) or said == NOT_COMPARED:
+                row.values.pop(call, None)
+
+
+def gathers_like(program: Program, call: Call, other: Call) -> bool:
+    """Tell whether what was gathered for another score serves one of a program as well."""
+    if call.name != other.name:
+        return False
+    score, made = program.scores[call], make_score(other.name, **dict(other.settings))
+    return isinstance(score, DatasetScore) and isinstance(made, DatasetScore) and score.gathers() == made.gathers()

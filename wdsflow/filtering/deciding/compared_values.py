@@ -1,0 +1,54 @@
+"""What custom scores that compare samples say of each: checked like all others, on its way through the folder as JSON."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.ledger.ledger import LedgerError
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.where.values import Call, Unknown
+from wdsflow.memory.batching.oom import describe
+from wdsflow.stages.scores.base import DatasetScore
+from wdsflow.stages.scores.sample_view import View, ViewOptions
+
+from .broken_scores import MOST, BrokenRunError, BrokenScoreError, is_fault
+from .checked_values import is_ours, plain_value
+from .failures import RAISED, guarded
+
+
+def as_json(call: Call, score: DatasetScore, found: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
+    """Yield (shard, sample, value) of what ``resolve`` yields, a value that is refused as {"slug": ..., "detail": ...}.
+
+    Raises BrokenRunError where ``resolve`` of a custom score fails, or the first 100 of its values are refused.
+    """
+    if is_ours(score):
+        yield from found
+        return
+    refused: int | None = 0  # None as soon as one is not
+    try:
+        for shard, sample, value in found:
+            plain = guarded(partial(plain_value, score, value), None)
+            if not isinstance(plain, Unknown):
+                refused = None
+                yield shard, sample, plain
+                continue
+            refused = None if refused is None or not is_fault(plain) else refused + 1
+            if refused == MOST:
+                raise BrokenRunError(str(BrokenScoreError(str(call), plain, f"sample {sample} of shard {shard}")))
+            yield shard, sample, {"slug": plain.slug, "detail": plain.detail}
+    except (OSError, LedgerError, BrokenRunError):  # of who reads the records
+        raise
+    except RAISED as error:
+        raise BrokenRunError(f"{call}: resolve() raised {describe(error)}") from error
+
+
+def from_json(score: DatasetScore, value: Any, row: Row, name: str, recipe: Recipe) -> Any:
+    """Return a value of ``as_json``, or Unknown: also where a list has not one value for each image of the sample."""
+    if isinstance(value, dict):
+        return Unknown(**value)
+    if not isinstance(value, list) or is_lines(name):  # the fields of a row of lines do not tell which image is whose
+        return value
+    view = View(dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.images, captions=recipe.captions))
+    return guarded(partial(plain_value, score, value), view)

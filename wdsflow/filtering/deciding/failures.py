@@ -1,0 +1,45 @@
+"""Telling a sample's fault, which costs the sample its score, from a shard's or the disk's, which ends the shard."""
+
+import errno
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from wdsflow.filtering.where import Unknown
+from wdsflow.shards.source.source import SourceError
+from wdsflow.stages.scores.base import ScoreError
+
+V = TypeVar("V")
+
+RAISED = Exception, SystemExit  # the latter by a library that takes itself for a program
+UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
+_KEPT_IN_DETAIL = 500  # characters
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object in memory: another one in each run
+
+
+def guarded(compute: Callable[[V], Any], view: V) -> Any:
+    """Return what ``compute`` does, or Unknown: a sample costs itself, never its shard. Raises OSError."""
+    try:
+        return compute(view)
+    except RAISED as error:
+        return failed(error)
+
+
+def failed(error: BaseException) -> Unknown:
+    """Return why a score could not be computed. Raises the error where it is the shard's or the disk's fault."""
+    if isinstance(error, ScoreError):
+        return Unknown(error.slug, without_addresses(error.detail))
+    if isinstance(error, MemoryError):
+        return Unknown("out-of-memory")
+    if isinstance(error, SourceError) or (isinstance(error, OSError) and error.errno in UNREADABLE):
+        raise error
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
+        text = ""
+    return Unknown(f"raised-{type(error).__name__}", without_addresses(text))
+
+
+def without_addresses(text: str) -> str:
+    """Return the text of an error as it is kept: 500 characters, the same in each run."""
+    return _ADDRESS.sub("", text)[:_KEPT_IN_DETAIL]

@@ -1,0 +1,223 @@
+"""Scores that models compute, for samples of a shard together: a window at a time, bounded in items and bytes."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from wdsflow.engines.base import Unfit
+from wdsflow.engines.mark import Mark
+from wdsflow.filtering.ledger.embeddings.embedding_shard import NONE, ShardEmbeddings
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.shard.tar_fields import ShardView
+from wdsflow.filtering.where import Call, Unknown
+from wdsflow.memory.batching.item_outcome import Failure, PoisonedError
+from wdsflow.memory.weigh import weigh
+from wdsflow.models.client import Models
+from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
+
+from .broken_scores import Strikes
+from .checked_values import plain_value
+from .failures import guarded, without_addresses
+from .program import Program
+
+_MOST_SAMPLES = 512
+# Of items; 139 pictures for a CLIP: more make a batch no faster, and each worker has two windows.
+_MOST_BYTES = 20 << 20
+
+_Place = tuple[int, Model, Any]  # of an item: its sample, model and key
+
+
+class _Pending(NamedTuple):
+    """A score of a sample that waits for outputs."""
+
+    row: Row
+    view: ShardView
+    call: Call
+    requests: Sequence[Request]
+
+
+@dataclass
+class _Window:
+    """Samples that go to the models together."""
+
+    samples: int = 0
+    pending: list[_Pending] = field(default_factory=list)
+    items: dict[_Place, Any] = field(default_factory=dict)
+    outputs: dict[_Place, Any] = field(default_factory=dict)
+    weight: int = 0  # bytes of the items
+
+    def want(self, row: Row, request: Request) -> bool:
+        """Have an item run, or first what it is made of; tell whether its output is there. Raises ScoreError."""
+        place = row.number, request.model, request.key
+        if place in self.outputs:
+            return True
+        if place in self.items:
+            return False
+        made_of: tuple[Any, ...] = ()
+        if request.after is not None:
+            if not self.want(row, request.after):
+                return False
+            output = self.outputs[row.number, request.after.model, request.after.key]
+            if isinstance(output, Failure):
+                self.outputs[place] = output
+                return True
+            made_of = (output,)
+        self.items[place] = item = request.make(*made_of)
+        self.weight += weigh(item)
+        return False
+
+    @property
+    def full(self) -> bool:
+        return self.samples >= _MOST_SAMPLES or self.weight >= _MOST_BYTES
+
+
+class Modelled(AbstractContextManager["Modelled"]):
+    """Collects samples that need a model, and gives their rows the values. For one shard.
+
+    Windows end where samples and items say, never where time does: the same shard makes the same batches. While models
+    in another process work on one window, the next is made ready.
+    """
+
+    def __init__(
+        self, program: Program, models: Models, mark: Mark, strikes: Strikes, embeddings: ShardEmbeddings = NONE
+    ) -> None:
+        self._program, self._models, self._mark, self._strikes = program, models, mark, strikes
+        self._embeddings = embeddings
+        self._window = _Window()
+        self._asked: tuple[_Window, Future[None]] | None = None
+        # Not where models run in this process: should it die of one, the sample that is read would be blamed.
+        self._other = ThreadPoolExecutor(1, "wdsflow-ask") if models.apart else None
+
+    def __exit__(self, *_: object) -> None:
+        """Wait for what is under way: who asks models next, asks on the same connection."""
+        if self._other is not None:
+            self._other.shutdown(cancel_futures=True)
+
+    def add(self, row: Row, view: ShardView) -> None:
+        """Take a sample as far as its scores are known without a model; the rest may come later."""
+        if not self._program.wanted(row):
+            return
+        self._window.samples += 1
+        self._prepare(self._window, row, view)
+        if self._window.full:
+            self._turn()
+
+    def finish(self) -> None:
+        """Compute what is missing for all samples that were taken."""
+        self._turn()
+        self._turn()
+
+    def _turn(self) -> None:
+        """Ask for this window, then settle the one before, and begin the next."""
+        before, self._asked, window = self._asked, None, self._window
+        if window.pending:
+            self._asked = window, self._ask(window)
+        self._window = _Window()
+        if before is not None:
+            self._settle_all(*before)
+
+    def _settle_all(self, window: _Window, asked: "Future[None]") -> None:
+        asked.result()
+        while window.pending:
+            waiting, window.pending = window.pending, []
+            by_row: dict[int, list[_Pending]] = {}
+            for pending in waiting:
+                by_row.setdefault(pending.row.number, []).append(pending)
+            for together in by_row.values():
+                for pending in together:
+                    self._settle(window, pending)
+                row, view = together[0].row, together[0].view
+                self._program.resume(row, view)
+                self._prepare(window, row, view)
+                if self._strikes:
+                    self._strikes.see(row)
+                if window.full:
+                    self._ask(window).result()
+            if window.pending:
+                self._ask(window).result()
+
+    def _ask(self, window: _Window) -> "Future[None]":
+        items, window.items, window.weight, window.samples = window.items, {}, 0, 0
+        if self._other is not None:
+            return self._other.submit(self._run, items, window.outputs)
+        asked: Future[None] = Future()
+        self._run(items, window.outputs)
+        asked.set_result(None)
+        return asked
+
+    def _run(self, items: dict[_Place, Any], outputs: dict[_Place, Any]) -> None:
+        by_model: dict[Model, list[_Place]] = {}
+        for place in items:
+            by_model.setdefault(place[1], []).append(place)
+        for model, places in by_model.items():
+            try:
+                found = self._models.map(model, [items.pop(place) for place in places])
+            except PoisonedError as error:
+                raise Unfit(
+                    f"{model.called()}: {error.message}. Run again with --workers 1 or more: models have a process of their"
+                    " own then, which is replaced, and the sample that did this is put aside"
+                ) from None
+            outputs.update(zip(places, found, strict=True))
+
+    def _prepare(self, window: _Window, row: Row, view: ShardView) -> None:
+        """Ask for what is needed next; what cannot be had is noted, and something else may be needed then."""
+        self._mark.set(row.number)
+        while calls := [call for call in self._program.wanted(row) if not _waits(window, row, call)]:
+            failures = 0
+            for call in calls:
+                score = self._program.scores[call]
+                assert isinstance(score, ModelScore)
+                found = guarded(partial(self._requests, window, row, score), view)
+                if isinstance(found, Unknown):
+                    row.values[call] = found
+                    failures += 1
+                else:
+                    window.pending.append(_Pending(row, view, call, found))
+            if not failures:
+                break
+            self._program.resume(row, view)
+        self._mark.set(-1)
+
+    def _requests(self, window: _Window, row: Row, score: ModelScore, view: ShardView) -> list[Request]:
+        requests = score.requests(view)
+        for request in requests:
+            place = row.number, request.model, request.key
+            if place not in window.items and place not in window.outputs:
+                known = self._embeddings.find(row, view, request)
+                if known is not None:
+                    window.outputs[place] = known
+            window.want(row, request)
+        return requests
+
+    def _settle(self, window: _Window, pending: _Pending) -> None:
+        row, view, call, requests = pending
+        score = self._program.scores[call]
+        assert isinstance(score, ModelScore)
+        there = guarded(lambda _: [window.want(row, request) for request in requests], view)
+        if isinstance(there, Unknown):
+            row.values[call] = there
+            return
+        if not all(there):  # the second of two models has not run yet
+            window.pending.append(pending)
+            return
+        outputs = [window.outputs[row.number, request.model, request.key] for request in requests]
+        failure = next((output for output in outputs if isinstance(output, Failure)), None)
+        if failure is not None:
+            numbers = ", ".join(f"{name} {value:,}" for name, value in failure.numbers.items())
+            detail = without_addresses(failure.detail)
+            row.values[call] = Unknown(failure.slug, f"{detail} ({numbers})" if numbers else detail)
+        else:
+            row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
+            self._embeddings.keep(row, view, score, requests, outputs)
+
+
+def _waits(window: _Window, row: Row, call: Call) -> bool:
+    for pending in reversed(window.pending):
+        if pending.row is not row:  # what waits for a sample was asked for in a row
+            return False
+        if pending.call == call:
+            return True
+    return False

@@ -1,0 +1,101 @@
+"""Measure a predicate on a few samples: what each score costs, and how many samples pass each term."""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from wdsflow.filtering.caption_place import with_captions
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.shard.open_samples import opened
+from wdsflow.filtering.shard.staged_samples import Gone
+from wdsflow.filtering.where import (
+    Call,
+    Pilot,
+    Unknown,
+    Value,
+    explain,
+    pilot_of,
+    plan,
+)
+from wdsflow.mapping.scratch import scratch
+from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.source.unpack import seekable
+from wdsflow.shards.urls import expand
+from wdsflow.stages.scores.base import DatasetScore
+from wdsflow.stages.scores.sample_view import ViewOptions
+
+from .checked_values import in_plain
+from .failures import guarded
+from .program import Program, program_of
+
+SAMPLES, SHARDS = 500, 4
+
+_Values = dict[Call, Value | Unknown]
+
+
+def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> Pilot:
+    """Compute every score of a predicate for 500 samples of a few shards.
+
+    A score that compares all samples cannot be judged by a few: its cost is measured, and all pass. What is decoded
+    for several scores is paid by the first of them. Raises ValueError where there is no predicate.
+    """
+    found = expand([urls] if isinstance(urls, str) else urls).urls
+    recipe, _ = with_captions(found, recipe, allow_pipe=allow_pipe)
+    program = program_of(recipe)
+    if program.plan is None:
+        raise ValueError('there is no predicate to explain: give --where "..."')
+    chosen = found[:: max(1, len(found) // SHARDS)][:SHARDS]
+    seconds = dict.fromkeys(program.plan.where.calls, 0.0)
+    rows: list[_Values] = []
+    for url in chosen:
+        rows += _rows(url, program, seconds, -(-SAMPLES // len(chosen)), allow_pipe=allow_pipe)
+    count = max(len(rows), 1)
+    return pilot_of(program.plan.where, rows, {call: cost / count for call, cost in seconds.items()})
+
+
+def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False, advice: str = "") -> str:
+    """Return the plan of a run with measured costs, and a better one where the measurement suggests it.
+
+    ``advice`` says then how to run in that order.
+    """
+    pilot = measure(urls, recipe, allow_pipe=allow_pipe)
+    program = program_of(recipe)
+    assert program.plan is not None
+    priced = [replace(step, cost=sum(pilot.seconds[call] for call in step.calls)) for step in program.plan.steps]
+    text = explain(replace(program.plan, steps=tuple(priced)), pilot)
+    better = plan(pilot.where, pilot.seconds, pilot.passing, last=frozenset(program.dataset_calls))
+    if better.terms == program.plan.terms:
+        return f"{text}\nmeasured costs and shares give the same order"
+    return f"{text}\n\nin the order by measured costs and shares:\n{explain(better, pilot)}" + advice
+
+
+def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, allow_pipe: bool) -> Iterator[_Values]:
+    recipe = program.recipe
+    options = ViewOptions(images=recipe.images, captions=recipe.captions, budget=parse_size(recipe.image_memory))
+    assert program.plan is not None
+    order = sorted(seconds, key=program.plan.rank.__getitem__)
+    with (
+        scratch("run") as folder,
+        seekable(url, folder, allow_pipe=allow_pipe) as (source, _),
+    ):
+        samples, views = opened(source, url, recipe, options, contents=True)
+        for sample in samples:
+            if sample.trouble:
+                continue
+            try:
+                view = views.view(sample)
+            except Gone:
+                continue
+            values: _Values = {}
+            for call in order:
+                score = program.scores[call]
+                begun = time.perf_counter()
+                if isinstance(score, DatasetScore):
+                    guarded(score.gather, view)
+                else:
+                    values[call] = guarded(in_plain(score, score.score), view)
+                seconds[call] += time.perf_counter() - begun
+            yield values
+            most -= 1
+            if most <= 0:
+                return

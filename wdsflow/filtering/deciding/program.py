@@ -1,0 +1,241 @@
+"""A recipe made ready to run: scores, their order, and the verdict on each sample."""
+
+import json
+import math
+from collections.abc import Sequence
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+from wdsflow.filtering.ledger.ledger import MissingScore
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.recipe.recipe import CODE, Recipe
+from wdsflow.filtering.recipe.recipe_identity import canonical
+from wdsflow.filtering.recipe.recipe_stages import stage_identities
+from wdsflow.filtering.shard.staged_samples import DROPPED
+from wdsflow.filtering.shard.tar_fields import ShardView, way_of
+from wdsflow.filtering.where import (
+    FACTS,
+    PENDING,
+    Call,
+    Judgement,
+    Unknown,
+    parse,
+    parse_score,
+    plan_by,
+)
+from wdsflow.memory.sizes import parse_size
+from wdsflow.stages.scores.base import DatasetScore, Score
+from wdsflow.stages.scores.catalog import all_scores, make_score
+from wdsflow.stages.scores.model.model_score import Model, ModelScore
+from wdsflow.stages.scores.sample_view import View, ViewOptions
+
+from .checked_values import gathered, in_plain, must_be_installed
+from .failures import RAISED, failed, guarded
+
+
+class Program:
+    """Computes what a recipe asks for, and decides. Raises WhereError for a predicate or a score that makes no sense."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        parse_size(recipe.image_memory)  # a wrong one is told before the first sample
+        names = {**FACTS, **all_scores()}
+        self._where = parse(recipe.where, names) if recipe.where.strip() else None
+        asked = [parse_score(text, names) for text in recipe.scores]
+        wanted = self._where.calls if self._where else ()
+        calls = tuple(dict.fromkeys((*wanted, *asked)))
+        self.scores: dict[Call, Score] = {
+            call: make_score(call.name, **dict(call.settings))
+            if call.name in all_scores()
+            else FACTS[call.name](**dict(call.settings))
+            for call in calls
+        }
+        for score in self.scores.values():
+            must_be_installed(score)
+        self.dataset_calls = tuple(call for call, score in self.scores.items() if isinstance(score, DatasetScore))
+        late = frozenset(self.dataset_calls)
+        # Of these the others, and what they compare, are terms like any other.
+        self.kept_calls = frozenset(call for call in late if getattr(self.scores[call], "among", "") == "kept")
+        self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
+        later = late | self.model_calls
+        self._ways = {call: in_plain(score, way_of(score)) for call, score in self.scores.items() if call not in later}
+        self.plan = plan_by(recipe.pilot, self._where, last=late) if self._where else None
+        self.kinds: dict[Call, str] = {call: score.kind for call, score in self.scores.items()}
+        self._asked = tuple(call for call in asked if call not in later)
+        self._models_asked = tuple(call for call in asked if call in self.model_calls)
+        beside = [
+            call
+            for term in (self.plan.terms if self.plan else ())
+            if late.intersection(term.calls)
+            for call in term.calls
+        ]
+        self._beside_late = tuple(call for call in beside if call not in later)
+        self._models_beside_late = tuple(call for call in beside if call in self.model_calls)
+        self._straight = self.plan.straight(self._ways) if self.plan else None
+        self._more = bool(self._asked or self._beside_late or self.dataset_calls or recipe.hash_images)
+        self.reads_contents = recipe.hash_images or any(
+            score.tier in {"pixels", "model"} or call in late for call, score in self.scores.items()
+        )
+
+    def identities(self) -> dict[str, Any]:
+        """Return what decides the outcome beside recipe and shards."""
+        options = ViewOptions(images=self.recipe.images, captions=self.recipe.captions)
+        return {
+            "code": CODE,
+            "view": options.identity(),
+            "stages": stage_identities(self.recipe.stages),
+            "scores": {str(call): score.identity() for call, score in self.scores.items()},
+            "order": [str(term) for term in self.plan.terms] if self.plan else [],
+        }
+
+    @cached_property
+    def score_identities(self) -> Any:
+        """The identities of the scores, as JSON holds them."""
+        return json.loads(canonical(self.identities()["scores"]))
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that a worker needs for all scores that models compute; shares of one, else whole ones."""
+        total = sum(score.gpus for score in self.scores.values())
+        return total if total <= 1 else math.ceil(total)
+
+    def score(self, row: Row, view: ShardView) -> None:
+        """Compute what is needed to decide a sample, cheap things first, and stop where it is decided.
+
+        What models compute is left open: see ``wanted``.
+        """
+        self._begin(row, view)
+        if not self._more:
+            return
+        judgement = row.judgement
+        if judgement is None and self.plan is not None:
+            self._complete(row, view, self._beside_late)
+            judgement = self.plan.where.judge(row.values)
+        dropped = judgement is not None and self._puts_out(judgement)
+        self._complete(row, view, self._asked)
+        for call in self.dataset_calls:
+            if dropped and call in self.kept_calls:
+                continue
+            score = self.scores[call]
+            assert isinstance(score, DatasetScore)
+            found = guarded(partial(gathered, score), view)
+            if isinstance(found, Unknown):
+                row.values[call] = found
+            else:
+                row.gathered[call] = found
+        if self.recipe.hash_images:
+            found = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
+            row.digest = None if isinstance(found, Unknown) else found
+
+    def _begin(self, row: Row, view: ShardView) -> None:
+        """Do what ``resume`` does for a sample of which nothing is known yet."""
+        if self._straight is not None:
+            try:
+                row.judgement, row.values = self._straight(view)
+            except RAISED:  # again where it is told apart
+                row.judgement = None
+        if row.judgement is None:
+            self.resume(row, view)
+
+    def resume(self, row: Row, view: ShardView) -> None:
+        """Go on deciding a sample with what is known of it, as far as that goes without a model."""
+        if self.plan is None or row.judgement is not None:
+            return
+        known, ways = row.values, self._ways
+
+        def compute(call: Call) -> Any:
+            if call in known:
+                return known[call]
+            way = ways.get(call)
+            if way is None:
+                return PENDING
+            try:
+                return way(view)
+            except RAISED as error:
+                return failed(error)
+
+        judgement, values = self.plan.drive(compute)
+        row.values = {**known, **values} if known else values
+        if judgement.settled:
+            row.judgement = judgement
+
+    def wanted(self, row: Row) -> list[Call]:
+        """Return the scores that a model has to compute for a sample before it can be taken further."""
+        if not self.model_calls or row.trouble:
+            return []
+        calls: list[Call] = []
+        if self.plan is not None and row.judgement is None:
+            needed = self.plan.next_needed(row.values)
+            if needed in self.model_calls:
+                calls.append(needed)
+            elif self.plan.where.judge(row.values).keep is not False:
+                calls += [call for call in self._models_beside_late if call not in row.values]
+        calls += [call for call in self._models_asked if call not in row.values]
+        return list(dict.fromkeys(calls))
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models that are asked."""
+        scores = (score for score in self.scores.values() if isinstance(score, ModelScore))
+        return tuple(dict.fromkeys(model for score in scores for model in score.models()))
+
+    def decide(self, row: Row) -> None:
+        """Set the outcome of a sample. Raises LedgerError where a score is missing that it hangs on."""
+        row.outcome, row.term, row.error, row.detail = "kept", None, None, None
+        if row.trouble.startswith(DROPPED):
+            row.outcome, row.term, row.detail = "dropped", row.trouble.removeprefix(DROPPED), row.about or None
+            return
+        if row.trouble:
+            row.quarantine(row.trouble, row.about)
+            return
+        if self.plan is None:
+            return
+        judgement = row.judgement or self.plan.settle(row.values)
+        if judgement.keep is None and judgement.unknown is None:
+            missing = self.plan.next_needed(row.values)
+            raise MissingScore(
+                str(missing), f"{missing} was not computed for sample {row.number}, nor for others maybe"
+            )
+        if judgement.keep:
+            return
+        row.term = str(judgement.term) if judgement.term else None
+        if judgement.keep is False:
+            row.outcome = "dropped"
+            return
+        assert judgement.unknown is not None
+        if self.recipe.unknown == "quarantine":
+            row.quarantine(judgement.unknown.slug, judgement.unknown.detail)
+        else:
+            row.outcome = "kept" if self.recipe.unknown == "keep" else "dropped"
+            row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
+
+    def is_compared(self, row: Row, call: Call) -> bool:
+        """Tell whether a sample takes part in a comparison: all that can be read do, or those that all else keeps.
+
+        All else are the terms in which no score compares what is kept; what scores say that compare all samples has
+        to be known by then.
+        """
+        if row.trouble:
+            return False
+        if self.plan is None or call not in self.kept_calls:
+            return True
+        judgement = self.plan.where.judge(row.values)
+        if judgement.settled or self.recipe.unknown == "keep":
+            return not self._puts_out(judgement)
+        own = (term for term in self.plan.terms if self.kept_calls.isdisjoint(term.calls))
+        return all(term.result(row.values) is True for term in own)
+
+    def _puts_out(self, judgement: Judgement) -> bool:
+        """Tell whether a sample is dropped or put aside, whatever comparisons of all samples say."""
+        return judgement.keep is False or (judgement.unknown is not None and self.recipe.unknown != "keep")
+
+    def _complete(self, row: Row, view: View, calls: Sequence[Call]) -> None:
+        for call in calls:
+            if call not in row.values:
+                row.values[call] = guarded(self._ways[call], view)
+
+
+@lru_cache(maxsize=4)
+def program_of(recipe: Recipe) -> Program:
+    """Return the program of a recipe; a process makes it once."""
+    return Program(recipe)

@@ -1,0 +1,41 @@
+"""What is written when shards are done: the counts that trainers read, and one manifest in order."""
+
+import json
+from collections.abc import Sequence
+
+from wdsflow.shards.atomic import write_file
+from wdsflow.shards.folder_lock import Lock
+
+from .layout import Layout
+from .manifest import read_manifests, write_manifest
+from .output_numbers import give_numbers
+
+
+def finish(layout: Layout, names: Sequence[str], *, tars: bool) -> bool:
+    """Write ``sizes.json`` and ``__len__`` for the shards done so far, and return whether that is all of them.
+
+    Outputs that are numbered densely get their numbers, and are counted, only then. And the manifests of all slices become one, in the order of the shards: a run that was interrupted leaves the
+    same bytes as one that was not.
+    """
+    with Lock(layout.inside / "lock-finish", patience=600):
+        paths = layout.manifests()
+        known = read_manifests(paths)
+        records = [known[name] for name in names if name in known]
+        whole = len(records) == len(names)
+        if tars and (whole or not layout.dense):
+            if layout.dense:
+                sizes = give_numbers(layout, records)
+            else:
+                sizes = {}
+                for record in records:
+                    if record.output is not None:
+                        sizes[record.name] = record.kept
+                    sizes |= {name: part["samples"] for name, part in record.parts.items()}
+            write_file(layout.folder / "sizes.json", json.dumps(sizes, indent=1).encode() + b"\n")
+            write_file(layout.folder / "__len__", f"{sum(sizes.values())}\n".encode())
+        if whole:
+            write_manifest(layout.manifest(), records)
+            for path in paths:
+                if path != layout.manifest():
+                    path.unlink(missing_ok=True)
+    return whole

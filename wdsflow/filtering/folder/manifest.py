@@ -1,0 +1,75 @@
+"""A line for each finished shard, written when all its files are in place."""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from wdsflow.shards.atomic import write_file
+
+from .shard_record import ShardRecord
+
+
+class Manifest:
+    """Appends lines to a file; a line that a killed run wrote by half is cut off first."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        size = os.fstat(self._file).st_size
+        at = size
+        while at:  # lines are short: a few steps at most
+            start = max(0, at - 4096)
+            found = os.pread(self._file, at - start, start).rfind(b"\n")
+            if found >= 0:
+                at = start + found + 1
+                break
+            at = start
+        if at != size:
+            os.ftruncate(self._file, at)
+
+    def add(self, record: ShardRecord) -> None:
+        """Append a line and see it to the disk. Raises OSError; then the line is not there."""
+        line = line_of(record)
+        size = os.fstat(self._file).st_size
+        try:
+            if os.write(self._file, line) != len(line):
+                raise OSError(28, "No space left on device")
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, size)
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def __enter__(self) -> "Manifest":  # noqa: PYI034 - Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def line_of(record: ShardRecord) -> bytes:
+    """Return the line of a shard."""
+    return json.dumps(record.to_dict(), separators=(",", ":")).encode() + b"\n"
+
+
+def read_manifests(paths: Iterable[Path]) -> dict[str, ShardRecord]:
+    """Return the finished shards by the name of their output; of several lines for one the last counts."""
+    found: dict[str, ShardRecord] = {}
+    for path in paths:
+        with open(path, "rb") as lines:
+            for line in lines:
+                try:
+                    record = ShardRecord.from_line(line)
+                except ValueError:
+                    continue  # the half line of a killed run, or one of another version: the shard is done again
+                found[record.name] = record
+    return found
+
+
+def write_manifest(path: Path, records: Iterable[ShardRecord]) -> None:
+    """Write a whole manifest, in the order of the shards."""
+    write_file(path, b"".join(line_of(record) for record in sorted(records, key=lambda record: record.shard)))

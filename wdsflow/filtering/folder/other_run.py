@@ -1,0 +1,88 @@
+"""What a folder holds, where a run was asked for that does something else: in the words of who asked."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.recipe.recipe_identity import canonical, differences
+from wdsflow.text.shell import quote
+
+_ONE_OF = {"filter": "a filter", "score": "a score", "cut": "a cut"}
+_OPTIONS = {"lines_to": "to"}  # others are called as in the recipe
+
+
+class Differs(ValueError):
+    """A folder holds a run of something else. ``differences``: (what is there, what was asked for), in words."""
+
+    def __init__(self, folder: Path, before: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+        self.differences = list(_differences(before, asked))
+        kinds = [str(run.get("kind")) for run in (before, asked)]
+        other = kinds[0] != kinds[1]  # then what one of them does not say says nothing
+        there, here = (
+            ", ".join(pair[side] for pair in self.differences if not (other and pair[side].startswith("no ")))
+            for side in (0, 1)
+        )
+        one, two = (f" with {words}" if words else "" for words in (there, here))
+        this = f"this is {_ONE_OF.get(kinds[1], 'a run')}{two}" if other else f"this run has {here}"
+        super().__init__(f"{folder} holds {_ONE_OF.get(kinds[0], 'a run')}{one}; {this}")
+
+
+def differ(before: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Tell whether two runs do different things: another version of ours does not matter, ``code`` counts what does."""
+    one, other = ({name: value for name, value in run.items() if name != "wdsflow"} for run in (before, asked))
+    return canonical(one) != canonical(other)
+
+
+def _differences(before: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    told = before.get("kind") != asked.get("kind")
+    old, new = before.get("recipe"), asked.get("recipe")
+    if isinstance(old, dict) and isinstance(new, dict):
+        defaults = Recipe().to_dict()
+        for name in new:
+            if canonical(old.get(name)) != canonical(new[name]):
+                told = True
+                yield _option(name, old.get(name), defaults), _option(name, new[name], defaults)
+    for name in ("urls", "quarantine"):
+        if canonical(before.get(name)) != canonical(asked.get(name)):
+            told = True
+            yield _named(name, before.get(name), asked.get(name)), _named(name, asked.get(name), before.get(name))
+    if not told:  # the same command, on other libraries or another version of ours
+        for found in differences(_rest(before), _rest(asked)):
+            yield _parted(found)
+
+
+def _rest(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in run.items() if name not in {"wdsflow", "recipe", "urls", "names"}}
+
+
+def _parted(found: str) -> tuple[str, str]:
+    """Return one of the ``differences`` as two texts."""
+    what, _, values = found.partition(": ")
+    old, _, new = values.partition(" is now ")
+    what = "outcomes of version" if what == "code" else what.removeprefix("scores.").replace(".versions.", " by ")
+    return f"{what} {old}", f"{what} {new or 'other values'}"
+
+
+def _option(name: str, value: Any, defaults: Mapping[str, Any]) -> str:
+    """Return a setting of a recipe as the option that sets it."""
+    if name == "pilot":
+        return "a measured order of terms" if value else "no measured order"
+    option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+    if name == "stages":
+        return f"stages {canonical(value)}" if value else "no stages"
+    if isinstance(value, bool):
+        return option if value else f"no {option}"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    if value in ("", None, []):
+        return f"no {option}"
+    return f"{option} {quote(text)}" + (" (the default)" if value == defaults.get(name) else "")
+
+
+def _named(name: str, value: Any, other: Any) -> str:
+    if name == "quarantine":
+        return f"--quarantine {quote(str(value))}" if value else "no --quarantine"
+    urls, others = (each if isinstance(each, list) else [] for each in (value, other))
+    only = [url for url in urls if url not in set(map(str, others))]
+    example = f", among them {only[0]}" if only else ""
+    return f"{len(urls):,} shard{'s' * (len(urls) != 1)}{example}"

@@ -1,0 +1,102 @@
+"""The files that a run is going to write: none may be an input, or be there already, or be written for two shards."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.shards.source.source import local_file
+
+from .layout import Layout
+from .output_numbers import dense_name
+
+_PART = re.compile(r"(.+)-[0-9]{6}\.tar", re.DOTALL)
+
+
+class QuarantineTaken(FileExistsError):
+    """The folder for quarantined samples is for something else, or holds files of their names."""
+
+
+def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
+    """Raise FileExistsError if a file that is to be written lies there, is an input, or would be written twice."""
+    _refuse_aside(layout)
+    stems = (
+        {name.removesuffix(".jsonl"): name for name in asked["names"] if is_lines(name)} if makes_tars(asked) else {}
+    )
+    for folder, targets in _targets(layout, asked):
+        taken: dict[str, str] = {}
+        for target, name in targets:
+            _refuse_twice(taken.setdefault(target, name), name, target)
+        if folder == layout.quarantined and layout.quarantine_folder is None:
+            continue  # nobody else writes there
+        there = _listed(folder)
+        found = taken.keys() & there
+        if folder == layout.folder:
+            found |= {name for name in there if (part := _PART.fullmatch(name)) and part[1] in stems}
+        refuse_inputs(asked, [folder / each for each in sorted(found)])
+        if found:
+            kind = FileExistsError if folder == layout.folder else QuarantineTaken
+            raise kind(f"{folder / min(found)} exists already, and no run wrote it: choose another folder")
+
+
+def refuse_inputs(asked: Mapping[str, Any], paths: Iterable[Path]) -> None:
+    """Raise FileExistsError if any of the files, which would be written or removed, is a shard that is to be read."""
+    local = (local_file(url) for url in asked["urls"])
+    inputs = {os.path.realpath(path) for path in local if path is not None}
+    for path in paths:
+        if os.path.realpath(path) in inputs:
+            raise FileExistsError(f"{path} is an input: choose another folder for the output")
+
+
+def makes_tars(asked: Mapping[str, Any]) -> bool:
+    """Tell whether a run writes tars where it reads JSON lines."""
+    recipe = asked.get("recipe")
+    return isinstance(recipe, dict) and recipe.get("lines_to") == "tar"
+
+
+def aside_of(layout: Layout) -> str | None:
+    """Return where a run was told to put samples aside, as seen from its folder."""
+    if layout.quarantine_folder is None:
+        return None
+    return os.path.relpath(os.path.realpath(layout.quarantine_folder), os.path.realpath(layout.folder))
+
+
+def _refuse_aside(layout: Layout) -> None:
+    """Raise FileExistsError where samples put aside would lie among others of their name."""
+    if layout.quarantine_folder is None:
+        return
+    aside, out, inside = map(os.path.realpath, (layout.quarantine_folder, layout.folder, layout.inside))
+    if aside == out or os.path.commonpath((aside, inside)) == inside:
+        raise QuarantineTaken(f"{layout.quarantine_folder} is for the output: choose another folder for --quarantine")
+
+
+def _refuse_twice(one: str, other: str, target: str) -> None:
+    if one != other:
+        raise FileExistsError(
+            f"{target} would be written for {one} and for {other}: filter them into different folders"
+        )
+
+
+def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, list[tuple[str, str]]]]:
+    """Yield each folder with (name of a file, output that it belongs to)."""
+    names = [str(name) for name in asked["names"]]
+    if layout.dense:
+        yield layout.folder, [(dense_name(number), dense_name(number)) for number in range(len(names))]
+    else:
+        outs = [name for name in names if not (makes_tars(asked) and is_lines(name))]
+        beside = [(layout.stats(name).name, name) for name in outs if is_lines(name)]
+        yield layout.folder, [*((name, name) for name in outs), *beside]
+    reasons = [
+        ((layout.reasons(name) if is_lines(name) else layout.quarantine(name).with_suffix(".jsonl")).name, name)
+        for name in names
+    ]
+    yield layout.quarantined, [*((name, name) for name in names), *reasons]
+
+
+def _listed(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return set()

@@ -1,0 +1,208 @@
+"""The folder of a run: who may work in it, and what is done there already."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.recipe.recipe_identity import canonical, differences
+from wdsflow.shards.atomic import remove_stale, write_file
+from wdsflow.shards.folder_lock import Lock
+from wdsflow.shards.shard_identity import fingerprint, input_identity
+from wdsflow.shards.source.source import SourceError
+
+from .layout import Layout
+from .manifest import read_manifests
+from .other_run import Differs, differ
+from .output_numbers import finder
+from .output_targets import makes_tars, refuse, refuse_inputs
+from .shard_record import ShardRecord
+from .tidy_folder import remove_between
+
+
+@contextlib.contextmanager
+def held(layout: Layout, index: int, count: int) -> Iterator[list[int]]:
+    """Hold a folder for one run, or for one slice of a run; yields the descriptors that workers inherit.
+
+    Raises Busy.
+    """
+    layout.inside.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        locks = [stack.enter_context(Lock(layout.lock(), shared=count > 1))]
+        if count > 1:
+            locks.append(stack.enter_context(Lock(layout.lock(index, count))))
+        await_workers(layout, index, count)
+        yield [lock.fd for lock in locks]
+
+
+def await_workers(layout: Layout, index: int, count: int) -> None:
+    """Wait until no worker of a run, or of a slice, is left on any machine. Raises Busy."""
+    paths = layout.workers_locks() if count == 1 else [layout.workers_lock(index, count)]
+    for path in paths:
+        if path.exists():
+            Lock(path, patience=60).close()
+
+
+def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: bool = True) -> None:
+    """Make a folder ready for a run, or for the rest of one.
+
+    ``asked`` is what the run is to do; "names" are its outputs and "urls" its shards. ``alone``: no other slice of the
+    run works there. A run that finished no shard gives way to any other. Raises Differs where the folder
+    holds a run that does something else, FileExistsError where files lie in the way that no run wrote.
+    """
+    with Lock(layout.inside / "lock-prepare", patience=60):  # slices may begin side by side
+        before = _read(layout.run_file)
+        other = before is not None and differ(before, json.loads(canonical(asked)))
+        if before is not None and (restart or (other and alone and not _begun(layout, before))):
+            was = _as_it_was(layout, before)
+            refuse_inputs(asked, _outputs(was, before))
+            _clear(was, before)
+            before = None
+        if before is None:
+            refuse(layout, asked)
+            write_file(layout.run_file, json.dumps(asked, indent=1, sort_keys=True).encode() + b"\n")
+        elif other:
+            raise Differs(layout.folder, before, json.loads(canonical(asked)))
+    for folder in layout.folders():
+        folder.mkdir(parents=True, exist_ok=True)
+    sweep(layout)
+
+
+def _begun(layout: Layout, run: Mapping[str, Any]) -> bool:
+    """Tell whether a run has left anything behind that took work, whatever its manifest looks like."""
+    manifests = (*layout.manifests(), *layout.scored.manifests())
+    ledgers = (layout.scored.inside / "ledger").glob("*.parquet")
+    return any(path.stat().st_size for path in manifests) or any(
+        path.exists() for path in (*_outputs(_as_it_was(layout, run), run), *ledgers)
+    )
+
+
+def abandon(layout: Layout, asked: Mapping[str, Any]) -> bool:
+    """Take back what ``prepare`` did if no shard was finished since, and tell whether that is so."""
+    if _begun(layout, asked):
+        return False
+    _clear(layout, asked)
+    return True
+
+
+def sweep(layout: Layout) -> None:
+    """Remove what killed processes left behind."""
+    for folder in layout.folders():
+        with contextlib.suppress(OSError):
+            remove_stale(folder)
+    with contextlib.suppress(OSError):
+        for path in layout.spool.iterdir():
+            if path.is_dir():  # of a comparison: one run at a time has any, and it holds the folder
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def finished(
+    layout: Layout, shards: Sequence[tuple[int, str, str]], identity: str
+) -> tuple[dict[str, ShardRecord], list[str]]:
+    """Return which of the shards (number, url, name) are done, and what made others count as not done."""
+    known = read_manifests(layout.manifests())
+    lies_at = finder(layout)
+    done: dict[str, ShardRecord] = {}
+    changed = []
+    for number, url, name in shards:
+        record = known.get(name)
+        if record is None:
+            continue
+        reason = _stale(layout, record, number, url, identity, lies_at)
+        if reason:
+            changed.append(f"{url}: {reason}")
+        else:
+            done[name] = record
+    return done, changed
+
+
+def _stale(
+    layout: Layout, record: ShardRecord, number: int, url: str, identity: str, lies_at: Callable[[str], Path]
+) -> str:
+    if (record.shard, record.url) != (number, url):
+        return f"its output was made from {record.url}"
+    if record.recipe != identity:
+        return "the scores that it was decided by were computed anew"  # a change of the recipe itself was refused
+    try:
+        now = input_identity(url)
+    except SourceError as error:
+        return f"it cannot be read now: {error}"
+    if now != record.input:
+        return f"the input changed ({'; '.join(differences(record.input, now))})"
+    files = [(lies_at(record.name), record.output), (layout.quarantine(record.name), record.quarantine)]
+    for name, part in record.parts.items():
+        files.append((layout.folder / name, {mark: value for mark, value in part.items() if mark != "samples"}))
+    for path, expected in [*files, (layout.ledger(record.name), record.ledger)]:
+        if expected is None:
+            continue
+        try:
+            found = fingerprint(str(path))
+        except OSError:
+            return f"{path} is gone"
+        if found != expected:
+            return f"{path} is not what was written"
+    return next((f"{path} is gone" for path in _beside(layout, record) if not path.exists()), "")
+
+
+def _beside(layout: Layout, record: ShardRecord) -> Iterator[Path]:
+    """Yield the small files that lie beside what a record has the identity of."""
+    lines = is_lines(record.name)
+    if record.quarantine is not None:
+        yield layout.reasons(record.name) if lines else layout.quarantine(record.name).with_suffix(".jsonl")
+    if lines and record.output is not None:
+        yield layout.stats(record.name)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), list) for name in ("names", "urls")):
+        raise FileExistsError(
+            f"{path} was damaged, and nobody knows which files a run wrote: remove {path.parent.parent}, or write elsewhere"
+        )
+    return found
+
+
+def _as_it_was(layout: Layout, before: Mapping[str, Any]) -> Layout:
+    """Return the layout of an earlier run: other names of its outputs, another folder for its quarantine."""
+    aside, recipe = before.get("quarantine"), before.get("recipe")
+    return replace(
+        layout,
+        quarantine_folder=layout.folder / aside if isinstance(aside, str) else None,
+        dense=isinstance(recipe, dict) and recipe.get("numbering") == "dense",
+    )
+
+
+def _outputs(layout: Layout, before: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield the files that an earlier run may have written for its shards."""
+    lies_at = finder(layout)
+    for name in before.get("names", ()):
+        if not isinstance(name, str) or "/" in name:
+            continue
+        aside = layout.quarantine(name)
+        beside = (layout.stats(name), layout.reasons(name)) if is_lines(name) else (aside.with_suffix(".jsonl"),)
+        yield from (lies_at(name), layout.ledger(name), aside, *beside)
+        if makes_tars(before) and is_lines(name):
+            yield from layout.parts(name)
+
+
+def _clear(layout: Layout, before: Mapping[str, Any]) -> None:
+    """Remove what a run wrote, and nothing else."""
+    begun = _begun(layout, before)
+    for path in _outputs(layout, before):
+        path.unlink(missing_ok=True)
+    counts = (layout.folder / "sizes.json", layout.folder / "__len__") if begun else ()
+    for path in (*counts, *layout.manifests(), layout.numbering):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(layout.scored.folder, ignore_errors=True)  # nobody works in it but who works around it
+    sweep(replace(layout, dense=True))
+    remove_between(layout)
+    layout.run_file.unlink(missing_ok=True)  # last: without it nobody would know what is left to remove

@@ -1,0 +1,84 @@
+"""What became of one shard: a line of the manifest."""
+
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any, ClassVar
+
+from wdsflow.filtering.shard.tar_samples import Range
+
+
+@dataclass
+class ShardRecord:
+    """A finished shard. ``samples == kept + sum(dropped) + sum(quarantined)``."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    shard: int  # its place among all shards of the run
+    url: str
+    name: str  # of the output
+    recipe: str  # digest
+    input: dict[str, Any]
+    samples: int = 0
+    kept: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)  # term of the predicate -> samples
+    quarantined: dict[str, int] = field(default_factory=dict)  # error -> samples
+    failed: dict[str, int] = field(
+        default_factory=dict
+    )  # score: error -> samples, also of samples that were decided without
+    members: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)  # why a member belongs to no sample -> members
+    headers: list[Range] = field(default_factory=list)  # global PAX headers
+    damage: list[str] = field(default_factory=list)
+    output: dict[str, Any] | None = None  # identity of the tar, None where no sample was kept
+    # Tars of a file of JSON lines: identity, with the samples in it.
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ledger: dict[str, Any] = field(default_factory=dict)  # identity
+    quarantine: dict[str, Any] | None = None  # identity
+    # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and what is known of it.
+    examples: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # Scores that failed wherever they were computed: how often, error and detail. Not in the manifest.
+    struck: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise RuntimeError if a sample is unaccounted for."""
+        if self.samples != self.kept + sum(self.dropped.values()) + sum(self.quarantined.values()):
+            raise RuntimeError(f"{self.url}: samples do not add up: {self}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        return {name: value for name, value in asdict(self).items() if name != "struck"}
+
+    @staticmethod
+    def from_line(line: bytes) -> "ShardRecord":
+        """Read a line. Raises ValueError where it is none: cut, of another version, or of any other shape."""
+        record: ShardRecord = _reader().validate_json(line, strict=True)
+        if not all(isinstance(part.get("samples"), int) for part in record.parts.values()):
+            raise ValueError("a tar without its number of samples")
+        try:
+            record.check()
+        except RuntimeError as error:
+            raise ValueError(str(error)) from None
+        return record
+
+
+@cache
+def _reader() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ShardRecord)
+
+
+@dataclass
+class ShardFailure:
+    """A shard that could not be worked on; it is tried again by the next run.
+
+    ``kind``: that of a SourceError, "ledger" where its ledger does not serve, else "". ``lacks``: the score that the
+    ledger lacks, if that is why.
+    """
+
+    shard: int
+    url: str
+    name: str
+    reason: str
+    kind: str = ""
+    lacks: str = ""

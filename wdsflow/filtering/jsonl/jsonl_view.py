@@ -1,0 +1,152 @@
+"""A row of a file of JSON lines as scores see it."""
+
+import os
+from collections.abc import Iterator
+from typing import ClassVar
+
+from wdsflow.filtering.recipe.recipe_identity import digest
+from wdsflow.filtering.shard.staged_samples import Gone
+from wdsflow.filtering.shard.tar_fields import ShardView
+from wdsflow.stages.scores.sample_view import View, ViewOptions
+from wdsflow.stages.scores.score_errors import ScoreError
+from wdsflow.stages.scores.selection import chosen, parse_images
+
+from .jsonl_rows import TextRow
+
+
+class RowFields:
+    """The fields of a row: "json" is its line, captions are its chunks', images and videos lie in files."""
+
+    def __init__(self, row: TextRow) -> None:
+        captions = [name for name in row.fields if name == "txt" or name.endswith(".txt")]
+        self._held = {"json": row.line, **{name: chunk.caption.encode("utf-8", "surrogatepass")
+                      for name, chunk in zip(captions, row.chunks, strict=False)}}  # fmt: skip
+        self._files = dict((*row.media.images, *row.media.videos))
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._held
+        yield from self._files
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._held or name in self._files
+
+    def size(self, name: str) -> int:
+        """Return the size of a field in bytes. Raises ScoreError where its file is gone."""
+        if name in self._held:
+            return len(self._held[name])
+        try:
+            return os.stat(self._files[name]).st_size
+        except OSError as error:
+            raise ScoreError("missing-file", f"{error.strerror}") from None
+
+    def state(self, name: str) -> str:
+        """Return a hash of path, size and time of change of a field's file. Raises ScoreError where it is gone."""
+        if name in self._held:
+            return ""
+        try:
+            found = os.stat(self._files[name])
+        except OSError as error:
+            raise ScoreError("missing-file", f"{error.strerror}") from None
+        return digest([self._files[name], found.st_size, found.st_mtime_ns])
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """Return a part of a field. Raises ScoreError where its file is gone, OSError where the disk does."""
+        if name in self._held:
+            return self._held[name][start : start + size]
+        try:
+            file = os.open(self._files[name], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise ScoreError("missing-file", f"{error.strerror}") from None
+        try:
+            parts = []
+            while size > 0 and (data := os.pread(file, size, start)):
+                parts.append(data)
+                start, size = start + len(data), size - len(data)
+        finally:
+            os.close(file)
+        return b"".join(parts)
+
+
+class RowView(ShardView):
+    """A row: a caption for each chunk that has images or videos, each with its own images.
+
+    A row without any has the captions of all its chunks. Fields that are named by a score are looked up as in tars.
+    """
+
+    of_data_juicer: ClassVar[bool] = True
+
+    __slots__ = ("_files", "_row")
+
+    def __init__(self, row: TextRow, options: ViewOptions, url: str) -> None:
+        self._files = RowFields(row)
+        View.__init__(self, self._files, options, key=row.key, url=url)
+        self._row = row
+        self._chosen, self._header, self._caption = (None, None), None, None
+
+    def image_names(self, image: str = "") -> tuple[str, ...]:
+        """Return all images of the row, in order; ``image`` names some of them."""
+        names = tuple(field for field, _ in self._row.media.images)
+        return super().image_names(image) if image or not names else names
+
+    def video_names(self, video: str = "") -> tuple[str, ...]:
+        """Return all videos of the row, in order; ``video`` names some of them."""
+        names = tuple(field for field, _ in self._row.media.videos)
+        return super().video_names(video) if video or not names else names
+
+    def state(self, name: str) -> str:
+        """Return a hash that changes with a field's file."""
+        return self._files.state(name)
+
+    def captions(self, caption: str = "") -> list[str]:
+        """Return a caption for each chunk that has images or videos, for each chunk where none has any."""
+        chunks = self._row.chunks
+        if caption or not chunks:
+            return super().captions(caption)
+        return [chunk.caption for chunk in chunks if chunk.images or chunk.videos] or [
+            chunk.caption for chunk in chunks
+        ]
+
+    def pairs(self, caption: str = "", image: str = "") -> list[tuple[str, tuple[str, ...]]]:
+        """Return each chunk's caption with the chunk's images."""
+        if caption:
+            return super().pairs(caption, image)
+        among = set(chosen(parse_images(image), self.fields)) if image else None
+        names = [field for field, _ in self._row.media.images]
+        found = []
+        for chunk in self._row.chunks:
+            own = tuple(names[number] for number in chunk.images if among is None or names[number] in among)
+            if own:
+                found.append((chunk.caption, own))
+        if not found:
+            raise ScoreError("no-image", "no chunk of the text has an image")
+        return found
+
+    def video_pairs(self, caption: str = "", video: str = "") -> list[tuple[str, tuple[str, ...]]]:
+        """Return each chunk's caption with the chunk's videos."""
+        if caption:
+            return super().video_pairs(caption, video)
+        among = set(chosen(parse_images(video), self.fields)) if video else None
+        names = [field for field, _ in self._row.media.videos]
+        own = [(chunk.caption, [names[number] for number in chunk.videos]) for chunk in self._row.chunks]
+        cut = [(text, tuple(name for name in each if among is None or name in among)) for text, each in own]
+        found = [pair for pair in cut if pair[1]]
+        if not found:
+            raise ScoreError("no-video", "no chunk of the text has a video")
+        return found
+
+
+class RowViews:
+    """Makes the views of a file's rows."""
+
+    def __init__(self, options: ViewOptions, url: str) -> None:
+        self._options, self._url = options, url
+
+    def fields_of(self, row: TextRow) -> tuple[str, ...]:
+        """Return the names of a row's fields."""
+        return row.fields
+
+    def view(self, row: TextRow) -> RowView:
+        """Return the view of a row. Raises Gone where it cannot be looked at."""
+        if row.problem is not None:
+            raise Gone(row.problem.slug, row.problem.detail)
+        return RowView(row, self._options, self._url)

@@ -1,0 +1,63 @@
+"""What a run takes from the embeddings of an earlier one, found out before the first shard."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wdsflow.filtering.deciding.program import Program
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.ledger.ledger import LedgerError, read_about
+from wdsflow.filtering.ledger.scores_from_ledger import same_shard
+from wdsflow.filtering.recipe.recipe_identity import digest
+from wdsflow.filtering.recipe.recipe_stages import written_stages
+from wdsflow.shards.shard_identity import fingerprint
+from wdsflow.stages.scores.model.model_score import Model
+
+from .stored_embeddings import Served, StoredEmbeddings
+
+
+class Reuse(NamedTuple):
+    """The folder of an earlier run; the models whose embeddings it has; a digest of its ledgers; what is not there."""
+
+    layout: Layout
+    served: frozenset[Model]
+    digest: str
+    missing: tuple[str, ...]
+
+
+def reuse_of(ledger: str | os.PathLike[str], names: Sequence[str], program: Program) -> Reuse:
+    """Return what a run may take from the ledgers of these shards. Each shard's is looked at again when it is its turn.
+
+    Raises LedgerError where one is missing, or where the first has embeddings of none of the models.
+    """
+    layout = Layout(Path(ledger))
+    if not layout.inside.is_dir():
+        raise LedgerError(f"there are no ledgers in {layout.folder}: give the folder that filter or score wrote")
+    try:
+        marks = [fingerprint(str(layout.ledger(name))) for name in names]
+    except OSError as error:
+        raise LedgerError(f"a ledger is missing in {layout.folder}: {error}") from None
+    first = layout.ledger(names[0])
+    served = _served_by(program, read_about(first), first)
+    return Reuse(layout, frozenset(served.entries), digest(marks), tuple(served.missing))
+
+
+def stored_embeddings(program: Program, record: ShardRecord, reuse: Reuse) -> StoredEmbeddings:
+    """Return the embeddings of a shard. Raises LedgerError: of another shard, other stages, or less than the first had."""
+    path = reuse.layout.ledger(record.name)
+    about = read_about(path)
+    same_shard(about, record, path)
+    served = _served_by(program, about, path)
+    if served.entries.keys() != reuse.served:
+        raise LedgerError("\n".join(served.missing) or f"{path} has more embeddings than the first of the ledgers")
+    return StoredEmbeddings(path, served.entries)
+
+
+def _served_by(program: Program, about: dict[str, Any], path: Path) -> Served:
+    if about["recipe"].get("stages", []) != written_stages(program.recipe.stages):
+        raise LedgerError(f"{path} was scored with other stages than those of the recipe")
+    served = Served(about, program.models, path)
+    served.recall()
+    return served

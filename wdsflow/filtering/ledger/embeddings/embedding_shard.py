@@ -1,0 +1,52 @@
+"""The embeddings of one shard while it is scored: where they come from, and where they are kept."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.stages.scores.model.model_score import ModelScore, Output, Request
+from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
+from wdsflow.stages.scores.model.models.clip_score import ClipScore
+from wdsflow.stages.scores.model.models.embedded import embedding_key
+from wdsflow.stages.scores.sample_view import View
+from wdsflow.stages.scores.score_errors import ScoreError
+
+from .embedding_spool import Spool
+from .stored_embeddings import StoredEmbeddings
+
+
+class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
+    """Finds embeddings in the ledger of an earlier run, where there is one, and keeps those of this run, if it is asked to."""
+
+    def __init__(self, *, spool: Spool | None = None, stored: StoredEmbeddings | None = None) -> None:
+        self.spool, self._stored = spool, stored
+
+    def __exit__(self, *_: object) -> None:
+        """Close what is open."""
+        for each in (self.spool, self._stored):
+            if each is not None:
+                each.close()
+
+    def find(self, row: Row, view: View, request: Request) -> Output | None:
+        """Return the output of a request where it is known already. Raises ScoreError."""
+        if self._stored is None or not isinstance(request.model, (ClipImage, ClipText)):
+            return None
+        return self._stored.find(row, request.model, embedding_key(view, request))
+
+    def keep(
+        self, row: Row, view: View, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]
+    ) -> None:
+        """Keep a sample's embeddings, all that a score asked for. Raises OSError where the disk does."""
+        if self.spool is None or not isinstance(score, ClipScore):
+            return
+        try:
+            keys = [embedding_key(view, request) for request in requests]
+        except ScoreError:  # a file that is gone by now: nobody could find its embedding again
+            return
+        for embedded in score.embedded():
+            found = zip(keys, requests, outputs, strict=True)
+            own = [(key, output) for key, request, output in found if request.model == embedded.model]
+            self.spool.add(row, embedded, own)
+
+
+NONE = ShardEmbeddings()

@@ -1,0 +1,143 @@
+"""Embeddings in the ledger of an earlier run: found again for the same model, the same shard and the same field or caption."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wdsflow.filtering.ledger.ledger import LedgerError, read_about
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.recipe.recipe_identity import canonical, differences
+from wdsflow.shards.source.source import SourceError
+from wdsflow.stages.scores.model.model_score import Model
+from wdsflow.stages.scores.model.models.clip import ClipImage, ClipModel, ClipText
+
+from .embedding_columns import GROUP, KEYS, names_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_HELD = 2  # groups: samples come in order, those that wait for a model a little later
+
+Entries = dict[Model, list[dict[str, Any]]]  # columns of a ledger, by the model that would compute the same
+
+
+class Served:
+    """Which models' embeddings a ledger has, and why not those of others. ``missing``: lines for people."""
+
+    def __init__(self, about: Mapping[str, Any], models: Sequence[Model], path: Path) -> None:
+        self.entries: Entries = {}
+        self.missing: list[str] = []
+        entries = about.get("embeddings", [])
+        if not entries:
+            raise LedgerError(f"{path} has no embeddings: score with --embeddings first")
+        for model in models:
+            if not isinstance(model, (ClipImage, ClipText)):
+                continue
+            identity = json.loads(canonical(model.identity()))
+            same = [entry for entry in entries if entry["model"] == identity]
+            if same:
+                self.entries[model] = same
+            else:
+                self.missing.append(f"{path} has none of the {_told(model)}: {_why(entries, identity)}")
+        if not self.entries:
+            raise LedgerError("\n".join(self.missing) or "--ledger is for scores on a CLIP, and none is asked for")
+
+    def recall(self) -> None:
+        """Tell models what decoders have to know of them: they need not be loaded where all is there."""
+        for model, entries in self.entries.items():
+            model.recall(entries[0]["facts"])
+
+
+def _told(model: ClipModel) -> str:
+    return f"{model.kind} {model.model!r}, {model.pretrained!r}, {model.precision}"
+
+
+def _why(entries: Sequence[Mapping[str, Any]], identity: Mapping[str, Any]) -> str:
+    """Name what differs from the column that is most alike."""
+    own = [entry["model"] for entry in entries if entry["model"]["kind"] == identity["kind"]]
+    found = sorted((list(differences(model, identity)) for model in own), key=len)
+    return "; ".join(found[0]) if found else f"it has some of the {entries[0]['model']['kind']}"
+
+
+class StoredEmbeddings:
+    """The embeddings of one shard, read a group of rows at a time."""
+
+    def __init__(self, path: Path, entries: Entries) -> None:
+        import pyarrow.parquet as pq
+
+        self._path, self._file = path, pq.ParquetFile(path)
+        self._entries = entries
+        self._names = [each for entry in _all(entries) for each in (entry["column"], entry["more"])]
+        self._groups: OrderedDict[int, _Group] = OrderedDict()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def find(self, row: Row, model: Model, key: str) -> Any:
+        """Return an embedding, float32, or None where the ledger has none of that. Raises SourceError."""
+        entries = self._entries.get(model)
+        if entries is None or row.number >= self._file.metadata.num_rows:
+            return None
+        number = row.number // GROUP
+        group = self._groups.get(number)
+        if group is None:
+            group = self._groups[number] = _Group(self._read(number))
+            if len(self._groups) > _HELD:
+                self._groups.popitem(last=False)
+        return group.find(row.number % GROUP, entries, key)
+
+    def _read(self, number: int) -> "pa.Table":
+        import pyarrow as pa
+
+        try:
+            return self._file.read_row_group(number, columns=[KEYS, *self._names])
+        except (pa.ArrowException, OSError) as error:  # the shard's trouble, and not that of a sample
+            raise SourceError("io", f"{self._path} cannot be read: {error}") from None
+
+
+class _Group:
+    def __init__(self, table: "pa.Table") -> None:
+        self._keys = table.column(KEYS).to_pylist()
+        self._columns = {name: table.column(name).combine_chunks() for name in table.column_names if name != KEYS}
+
+    def find(self, row: int, entries: Sequence[Mapping[str, Any]], key: str) -> Any:
+        """Return the embedding of a row in one of some columns."""
+        keys = self._keys[row]
+        known: dict[str, list[str]] = json.loads(keys) if keys else {}
+        for entry in entries:
+            own = known.get(entry["column"], ())
+            if key in own:
+                place = own.index(key)
+                found = self._columns[entry["more" if place else "column"]][row].values
+                return (found[place - 1].values if place else found).to_numpy(zero_copy_only=False).astype("float32")
+        return None
+
+
+def _all(entries: Entries) -> list[dict[str, Any]]:
+    """Return each column once."""
+    return list({entry["column"]: entry for each in entries.values() for entry in each}.values())
+
+
+class CopiedEmbeddings:
+    """The embeddings of a ledger as they are, for the ledger of a later pass."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._about = path, read_about(path)
+        if not names_of(self._about):
+            raise LedgerError(f"{path} has no embeddings: score with --embeddings first")
+
+    def about(self) -> list[dict[str, Any]]:
+        """Return what the metadata tells of each column."""
+        return list(self._about["embeddings"])
+
+    def groups(self, _: Sequence[Row]) -> "Iterator[dict[str, pa.Array]]":
+        """Yield the columns as they were written, a group at a time."""
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self._path) as file:
+            for number in range(file.num_row_groups):
+                table = file.read_row_group(number, columns=names_of(self._about))
+                yield {name: table.column(name).combine_chunks() for name in table.column_names}

@@ -1,0 +1,241 @@
+"""One Parquet file a shard: every sample with its scores and what became of it."""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wdsflow.filtering.ledger.embeddings.embedding_columns import GROUP, KEYS, Vectors, names_of
+from wdsflow.filtering.where.values import Call, Unknown, Value
+from wdsflow.shards.atomic import write_file, writing
+
+from .arrow_columns import (
+    booleans,
+    in_utf8,
+    integers,
+    names,
+    numbers,
+    texts,
+)
+from .ledger_row import NOT_COMPARED, Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = 1
+_OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
+_RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
+_GATHERED = " gathered"
+_KINDS: dict[str, Callable[[list[Any]], Any]] = {"number": numbers, "boolean": booleans, "text": texts}
+# Classes of values that need no look at each: a text may have what UTF-8 cannot hold.
+_AS_THEY_ARE: dict[str, set[type]] = {
+    "number": {int, float, type(None)},
+    "boolean": {bool, type(None)},
+    "text": {type(None)},
+}
+
+
+class LedgerError(ValueError):
+    """A file that is no ledger, or one that lacks something."""
+
+
+class MissingScore(LedgerError):
+    """A ledger without a score that a predicate hangs on: ``call``."""
+
+    def __init__(self, call: str, text: str) -> None:
+        super().__init__(text)
+        self.call = call
+
+
+def write_ledger(
+    path: Path,
+    rows: Sequence[Row],
+    kinds: Mapping[Call, str],
+    gathered: Sequence[Call],
+    about: Mapping[str, Any],
+    vectors: Vectors | None = None,
+) -> None:
+    """Write the ledger of a shard, a row a sample in the order of the tar.
+
+    Args:
+        path: of the file; one that exists is replaced in one step.
+        rows: the samples.
+        kinds: the scores with a column each: "number" (float64), "boolean" or "text". A score that was not needed, or
+            could not be computed, is null; the latter is named in ``failed``. Where a sample has several images or
+            captions their values are in ``several``, as JSON.
+        gathered: scores of the whole dataset; what samples are compared by has a binary column.
+        about: kept as JSON in the file's metadata, under "wdsflow".
+        vectors: embeddings, which get columns of their own and are written in groups of 2,048 rows.
+    """
+    import pyarrow as pa
+
+    if vectors is not None:
+        about = {**about, "embeddings": vectors.about()}
+    columns: dict[str, pa.Array] = _own_columns(rows)
+    classes: set[type] = set()
+    for call, kind in kinds.items():
+        values = [row.values.get(call) for row in rows]
+        found = set(map(type, values))
+        classes |= found
+        if type(None) in found and any(call in row.values and row.values[call] is None for row in rows):
+            classes.add(Unknown)  # computed, and null: unlike what was not computed
+        cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
+        columns[_column(str(call))] = _KINDS[kind](cells)
+    for call in gathered:
+        columns[f"{call}{_GATHERED}"] = pa.array([row.gathered.get(call) for row in rows], pa.binary())
+    several = [_several(row, kinds) for row in rows] if list in classes else [None] * len(rows)
+    columns["several"] = texts(several)
+    failure = pa.list_(pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())]))
+    failed = pa.array([_failed(row, kinds) for row in rows], failure) if Unknown in classes else None
+    columns["failed"] = pa.nulls(len(rows), failure) if failed is None else failed
+    calls = [{"name": call.name, "settings": dict(call.settings), "kind": kind} for call, kind in kinds.items()]
+    own = {"format": FORMAT, "scores": calls, "gathered": [str(call) for call in gathered], **about}
+    metadata = {"wdsflow": json.dumps(own, sort_keys=True)}
+    table = pa.Table.from_arrays([*columns.values()], names=[*columns]).replace_schema_metadata(metadata)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if vectors is None:
+        _write_at_once(path, table)
+    else:
+        _write_in_groups(path, table, vectors, rows)
+
+
+def _write_at_once(path: Path, table: "pa.Table") -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    write_file(path, sink.getvalue().to_pybytes())
+
+
+def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequence[Row]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer: pq.ParquetWriter | None = None
+    with writing(path) as file, os.fdopen(os.dup(file), "wb") as stream:
+        for number, found in enumerate(vectors.groups(rows)):
+            group = table.slice(number * GROUP, GROUP)
+            whole = pa.Table.from_arrays([*group.columns, *found.values()], names=[*group.column_names, *found])
+            whole = whole.replace_schema_metadata(table.schema.metadata)
+            if writer is None:
+                plain = [*table.column_names, KEYS]  # a dictionary of vectors would be in vain
+                writer = pq.ParquetWriter(stream, whole.schema, compression="zstd", use_dictionary=plain)
+            writer.write_table(whole, GROUP)
+        if writer is not None:
+            writer.close()
+
+
+def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
+    fields = [row.fields for row in rows]
+    listed = {each: in_utf8(";".join(each)) for each in set(fields)}
+    return {
+        "sample": integers([row.number for row in rows]),
+        "key": texts([in_utf8(row.key) for row in rows]),
+        "offset": integers([row.start for row in rows]),
+        "size": integers([row.end - row.start for row in rows]),
+        "image_xxh3": texts([row.digest for row in rows]),
+        "outcome": names([row.outcome for row in rows]),
+        "term": names([row.term for row in rows]),
+        "error": names([row.error for row in rows]),
+        "detail": texts([in_utf8(row.detail) for row in rows]),
+        "trouble": names([row.trouble or None for row in rows]),
+        "fields": names(list(map(listed.__getitem__, fields))),
+    }
+
+
+def _column(name: str) -> str:
+    """Return the column of a score, which may be called ``key``."""
+    return f"score {name}" if name in _RESERVED else name
+
+
+def _cell(value: "Value | Unknown", kind: str) -> Any:
+    if value is None or isinstance(value, (Unknown, list)):
+        return None
+    if kind == "number":
+        return float(value)
+    return in_utf8(str(value)) if kind == "text" else bool(value)
+
+
+def _several(row: Row, kinds: Mapping[Call, str]) -> str | None:
+    lists = {str(call): value for call in kinds if isinstance(value := row.values.get(call), list)}
+    return json.dumps(lists) if lists else None
+
+
+def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] | None:
+    found = ((call, Unknown("null") if value is None else value) for call, value in row.values.items())
+    return [
+        {"score": str(call), "error": value.slug, "detail": in_utf8(value.detail)}
+        for call, value in found
+        if isinstance(value, Unknown) and value != NOT_COMPARED and call in kinds
+    ] or None
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """Return what the metadata of a ledger tells. Raises LedgerError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        about = json.loads(metadata[b"wdsflow"])
+    except FileNotFoundError:
+        raise LedgerError(f"there is no ledger {path}: was the shard scored?") from None
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise LedgerError(f"{path} is no ledger: {error}") from None
+    if about.get("format") != FORMAT:
+        raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): score again")
+    return dict(about)
+
+
+def read_ledger(path: Path) -> tuple[list[Row], dict[str, Any]]:
+    """Return the rows of a ledger, and what its metadata tells. Raises LedgerError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    about = read_about(path)
+    try:
+        left_out = set(names_of(about))
+        columns = [name for name in pq.read_schema(path).names if name not in left_out]
+        table = pq.read_table(path, columns=columns).to_pydict()
+    except (pa.ArrowException, OSError) as error:
+        raise LedgerError(f"{path} cannot be read: {error}") from None
+    rows = []
+    for number, key, start, size in zip(*(table[name] for name in _OWN[:4]), strict=True):
+        rows.append(Row(number, key, start, start + size))
+    for row, digest, trouble, fields in zip(rows, table["image_xxh3"], table["trouble"], table["fields"], strict=True):
+        row.digest, row.trouble, row.fields = digest, trouble or "", tuple(fields.split(";")) if fields else ()
+    for row, detail in zip(rows, table["detail"], strict=True):
+        row.about = detail or "" if row.trouble else ""
+    _read_values(rows, table, calls_of(about))
+    for name in about["gathered"]:
+        call = next(call for call in calls_of(about) if str(call) == name)
+        for row, data in zip(rows, table[f"{name}{_GATHERED}"], strict=True):
+            if data is not None:
+                row.gathered[call] = data
+    return rows, about
+
+
+def calls_of(about: Mapping[str, Any]) -> dict[Call, str]:
+    """Return the scores that a ledger has columns for, with their kinds."""
+    return {Call(item["name"], _settings(item["settings"])): item["kind"] for item in about["scores"]}
+
+
+def _settings(found: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(found.items()))
+
+
+def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Mapping[Call, str]) -> None:
+    for call in kinds:
+        name = str(call)
+        column = table[_column(name)]
+        for row, value in zip(rows, column, strict=True):
+            if value is not None:
+                row.values[call] = value
+    by_name = {str(call): call for call in kinds}
+    for row, several, failed in zip(rows, table["several"], table["failed"], strict=True):
+        for name, values in json.loads(several).items() if several else ():
+            row.values[by_name[name]] = values
+        for entry in failed or ():
+            row.values[by_name[entry["score"]]] = Unknown(entry["error"], entry["detail"] or "")

@@ -1,0 +1,16 @@
+"""One spelling for recipes that mean the same."""
+
+from dataclasses import replace
+
+from wdsflow.filtering.where import FACTS, parse, parse_score
+from wdsflow.stages.scores.catalog import all_scores
+
+from .recipe import Recipe
+
+
+def canonical_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe in one spelling: white space and the like make no other recipe. Raises ValueError, WhereError among them."""
+    names = {**FACTS, **all_scores()}
+    where = str(parse(recipe.where, names)) if recipe.where.strip() else ""
+    scores = (str(parse_score(text, names)) for text in recipe.scores)
+    return replace(recipe, where=where, scores=tuple(dict.fromkeys(scores)))

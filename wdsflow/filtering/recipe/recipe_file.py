@@ -1,0 +1,255 @@
+"""Recipes in files: YAML or TOML, checked, with errors that name the line."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from wdsflow.filtering.where import FACTS, parse, parse_score
+from wdsflow.filtering.where.predicate_errors import nearest
+from wdsflow.stages.scores.catalog import all_scores
+
+from .recipe import (
+    Empty,
+    LinesTo,
+    Numbering,
+    Recipe,
+    Unknowns,
+)
+from .recipe_stages import StagesError, read_stages, schema_of_stages
+
+_LARGEST = 64 << 20  # a run.json names all shards
+_DEEPEST = 4
+
+
+class RecipeError(ValueError):
+    """A recipe that cannot be used; says where and why."""
+
+
+def merged(path: Path | None, flags: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of a file, or the default one, with what flags say (None: nothing) put over it.
+
+    Raises RecipeError, ValueError where a flag's predicate is empty.
+    """
+    recipe, lines = _read(path) if path is not None else (Recipe(), {})
+    given = {name: value for name, value in flags.items() if value is not None}
+    if not str(given.get("where", "1")).strip():  # --where "$UNSET" would keep everything
+        raise ValueError("--where is empty: leave it out to keep all samples")
+    if "scores" in given:
+        given["scores"] = tuple(part.strip() for text in given["scores"] for part in _parts(text) if part.strip())
+    if path is not None:
+        _check_scores(recipe, str(path), lines, given)
+    return _checked({**recipe.to_dict(), **given}, "", {}) if given else recipe
+
+
+def _parts(text: str) -> list[str]:
+    """Split at commas outside of parentheses and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for sign in text:
+        if sign == "," and not (depth or quote):
+            parts.append("")
+            continue
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "\"'":
+            quote = sign
+        else:
+            depth += {"(": 1, ")": -1}.get(sign, 0)
+        parts[-1] += sign
+    return parts
+
+
+def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: Mapping[str, Any]) -> None:
+    """Raise RecipeError for scores that make no sense, unless a flag has others in their place."""
+    names = {**FACTS, **all_scores()}
+    places: list[tuple[str, str, Callable[..., object]]] = [
+        (f"scores.{number}", text, parse_score) for number, text in enumerate(recipe.scores, 1)
+    ]
+    if recipe.where.strip():
+        places.insert(0, ("where", recipe.where, parse))
+    for name, text, check in places:
+        if name.partition(".")[0] not in given:
+            try:
+                check(text, names)
+            except ValueError as error:
+                raise RecipeError(f"{_place(name, source, lines)}{error}") from None
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe: TOML by its name, that of an earlier run from its run.json, YAML otherwise. Raises RecipeError."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[Recipe, dict[str, int]]:
+    """Return a recipe, and the lines of its keys."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        text = data.decode()
+    except OSError as error:
+        raise RecipeError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise RecipeError(f"{path} is not UTF-8") from None
+    if len(data) > _LARGEST:
+        raise RecipeError(f"{path} is too large for a recipe")
+    ways = {".toml": _toml, ".json": _json}
+    found, lines = ways.get(path.suffix.lower(), _yaml)(path, text)
+    if not isinstance(found, dict):
+        raise RecipeError(f'{path}: a recipe is a mapping, such as\nwhere: "min_side >= 200"')
+    return _checked(found, str(path), lines), lines
+
+
+def _json(path: Path, text: str) -> tuple[Any, dict[str, int]]:
+    """Return a recipe, or the one in what a run wrote down."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise RecipeError(f"{path}: {error}") from None
+    return found["recipe"] if isinstance(found, dict) and isinstance(found.get("recipe"), dict) else found, {}
+
+
+def _toml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        try:
+            import tomli as tomllib
+        except ImportError:
+            raise RecipeError(f"{path}: TOML needs Python 3.11, or the package tomli; YAML does not") from None
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{path}: {error}") from None
+    lines: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r"""\s*\[?\s*["']?([\w-]+)""", line)
+        if match:
+            lines.setdefault(match[1], number)
+    return found, lines
+
+
+def _yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
+    import yaml
+
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        lines: dict[str, int] = {}
+        if isinstance(node, yaml.MappingNode):
+            for key, _ in node.value:
+                name, number = str(key.value), key.start_mark.line + 1
+                if name in lines:
+                    raise RecipeError(
+                        f"{path}, line {number}: {name!r} stands there twice, first in line {lines[name]}"
+                    )
+                lines[name] = number
+            lines |= dict(_lines_of(node))
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark else ""
+        raise RecipeError(f"{path}{place}: {getattr(error, 'problem', None) or error}") from None
+    return found if found is not None else {}, lines
+
+
+def _lines_of(node: Any, at: str = "") -> Iterator[tuple[str, int]]:
+    """Yield where a tree of YAML has its keys, as "stages.1.rename"; lists count from 1."""
+    import yaml
+
+    pairs: list[tuple[str, Any, Any]] = []
+    if isinstance(node, yaml.MappingNode):
+        pairs = [(str(key.value), key, value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        pairs = [(str(number), value, value) for number, value in enumerate(node.value, 1)]
+    for name, place, value in pairs:
+        yield f"{at}{name}", place.start_mark.line + 1
+        if at.count(".") < _DEEPEST:  # an anchor may hold itself
+            yield from _lines_of(value, f"{at}{name}.")
+
+
+def _model() -> Any:
+    """Return the pydantic model of a recipe; made when asked for, as importing pydantic takes a while."""
+    from pydantic import ConfigDict, Field, create_model
+
+    defaults = Recipe()
+    about: dict[str, tuple[Any, str]] = {
+        "where": (str, "The predicate that keeps a sample; empty keeps all."),
+        "stages": (list[Any], "What is done to each sample before it is scored; what changes is written anew."),
+        "scores": (list[str], "Further scores, computed for every sample."),
+        "images": (str, "Fields that are images, the first that is there."),
+        "captions": (str, "Where captions are: txt, json:caption;alt, txt|json:caption; auto finds out."),
+        "unknown": (Unknowns, "What becomes of a sample whose predicate stays unknown."),
+        "empty": (Empty, "What becomes of a shard of which nothing is kept."),
+        "numbering": (Numbering, "Names of the inputs, or numbers without gaps, given when all shards are done."),
+        "hash_images": (bool, "Whether the ledger has xxh3 of each image's bytes."),
+        "embeddings": (bool, "Whether the ledger has the CLIP embeddings that scores compute, as half floats."),
+        "image_memory": (str, "What one image may take while it is decoded, as 512MiB."),
+        "image_token": (str, "What stands for an image in a text of JSON lines."),
+        "video_token": (str, "What stands for a video in a text of JSON lines."),
+        "chunk_end": (str, "What ends a chunk in a text of JSON lines."),
+        "media_root": (str, "The folder that paths in JSON lines begin at; empty for that of the file."),
+        "lines_to": (LinesTo, "What is written of JSON lines: the same, or tars."),
+        "tar_samples": (int, "How many samples a tar of JSON lines has at most."),
+        "tar_size": (str, "How large it is at most, as 1GiB, unless a sample alone is larger."),
+        "pilot": (str, "What --measure found on some samples; it decides the order of the terms."),
+    }
+    assert about.keys() == {item.name for item in fields(Recipe)}
+    plain = defaults.to_dict()
+    parts: dict[str, Any] = {
+        name: (kind, Field(default=plain[name], description=text)) for name, (kind, text) in about.items()
+    }
+    return create_model("Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts)
+
+
+def _checked(found: Mapping[str, Any], source: str, lines: Mapping[str, int]) -> Recipe:
+    from pydantic import ValidationError
+
+    values = {str(name): list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    try:
+        stages = read_stages(values.get("stages") or [])
+    except StagesError as error:
+        raise RecipeError(f"{_place(f'stages.{error.at}', source, lines)}{error}") from None
+    values["stages"] = []
+    try:
+        checked = _model().model_validate(values)
+    except ValidationError as error:
+        raise RecipeError("\n".join(_told(each, source, lines) for each in error.errors())) from None
+    recipe = Recipe()
+    chosen = {name: getattr(checked, name) for name in checked.model_fields_set}
+    if "scores" in chosen:
+        chosen["scores"] = tuple(chosen["scores"])
+    return replace(recipe, **{**chosen, "stages": stages})
+
+
+def _place(name: str, source: str, lines: Mapping[str, int]) -> str:
+    while name not in lines and "." in name:
+        name = name.rpartition(".")[0]
+    return f"{source}, line {lines[name]}: " if name in lines else f"{source}: " if source else ""
+
+
+def _told(error: Mapping[str, Any], source: str, lines: Mapping[str, int]) -> str:
+    name = str(error["loc"][0]) if error["loc"] else ""
+    place = _place(name, source, lines)
+    if error["type"] == "extra_forbidden":
+        known = [item.name for item in fields(Recipe)]
+        close = nearest(name, known)
+        hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
+        return f"{place}there is no key {name!r}; {hint}"
+    return f"{place}{name}: {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def printed(recipe: Recipe) -> str:
+    """Return a recipe as YAML."""
+    import yaml
+
+    return str(yaml.safe_dump(recipe.to_dict(), sort_keys=False, allow_unicode=True, width=120))
+
+
+def schema() -> str:
+    """Return the JSON Schema of recipes, for editors."""
+    tree = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_model().model_json_schema()}
+    tree["title"] = "wdsflow filter recipe"
+    tree["properties"]["stages"].update(schema_of_stages())
+    return json.dumps(tree, indent=2) + "\n"

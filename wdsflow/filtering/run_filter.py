@@ -1,0 +1,229 @@
+"""Filter shards, score them, or cut them anew: on this machine, resumable, with every sample accounted for."""
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from wdsflow.filtering.deciding.compare_samples import gathers_like, resolve
+from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.jsonl.jsonl_names import names_of
+from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse, reuse_of
+from wdsflow.filtering.ledger.ledger import LedgerError, MissingScore, calls_of, read_about
+from wdsflow.filtering.ledger.scores_from_ledger import same_shard
+from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
+from wdsflow.filtering.recipe.recipe_identity import digest
+from wdsflow.filtering.recipe.recipe_stages import read_stages
+from wdsflow.filtering.shard.open_samples import check_lines
+from wdsflow.shards.shard_identity import fingerprint, input_identity
+from wdsflow.shards.source.source import SourceError, local_file, local_folder
+from wdsflow.shards.urls import NoShards, expand
+from wdsflow.stages.scores.model.models.clip_score import ClipScore
+
+from .caption_place import with_captions
+from .pass_engine import joined
+from .run_options import RunOptions
+from .run_pass import Pass
+from .run_report import RunReport
+
+Urls = str | Iterable[str]
+_OF_LINES = ("image_token", "video_token", "chunk_end", "media_root")
+
+
+def filter_shards(
+    urls: Urls,
+    out: str | os.PathLike[str],
+    recipe: Recipe,
+    options: RunOptions | None = None,
+    *,
+    ledger: str | os.PathLike[str] | None = None,
+) -> RunReport:
+    """Write for each shard a shard with the samples that a recipe keeps, byte for byte, and a ledger of all its samples.
+
+    What is done already in ``out`` by the same recipe stays as it is. ``ledger``: the folder of an earlier run; scores on
+    a CLIP take embeddings from its ledgers, half floats, where they are there. Raises:
+        ValueError: a recipe or options that make no sense (WhereError among them); NoShards where urls match nothing;
+            NoCaptions where no sample has a caption in a place that the recipe looks at; LedgerError where ``ledger``
+            has no embeddings that would be the same.
+        Differs: ``out`` holds a run of something else. Busy: another run works there.
+        FileExistsError: files lie there that no run wrote.
+        OutputError: an output could not be written; the run stopped and can be taken up again.
+        EngineError: nobody could work (any longer); the same.
+    """
+    return _scored_first("filter", urls, out, recipe, options or RunOptions(), ledger, tars=True)
+
+
+def score_shards(
+    urls: Urls,
+    out: str | os.PathLike[str],
+    recipe: Recipe,
+    options: RunOptions | None = None,
+    *,
+    ledger: str | os.PathLike[str] | None = None,
+) -> RunReport:
+    """Write the ledgers only. Raises as ``filter_shards``."""
+    return _scored_first("score", urls, out, recipe, options or RunOptions(), ledger, tars=False)
+
+
+def cut_shards(
+    urls: Urls,
+    out: str | os.PathLike[str],
+    ledger: str | os.PathLike[str],
+    recipe: Recipe,
+    options: RunOptions | None = None,
+) -> RunReport:
+    """Write shards by the scores in ledgers; nothing is decoded. ``ledger``: the folder that an earlier run wrote.
+
+    Raises as ``filter_shards``; LedgerError where there is no ledger at all, one is missing and samples are compared, or
+    (MissingScore) a score of the predicate was not computed. A shard without a ledger, as it could not be read then, is
+    among the failures, as is one whose ledger lacks a value that the predicate hangs on, or that has changed since.
+    """
+    options, recipe = options or RunOptions(), canonical_recipe(recipe)
+    layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
+    found, names = _shards(urls)
+    check_lines(found, recipe)
+    _refuse_same(ledger, layout)
+    if not scored.inside.is_dir():
+        raise LedgerError(f"there are no ledgers in {ledger}: give the folder that filter or score wrote")
+
+    recipe = _with_stages(recipe, scored)
+
+    def before(one: Pass, _: RunReport) -> bool:
+        _take_sources(one, scored)
+        return True
+
+    compares = bool(program_of(recipe).dataset_calls)
+    _refuse_slices(options, compares=compares)
+    _check_scores(recipe, scored, names)
+    return Pass("cut", found, names, layout, recipe, options, scored=scored, compares=compares, before=before).run()
+
+
+def _with_stages(recipe: Recipe, scored: Layout) -> Recipe:
+    """Return the recipe with what samples were scored by: stages, and how rows of JSON lines are read."""
+    found_recipe = recorded_recipe(scored.run_file)
+    if not found_recipe:
+        raise LedgerError(f"{scored.run_file} does not tell how {scored.folder} was scored: score it again")
+    stages = read_stages(found_recipe.get("stages", []))
+    if recipe.stages and recipe.stages != stages:
+        raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
+    given = {name: found_recipe[name] for name in _OF_LINES if isinstance(found_recipe.get(name), str)}
+    return replace(recipe, stages=stages, **given)
+
+
+def _scored_first(
+    kind: str,
+    urls: Urls,
+    out: str | os.PathLike[str],
+    recipe: Recipe,
+    options: RunOptions,
+    ledger: str | os.PathLike[str] | None,
+    *,
+    tars: bool,
+) -> RunReport:
+    """Run one pass, or two where scores compare all samples: the first computes and gathers, the second decides."""
+    recipe = canonical_recipe(recipe)
+    layout = _layout(out, recipe, options, tars=tars)
+    found, names = _shards(urls)
+    check_lines(found, recipe)
+    earlier = {} if options.restart else recorded_recipe(layout.run_file)
+    recipe, told = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
+    if told and options.say is not None:
+        options.say(told)
+    embedded = _reuse(ledger, names, layout, recipe, options)
+    whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
+    whole.sources = embedded.digest if embedded else None
+    compared = program_of(recipe).dataset_calls
+    if not compared:
+        return whole.run()
+    _refuse_slices(options, compares=True)
+
+    def before(one: Pass, report: RunReport) -> bool:
+        scored = one.layout.scored
+        again = replace(options, dry_run=False, restart=False)
+        first = Pass("score", found, names, scored, recipe, again, tars=False, embedded=embedded, sources=one.sources)
+        first.cluster = one.cluster
+        done = first.run()
+        report.changed = done.changed
+        if done.failures:
+            report.failures, report.whole = done.failures, False
+            report.waits_for = tuple(str(call) for call in compared)
+            return False
+        one.scored = scored
+        _take_sources(one, scored)
+        return True
+
+    whole.before, whole.compares = before, True
+    with joined(options) as whole.cluster:  # once for both passes
+        return whole.run()
+
+
+def _reuse(
+    ledger: str | os.PathLike[str] | None, names: list[str], layout: Layout, recipe: Recipe, options: RunOptions
+) -> Reuse | None:
+    """Return what is taken from an earlier run. Raises LedgerError; ValueError where no embeddings could be kept."""
+    program = program_of(recipe)
+    if recipe.embeddings and not any(isinstance(score, ClipScore) for score in program.scores.values()):
+        raise ValueError("embeddings are kept of scores on a CLIP: ask for clip_similarity, zero_shot or aesthetic")
+    if ledger is None:
+        return None
+    _refuse_same(ledger, layout)
+    found = reuse_of(ledger, names, program)
+    if options.say is not None:
+        for line in found.missing:
+            options.say(f"{line}: computed anew")
+    return found
+
+
+def _refuse_same(ledger: str | os.PathLike[str], layout: Layout) -> None:
+    """Refuse to write where the ledgers lie: --restart would remove them."""
+    if os.path.realpath(ledger) in map(os.path.realpath, (layout.folder, layout.scored.folder)):
+        raise ValueError(f"{layout.folder} cannot be read and written at once: give another folder for the output")
+
+
+def _take_sources(one: Pass, scored: Layout) -> None:
+    """Let a pass depend on the ledgers that it takes values from, and compare all samples where it has to."""
+    found = {name: fingerprint(str(path)) for name in one.names if (path := scored.ledger(name)).is_file()}
+    missing = [name for name in one.names if name not in found]
+    if missing and (one.compares or not found):  # else the shards without one are told as not done
+        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        raise LedgerError(f"{scored.folder} has no ledger of {missing[0]}{more}: score the shards, or leave them out")
+    one.sources = digest([found.get(name) for name in one.names])
+    for url, name in zip(one.urls, one.names, strict=True) if one.compares else ():
+        with suppress(SourceError):  # that it cannot be read now changes nothing for the others
+            record = ShardRecord(0, url, name, "", input_identity(url))
+            same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
+    if one.compares:
+        shards = list(enumerate(one.names))
+        resolve(program_of(one.recipe), shards, scored, one.layout)
+
+
+def _check_scores(recipe: Recipe, scored: Layout, names: Sequence[str]) -> None:
+    """Raise MissingScore where the first ledger has no column for a score of the predicate."""
+    program = program_of(recipe)
+    path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
+    there = calls_of(read_about(path)) if path is not None else {}
+    for call in program.scores if path is not None else ():
+        if call not in there and not any(gathers_like(program, call, other) for other in there):
+            raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
+
+
+def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
+    if compares and options.count > 1:
+        raise ValueError(
+            "a score that compares all samples cannot be cut into slices: score the slices without it, or run it whole"
+        )
+
+
+def _layout(out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *, tars: bool = True) -> Layout:
+    aside = None if options.quarantine is None else local_folder(options.quarantine)
+    return Layout(local_folder(out), aside, dense=tars and recipe.numbering == "dense")
+
+
+def _shards(urls: Urls) -> tuple[list[str], list[str]]:
+    found = expand([urls] if isinstance(urls, str) else urls).urls
+    if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
+        raise NoShards(found[0], f"there is no file {os.path.abspath(str(local_file(found[0])))}")
+    return found, names_of(found)

@@ -1,0 +1,255 @@
+"""One pass over shards: what is done already, what is left, and its results written down."""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import wdsflow
+from wdsflow.engines.base import Trouble, work_on
+from wdsflow.engines.cluster import Cluster
+from wdsflow.filtering.deciding.broken_scores import RunStrikes
+from wdsflow.filtering.deciding.failures import UNREADABLE
+from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.folder.finish_run import finish
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.folder.manifest import Manifest
+from wdsflow.filtering.folder.output_numbers import take_numbers
+from wdsflow.filtering.folder.output_targets import aside_of
+from wdsflow.filtering.folder.run_folder import (
+    abandon,
+    await_workers,
+    finished,
+    held,
+    prepare,
+    sweep,
+)
+from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
+from wdsflow.filtering.folder.tidy_folder import tidy
+from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.recipe.recipe_identity import canonical
+from wdsflow.filtering.shard.shard_job import task_identity
+from wdsflow.filtering.shard.shard_task import ShardTask
+from wdsflow.mapping.scratch import scratch
+from wdsflow.memory.sizes import parse_size
+from wdsflow.models.at import models_at
+from wdsflow.models.model_place import ModelPlace
+from wdsflow.models.processes import ModelProcesses
+from wdsflow.shards.folder_lock import Busy, Lock
+
+from .pass_engine import engine_for, joined
+from .run_options import OutputError, RunOptions
+from .run_report import RunReport
+
+
+@dataclass
+class Pass:
+    """What each task of a run is made from, and where its results go.
+
+    ``scored``: the ledgers that have all values, where no sample is to be read. ``embedded``: the ledgers whose
+    embeddings are used. ``compares``: values of scores that
+    compare all samples are taken from the folder. ``cluster``: one that the caller has joined. ``before``: called when the folder is ready; it may set ``sources``
+    and fill the folder; where it returns False the run ends there.
+    """
+
+    kind: str
+    urls: list[str]
+    names: list[str]
+    layout: Layout
+    recipe: Recipe
+    options: RunOptions
+    tars: bool = True
+    scored: Layout | None = None
+    embedded: Reuse | None = None
+    compares: bool = False
+    cluster: Cluster | None = None
+    before: Callable[["Pass", RunReport], bool] | None = None
+    sources: Any = None  # whatever else the result depends on
+    asked: dict[str, Any] = field(init=False)
+    _open: bool = field(default=False, init=False)  # the folder is ours
+
+    def __post_init__(self) -> None:
+        self.asked = {
+            "kind": self.kind,
+            "wdsflow": wdsflow.__version__,
+            "recipe": self.recipe.to_dict(),
+            **program_of(self.recipe).identities(),
+            "urls": self.urls,
+            "names": self.names,
+        }
+        aside = aside_of(self.layout) if self.tars else None
+        if aside is not None:
+            self.asked["quarantine"] = aside
+
+    @property
+    def identity(self) -> str:
+        """The digest by which a later run tells whether a shard is done."""
+        identities = program_of(self.recipe).identities()
+        return task_identity(self.recipe, {**identities, "kind": self.kind, "sources": self.sources})
+
+    def shards(self) -> list[tuple[int, str, str]]:
+        """Return number, url and name of the shards of this run's slice."""
+        every = list(zip(range(len(self.urls)), self.urls, self.names, strict=True))
+        return every[self.options.index :: self.options.count]
+
+    def run(self) -> RunReport:
+        """Do what is not done yet. Raises Busy, Differs, EngineError, FileExistsError, LedgerError, OutputError."""
+        report = RunReport(self.layout.folder, tars=self.tars, quarantine=self.layout.quarantined)
+        report.dry_run, report.asked = self.options.dry_run, len(self.shards())
+        made = not self.layout.folder.exists()
+        with ExitStack() as stack:
+            stack.callback(self._leave, made)
+            locks = self._enter(stack)
+            if self.before is None or self.before(self, report):
+                done, changed = finished(self.layout, self.shards(), self.identity)
+                report.changed += changed
+                report.records, report.resumed = list(done.values()), len(done)
+                todo = [shard for shard in self.shards() if shard[2] not in done]
+                if todo and self.layout.dense:
+                    with Lock(self.layout.inside / "lock-finish", patience=600):
+                        take_numbers(self.layout)
+                self._work(locks, todo, report)
+                report.whole = not report.failures
+                if not (self.options.dry_run or report.unread):
+                    report.whole = finish(self.layout, self.names, tars=self.tars)
+        if report.whole and not self.options.dry_run:
+            tidy(self.layout)
+        report.records.sort(key=lambda record: record.shard)
+        report.failures.sort(key=lambda failure: failure.shard)
+        report.check()
+        return report
+
+    def _enter(self, stack: ExitStack) -> list[int]:
+        """Make the folder ready; a dry run gets one that goes."""
+        options = self.options
+        if options.dry_run:
+            shared = self._shared_folder() if options.engine == "ray" else None
+            self.layout = Layout(stack.enter_context(scratch("run", shared)))
+            for folder in self.layout.folders():
+                folder.mkdir(parents=True, exist_ok=True)
+            return []
+        locks = stack.enter_context(held(self.layout, options.index, options.count))
+        stack.callback(self._take_back)
+        stack.callback(sweep, self.layout)
+        stack.callback(self._await_workers)
+        prepare(self.layout, self.asked, restart=options.restart, alone=options.count == 1)
+        self._open = True
+        return locks
+
+    def _take_back(self) -> None:
+        """Leave the folder as it was where no shard was finished in it: nothing is to be resumed."""
+        if self._open and self.options.count == 1:
+            self._open = not abandon(self.layout, self.asked)
+
+    def _leave(self, made: bool) -> None:
+        """Remove our files from a folder where nothing was done, and the folder if it was made for this."""
+        if self.options.dry_run or self._open:
+            return
+        tidy(self.layout)
+        with suppress(OSError):  # not empty
+            self.layout.inside.rmdir()
+            if made:
+                self.layout.folder.rmdir()
+
+    def _await_workers(self) -> None:
+        with suppress(Busy):  # then they are told of by the next run
+            await_workers(self.layout, self.options.index, self.options.count)
+
+    def _shared_folder(self) -> Path:
+        """Return a folder that others see as they would see the output: the nearest that is there."""
+        folder = self.layout.folder.absolute()
+        return next(path for path in (folder, *folder.parents) if path.is_dir())
+
+    def _work(self, locks: Sequence[int], todo: Sequence[tuple[int, str, str]], report: RunReport) -> None:
+        options = self.options
+        if not todo:
+            return
+        urls = [url for _, url, _ in todo]
+        with ExitStack() as stack:
+            tasks = self._tasks(todo, parse_size(self.recipe.image_memory), self._models(stack))
+            cluster = self.cluster or stack.enter_context(joined(options))
+            engine = engine_for(self.recipe, self.layout, options, urls, locks, cluster, scores=self.scored is None)
+            tell = options.begin(len(tasks), "writing" if self.tars else "scoring") if options.begin else None
+            manifest = None
+            if not options.dry_run:
+                manifest = stack.enter_context(Manifest(self.layout.manifest(options.index, options.count)))
+            strikes = RunStrikes(report.records)
+            for task, answer in stack.enter_context(closing(work_on(engine, tasks))):
+                result = _taken(task, answer, report, strikes)
+                done = strikes.take(result) if isinstance(result, ShardRecord) else []
+                _note(done, manifest)
+                if tell is not None:
+                    tell(result)
+            _note(strikes.rest(), manifest)
+
+    def _models(self, stack: ExitStack) -> ModelPlace:
+        """Return where models run: on this machine in a process for each device, loaded and tried before the first shard."""
+        options, models = self.options, program_of(self.recipe).models
+        apart = options.engine != "local"  # there a process can be lost, and replaced, without its worker
+        place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=apart)
+        if not models or self.scored is not None or apart:
+            return place
+        if self.embedded is not None:  # what it has is loaded only where a sample lacks it
+            models = tuple(model for model in models if model not in self.embedded.served)
+        if options.workers == 0:
+            lines = models_at(place, 0, models).prepare(models).lines
+        else:
+            processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
+            lines, place = processes.prepare(models), processes.place
+        if options.say is not None:
+            for line in lines:
+                options.say(line)
+        return place
+
+    def _tasks(self, todo: Sequence[tuple[int, str, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
+        about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))
+        if self.embedded is not None:
+            about["embedded"] = self.embedded.digest
+        identities = json.loads(canonical(self.asked["scores"]))
+        return [
+            ShardTask(
+                *shard,
+                self.recipe,
+                self.layout,
+                identity=self.identity,
+                about={**about, "identities": identities},
+                tars=self.tars,
+                write=not self.options.dry_run,
+                budget=budget,
+                allow_pipe=self.options.allow_pipe,
+                scored=self.scored,
+                embedded=self.embedded,
+                compares=self.compares,
+                models=models,
+            )
+            for shard in todo
+        ]
+
+
+def _taken(task: ShardTask, answer: Any, report: RunReport, strikes: RunStrikes) -> ShardRecord | ShardFailure:
+    if isinstance(answer, Trouble):
+        if answer.errno and answer.errno not in UNREADABLE:  # an output's fault: all others would meet it, too
+            raise OutputError(answer.errno, answer.text)
+        failure = ShardFailure(task.shard, task.url, task.name, answer.text)
+        report.failures.append(failure)
+        strikes.failed(failure, answer.blames)
+        return failure
+    if isinstance(answer, ShardFailure):
+        report.failures.append(answer)
+        return answer
+    assert isinstance(answer, ShardRecord)
+    report.records.append(answer)
+    return answer
+
+
+def _note(done: Sequence[ShardRecord], manifest: Manifest | None) -> None:
+    if manifest is None:
+        return
+    for record in done:
+        try:
+            manifest.add(record)
+        except OSError as error:
+            raise OutputError(error.errno, error.strerror, str(manifest.path)) from error

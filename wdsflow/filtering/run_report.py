@@ -1,0 +1,169 @@
+"""What a run did: every sample is accounted for."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
+from wdsflow.filtering.shard.tar_sample import HARMLESS
+from wdsflow.text.escape import escape
+
+_SHOWN = 20  # shards that are done again
+_NAMED = 3  # shards that could not be worked on, of those for the same reason
+
+
+Key = TypeVar("Key", str, tuple[str, str])
+
+
+@dataclass
+class RunReport:
+    """All shards of a run, or of its slice."""
+
+    out: Path
+    records: list[ShardRecord] = field(default_factory=list)  # in the order of the shards
+    failures: list[ShardFailure] = field(default_factory=list)
+    resumed: int = 0  # shards that an earlier run had finished
+    changed: list[str] = field(default_factory=list)  # shards that were done again, and why
+    tars: bool = True
+    dry_run: bool = False
+    whole: bool = True  # all shards of all slices are done
+    waits_for: tuple[str, ...] = ()  # scores that compare all samples, where shards are missing: nothing was decided
+    bytes_out: int = 0
+    quarantine: Path | None = None
+    asked: int = 0  # shards of the run, or of its slice
+
+    def check(self) -> None:
+        """Raise RuntimeError if a sample is unaccounted for."""
+        for record in self.records:
+            record.check()
+
+    @property
+    def lost(self) -> bool:
+        """Whether any part of a shard could not be read."""
+        damages = [damage for record in self.records for damage in record.damage]
+        return any(not any(text in damage for text in HARMLESS) for damage in damages)
+
+    @property
+    def unread(self) -> bool:
+        """Whether none of the shards could be worked on."""
+        return bool(self.failures) and len(self.failures) >= self.asked
+
+    @property
+    def warning(self) -> str:
+        """What is wrong with the result as a whole, "" if nothing is.
+
+        That nothing was kept, more than half was quarantined, a score has no value for more than half of the samples
+        (of ``score_shards``), or there were no samples at all; with the main reason and an example.
+        """
+        samples, aside = self.total("samples"), self.merged("quarantined")
+        if not samples:
+            return f"no samples: {_number(len(self.records), 'shard')} read, and none holds any" if self.records else ""
+        if self.tars and not self.total("kept"):
+            gone = Counter({("dropped", what): count for what, count in self.merged("dropped").items()})
+            gone.update({("quarantined", what): count for what, count in aside.items()})
+            (kind, what), count = _first(gone)
+            by = "by" if kind == "dropped" else "for"
+            return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {self._example(kind, what)}"
+        if 2 * aside.total() > samples:
+            what, count = _first(aside)
+            total = aside.total()
+            most = f", {count:,} of them" if count < total else ""
+            done = "was quarantined" if self.tars else "cannot be scored"
+            example = self._example("quarantined", what)
+            return f"more than half {done}: {total:,} of {samples:,} samples{most} for {example}"
+        failed = Counter() if self.tars else self.merged("failed")
+        if failed and 2 * _first(failed)[1] > samples:
+            what, count = _first(failed)
+            return f"no value for {count:,} of {samples:,} samples: {self._example('failed', what)}"
+        return ""
+
+    def _example(self, kind: str, what: str) -> str:
+        """Return a reason with the first sample that it concerns."""
+        for record in self.records:
+            if f"{kind} {what}" in record.examples:
+                key, about = record.examples[f"{kind} {what}"]
+                detail = f" ({escape(about, 300)})" if about else ""
+                return f"{escape(what, 300)}, such as {escape(key, 200)} in {escape(record.url, 300)}{detail}"
+        return escape(what, 300)
+
+    def total(self, name: str) -> int:
+        """Sum a number over the shards."""
+        return sum(int(getattr(record, name)) for record in self.records)
+
+    def merged(self, name: str) -> Counter[str]:
+        """Sum counts by name over the shards."""
+        total: Counter[str] = Counter()
+        for record in self.records:
+            total.update(getattr(record, name))
+        return total
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """Yield the funnel, line by line; the numbers add up."""
+        if self.warning:
+            yield self.warning
+        samples, kept = self.total("samples"), self.total("kept")
+        width = max(len(f"{samples:,}"), 6)
+        yield f"{samples:>{width},}  samples in {_number(len(self.records), 'shard')}{self._resumed()}"
+        if self.tars:
+            yield from _counted("-", "dropped by", self.merged("dropped"), samples, width)
+            yield from _counted("-", "quarantined:", self.merged("quarantined"), samples, width)
+            yield f"{kept:>{width},}  kept{_share(kept, samples)}{' (nothing was written)' if self.dry_run else ''}"
+        failed = self.merged("failed")
+        for what, count in _sorted(failed):
+            yield f"{count:>{width},}  could not be computed: {escape(what, 300)}"
+        left = self.merged("left_out")
+        if left:
+            parts = ", ".join(f"{count:,} {escape(what)}" for what, count in _sorted(left))
+            yield f"members that belong to no sample, left out: {parts}"
+        for record in self.records:
+            for damage in record.damage:
+                yield f"damaged: {escape(record.url, 300)}: {escape(damage, 300)}"
+        for change in self.changed[:_SHOWN]:
+            yield f"done again: {escape(change, 600)}"
+        if len(self.changed) > _SHOWN:
+            yield f"done again: {len(self.changed) - _SHOWN:,} more"
+        for urls, reason in self.reasons():
+            more = f" and {len(urls) - _NAMED:,} more" if len(urls) > _NAMED else ""
+            yield f"not done: {', '.join(escape(url, 300) for url in urls[:_NAMED])}{more}: {escape(reason, 600)}"
+        if self.waits_for:
+            yield (
+                f"nothing was decided: {', '.join(self.waits_for)} looks at the samples of all shards "
+                "(the others are scored)"
+            )
+
+    def reasons(self) -> list[tuple[list[str], str]]:
+        """Return the shards that could not be worked on, by the reason."""
+        found: dict[str, list[str]] = {}
+        for failure in self.failures:
+            found.setdefault(failure.reason, []).append(failure.url)
+        return [(urls, reason) for reason, urls in found.items()]
+
+    def _resumed(self) -> str:
+        return f", {self.resumed:,} of them done before" if self.resumed else ""
+
+
+def _counted(sign: str, verb: str, counts: Counter[str], samples: int, width: int) -> Iterable[str]:
+    for what, count in _sorted(counts):
+        yield f"{sign}{count:>{width - 1},}  {verb} {escape(what, 300)}{_share(count, samples)}"
+
+
+def _first(counts: Counter[Key]) -> tuple[Key, int]:
+    """Return what is there most often."""
+    return min(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _sorted(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _share(count: int, whole: int) -> str:
+    return f"  ({count / whole:.1%})" if whole else ""
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,1 @@
+"""The work on one shard, in the order in which it happens."""

@@ -1,0 +1,110 @@
+"""Copy ranges of one tar into another, so that the new one is there whole, or not at all."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from wdsflow.shards.atomic import writing
+from wdsflow.shards.source.source import Source
+from wdsflow.shards.tar.tar_header import BLOCK
+from wdsflow.shards.write_shard import ShortSourceError
+
+from .file_sink import Sink
+from .tar_samples import Range
+
+
+def merge(ranges: Iterable[Range]) -> list[Range]:
+    """Sort ranges and join those that touch or overlap.
+
+    >>> merge([(10, 20), (0, 5), (5, 10), (30, 40)])
+    [(0, 20), (30, 40)]
+    """
+    merged: list[Range] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            if end > merged[-1][1]:
+                merged[-1] = merged[-1][0], end
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def with_headers(samples: Sequence[Range], headers: Iterable[Range]) -> list[Range]:
+    """Return ranges of samples with the global headers that stand before one of them, as readers take them in turn.
+
+    One with nothing behind it stays out: to tarfile that is a tar cut in the middle.
+
+    >>> with_headers([(20, 30)], [(10, 15), (40, 50)]), with_headers([], [(10, 15)])
+    ([(10, 15), (20, 30)], [])
+    """
+    last = max((start for start, _ in samples), default=0)
+    return merge([*samples, *(header for header in headers if header[0] < last)])
+
+
+def write_ranges(path: Path, source: Source, ranges: Iterable[Range]) -> int:
+    """Write a tar that consists of ranges of another, and return its size in bytes.
+
+    Whole members go in, headers and padding included, in the order in which they lie; two zero blocks end the file. A last
+    padding that the source lacks is made up. Replaces a file of that name, in one step.
+    Raises ShortSourceError where the source ends early, OSError as the disk does; then nothing is left behind.
+    """
+    return write_pieces(path, source, merge(ranges))
+
+
+def write_pieces(path: Path, source: Source, pieces: Iterable[Range | bytes], *, closed: bool = True) -> int:
+    """Write a tar that consists of ranges of another and of bytes, in the order given. As ``write_ranges`` else.
+
+    ``closed``: end it as a tar ends.
+    """
+    with writing(path) as file:
+        sink = Sink(file)
+        for piece in _joined(pieces):
+            if isinstance(piece, bytes):
+                sink.add(piece)
+            else:
+                _copy(source, sink, *piece)
+        if closed:
+            sink.add(bytes(2 * BLOCK))
+        sink.end()
+    return sink.size
+
+
+def _joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
+    """Join ranges that follow each other, and leave out those that are empty."""
+    start = end = 0
+    for piece in pieces:
+        if not isinstance(piece, bytes) and piece[0] == end:
+            end = piece[1]
+            continue
+        if end > start:
+            yield start, end
+        start, end = (end, end) if isinstance(piece, bytes) else piece
+        if isinstance(piece, bytes):
+            yield piece
+    if end > start:
+        yield start, end
+
+
+def _copy(source: Source, sink: Sink, start: int, end: int) -> None:
+    """Append a range of the source."""
+    length = source.length
+    missing = 0 if length is None else max(0, end - length)
+    if missing >= BLOCK:
+        raise ShortSourceError(f"the source ends at byte {length}, {missing} too early")
+    at, end = start, end - missing
+    while at < end:
+        count = _read(source, at, sink.room(end - at))
+        if not count:
+            raise ShortSourceError(f"the source ends at byte {at}, {end - at} too early")
+        sink.took(count)
+        at += count
+    if missing:
+        sink.add(bytes(missing))
+
+
+def _read(source: Source, at: int, room: memoryview) -> int:
+    if source.fd >= 0 and hasattr(os, "preadv"):
+        return os.preadv(source.fd, [room], at)
+    data = source.read_at(at, len(room))
+    room[: len(data)] = data
+    return len(data)

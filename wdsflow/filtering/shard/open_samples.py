@@ -1,0 +1,85 @@
+"""The samples of a shard and how they are looked at, by what kind of file it is."""
+
+import os
+import re
+from typing import Any
+
+from wdsflow.filtering.jsonl.jsonl_names import is_lines, names_of
+from wdsflow.filtering.jsonl.jsonl_rows import TextRows
+from wdsflow.filtering.jsonl.jsonl_view import RowViews
+from wdsflow.filtering.jsonl.media import MediaRoot
+from wdsflow.filtering.jsonl.media_tokens import Tokens
+from wdsflow.filtering.jsonl.tars import TarSize
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.source.source import Source, local_file
+from wdsflow.shards.tar.walk import Walk
+from wdsflow.stages.scores.sample_view import ViewOptions
+
+from .tar_fields import Views
+from .tar_samples import Samples
+
+_SMALL = 12 << 10  # mean bytes of a member
+
+
+def opened(source: Source, url: str, recipe: Recipe, options: ViewOptions, *, contents: bool) -> tuple[Any, Any]:
+    """Return what iterates over the samples of a shard, and what makes their views.
+
+    ``contents``: read a tar whole rather than here and there, even where members are large. Raises SourceError.
+    """
+    if is_lines(url):
+        return TextRows(source, tokens_of(recipe), root_of(url, recipe)), RowViews(options, url)
+    samples = Samples(source, contents=contents)
+    return samples, Views(samples, options, url, recipe.stages)
+
+
+def are_small(source: Source) -> bool:
+    """Tell whether members are so small that reading all is faster than fetching a few bytes of each."""
+    first = next(iter(Walk(source)), None)
+    rows = first.rows if first is not None else []
+    return sum(row[1] for row in rows) < _SMALL * len(rows)
+
+
+def tokens_of(recipe: Recipe) -> Tokens:
+    """Return the special tokens that a recipe names. Raises ValueError."""
+    return Tokens(image=recipe.image_token, video=recipe.video_token, end=recipe.chunk_end)
+
+
+def root_of(url: str, recipe: Recipe) -> MediaRoot:
+    """Return the folder that the paths of a file begin at: the one given, else that of the file. Raises ValueError."""
+    if recipe.media_root:
+        return MediaRoot(os.path.expanduser(recipe.media_root), absolute=True)
+    path = local_file(url)
+    if path is None:
+        raise ValueError(f"{url} lies elsewhere: --media-root names the folder of its images")
+    return MediaRoot(os.path.dirname(os.path.abspath(path)))
+
+
+def tar_size_of(recipe: Recipe) -> TarSize:
+    """Return how large tars of JSON lines become. Raises ValueError."""
+    if recipe.tar_samples < 1:
+        raise ValueError(f"a tar has at least 1 sample, not {recipe.tar_samples}")
+    return TarSize(recipe.tar_samples, parse_size(recipe.tar_size))
+
+
+def check_lines(urls: list[str], recipe: Recipe) -> None:
+    """Refuse what files of JSON lines cannot be asked for. Raises ValueError."""
+    lines = [url for url in urls if is_lines(url)]
+    if not lines:
+        return
+    tokens_of(recipe)
+    if recipe.lines_to == "tar":
+        tar_size_of(recipe)
+        names = set(names_of(urls))
+        for name in names:
+            made = re.fullmatch(r"(.+)-[0-9]{6}\.tar", name)
+            if made and f"{made[1]}.jsonl" in names:
+                raise ValueError(
+                    f"{made[1]}.jsonl and {name} would both write {name}: filter one of them into another folder"
+                )
+    for url in lines:
+        root_of(url, recipe)
+    if recipe.stages:
+        raise ValueError(f"stages change the members of tars: {lines[0]} has none")
+    if recipe.numbering == "dense":
+        raise ValueError(f"dense numbering is for tars: {lines[0]} is none")

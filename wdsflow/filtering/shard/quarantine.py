@@ -1,0 +1,62 @@
+"""Samples put aside: byte-exact in tars of their own, with reasons beside them."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wdsflow.filtering.ledger.arrow_columns import in_utf8
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.shards.atomic import write_file
+from wdsflow.shards.shard_identity import fingerprint
+from wdsflow.shards.source.source import Source
+
+from .copy_ranges import with_headers, write_ranges
+from .tar_samples import Range
+
+
+def write_quarantine(
+    path: Path, source: Source, url: str, rows: Sequence[Row], headers: Sequence[Range]
+) -> dict[str, Any] | None:
+    """Write quarantined samples of a shard as a tar, and ``.jsonl`` beside it, a line a sample.
+
+    A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail. Returns the
+    identity of the tar. Where no sample is quarantined, files of an earlier run are removed. Raises OSError.
+    """
+    aside = [row for row in rows if row.outcome == "quarantined"]
+    reasons = path.with_suffix(".jsonl")
+    if not aside:
+        path.unlink(missing_ok=True)
+        reasons.unlink(missing_ok=True)
+        return None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(reasons, b"".join(json.dumps(line).encode() + b"\n" for line in reasons_of(aside, url)))
+    write_ranges(path, source, with_headers([(row.start, row.end) for row in aside], headers))
+    return fingerprint(str(path))
+
+
+def reasons_of(aside: Sequence[Row], url: str) -> list[dict[str, Any]]:
+    """Return a line for each row that was put aside."""
+    return [
+        {
+            "key": in_utf8(row.key),
+            "shard": url,
+            "sample": row.number,
+            "offset": row.start,
+            "size": row.end - row.start,
+            "error": row.error,
+            "stage": stage_of(row),
+            "detail": in_utf8(row.detail),
+        }
+        for row in aside
+    ]
+
+
+def stage_of(row: Row) -> str:
+    """Return the stage or score whose error put a sample aside, "tar" where the archive itself did."""
+    if row.trouble:
+        return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
+    from wdsflow.filtering.where.values import Unknown
+
+    found = (str(call) for call, value in row.values.items() if isinstance(value, Unknown) and value.slug == row.error)
+    return next(found, "where")

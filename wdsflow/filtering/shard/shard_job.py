@@ -1,0 +1,204 @@
+"""One shard in; one shard, its ledger and its quarantined samples out."""
+
+import platform
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+from wdsflow.engines.base import Unfit
+from wdsflow.engines.mark import Mark
+from wdsflow.filtering.deciding.broken_scores import Strikes, struck_in
+from wdsflow.filtering.deciding.compare_samples import add_resolved
+from wdsflow.filtering.deciding.failures import UNREADABLE
+from wdsflow.filtering.deciding.model_windows import Modelled
+from wdsflow.filtering.deciding.program import Program, program_of
+from wdsflow.filtering.folder.outcome_counts import count
+from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
+from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.jsonl.tars import put_aside_unreadable
+from wdsflow.filtering.ledger.embeddings.embedding_columns import Vectors, columns_of
+from wdsflow.filtering.ledger.embeddings.embedding_reuse import stored_embeddings
+from wdsflow.filtering.ledger.embeddings.embedding_shard import ShardEmbeddings
+from wdsflow.filtering.ledger.embeddings.embedding_spool import Spool
+from wdsflow.filtering.ledger.embeddings.stored_embeddings import CopiedEmbeddings
+from wdsflow.filtering.ledger.ledger import LedgerError
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.scores_from_ledger import read_scored
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.recipe.recipe_identity import differences, digest
+from wdsflow.models.at import models_at
+from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.source.source import Source, SourceError
+from wdsflow.shards.source.unpack import seekable
+from wdsflow.stages.scores.sample_view import ViewOptions
+
+from .open_samples import opened
+from .shard_outputs import texts_of, write_shard
+from .shard_task import ShardTask
+from .staged_samples import Gone
+from .tar_fields import Views
+from .tar_samples import Samples
+
+
+def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
+    """Work on a shard. When this returns all its files are in place, under their names; before, none is half there.
+
+    Returns a failure where the shard cannot be read, or its ledger is missing or is not of this shard. Raises OSError
+    where an output cannot be written, Unfit where other libraries are installed than where the run was started.
+    """
+    failure = partial(ShardFailure, task.shard, task.url, task.name)
+    try:
+        return _work(task, mark)
+    except SourceError as error:
+        return failure(str(error), error.kind)
+    except LedgerError as error:
+        return failure(str(error), "ledger", getattr(error, "call", ""))
+    except OSError as error:
+        if error.filename is None and error.errno not in UNREADABLE:  # of a file that was open
+            error.filename = str(task.layout.folder)
+        raise
+
+
+def _work(task: ShardTask, mark: Mark) -> ShardRecord:
+    program = program_of(task.recipe)
+    _check_versions(task, program)
+    identity = input_identity(task.url)
+    record = ShardRecord(task.shard, task.url, task.name, task.identity, identity)
+    with (
+        seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage),
+        _embeddings(task, program, record) as embeddings,
+    ):
+        if damage:
+            record.damage.append(damage)
+        if task.scored is None:
+            rows = _score(task, source, program, record, mark, embeddings)
+        else:
+            rows = read_scored(task.scored, task.name, record)
+        if task.compares:
+            add_resolved(program, rows, task.layout, task.name)
+        if task.compares or not program.dataset_calls:
+            for row in rows:
+                program.decide(row)
+            if task.tars:
+                _part_twins(rows)
+                if is_lines(task.url) and task.recipe.lines_to == "tar":
+                    put_aside_unreadable(source, rows, texts_of(task, source))
+        count(rows, record, program)
+        record.struck = struck_in(rows) if record.failed and task.scored is None else {}
+        record.check()
+        if task.write:
+            if input_identity(task.url) != identity:
+                raise SourceError("io", "it changed while it was read")
+            write_shard(task, source, program, rows, record, _vectors(task, embeddings))
+    return record
+
+
+def _embeddings(task: ShardTask, program: Program, record: ShardRecord) -> ShardEmbeddings:
+    if task.scored is not None:
+        return ShardEmbeddings()
+    stored = stored_embeddings(program, record, task.embedded) if task.embedded is not None else None
+    keep = task.recipe.embeddings and task.write
+    spool = Spool(columns_of(program.scores.values()), task.layout.spool) if keep else None
+    return ShardEmbeddings(spool=spool, stored=stored)
+
+
+def _vectors(task: ShardTask, embeddings: ShardEmbeddings) -> Vectors | None:
+    if task.recipe.embeddings and task.scored is not None:
+        return CopiedEmbeddings(task.scored.ledger(task.name))
+    return embeddings.spool
+
+
+def _check_versions(task: ShardTask, program: Program) -> None:
+    expected, found = task.about.get("identities"), program.score_identities
+    if expected is not None and expected != found:
+        what = "; ".join(differences(expected, found))
+        raise Unfit(f"{platform.node()} would compute other values than the machine that started the run: {what}")
+
+
+def _score(
+    task: ShardTask, source: Source, program: Program, record: ShardRecord, mark: Mark, embeddings: ShardEmbeddings
+) -> list[Row]:
+    """Read all samples and compute what the predicate needs to be decided."""
+    options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
+    samples, views = opened(source, task.url, task.recipe, options, contents=program.reads_contents)
+    strikes = Strikes(program.scores)
+    with _modelled(task, program, mark, strikes, embeddings) as modelled:
+        rows = _read(task, samples, views, program, (modelled, strikes), mark)
+    _find_scattered(rows)
+    record.members, record.headers = samples.members, samples.headers
+    record.left_out = dict(sorted(samples.left_out.items()))
+    record.damage += samples.damage
+    return rows
+
+
+def _modelled(
+    task: ShardTask, program: Program, mark: Mark, strikes: Strikes, embeddings: ShardEmbeddings
+) -> AbstractContextManager[Modelled | None]:
+    if not program.model_calls:
+        return nullcontext()
+    served = task.embedded.served if task.embedded is not None else ()
+    wanted = [model for model in program.models if model not in served]
+    models = models_at(task.models, task.shard, wanted)
+    return Modelled(program, models, mark, strikes, embeddings)
+
+
+def _read(
+    task: ShardTask,
+    samples: Samples,
+    views: Views,
+    program: Program,
+    by: tuple[Modelled | None, Strikes],
+    mark: Mark,
+) -> list[Row]:
+    rows, (modelled, strikes) = [], by
+    for sample in samples:
+        row = Row(sample.number, sample.key, sample.start, sample.end)
+        row.fields, row.trouble = views.fields_of(sample), sample.trouble
+        rows.append(row)
+        if sample.number in task.aside:
+            row.trouble = "killed-worker"
+        if not row.trouble:
+            mark.set(sample.number)
+            try:
+                view = views.view(sample)
+            except Gone as gone:
+                row.trouble, row.about = gone.trouble, gone.detail
+                continue
+            program.score(row, view)
+            if strikes:
+                strikes.see(row)
+            if modelled is not None:
+                modelled.add(row, view)
+    mark.set(-1)
+    if modelled is not None:
+        modelled.finish()
+    return rows
+
+
+def _find_scattered(rows: Iterable[Row]) -> None:
+    """Find samples whose members do not lie together: each part alone would be a sample that lacks something."""
+    parts: dict[str, Row] = {}
+    for row in rows:
+        first = parts.setdefault(row.key, row)
+        if first is not row and set(first.fields).isdisjoint(row.fields):
+            first.trouble = row.trouble = "scattered"
+
+
+def _part_twins(rows: Iterable[Row]) -> None:
+    """Put aside what would follow a sample of the same key, now that others between them are gone.
+
+    Readers would take the two for one.
+    """
+    before: Row | None = None
+    for row in rows:
+        if row.outcome == "kept":
+            if before is not None and before.key == row.key and before.number != row.number - 1:
+                row.quarantine("same-key", "the sample before it in the output has the same key")
+                continue
+            before = row
+
+
+def task_identity(recipe: Recipe, identities: dict[str, Any]) -> str:
+    """Return the digest by which a later run tells whether a shard is done."""
+    return digest({"recipe": recipe.to_dict(), **identities})

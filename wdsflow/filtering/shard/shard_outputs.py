@@ -1,0 +1,89 @@
+"""What is written of a shard when the outcome of all its samples is known."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from wdsflow.filtering.deciding.program import Program
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.jsonl.jsonl_names import is_lines
+from wdsflow.filtering.jsonl.jsonl_output import write_aside, write_rows
+from wdsflow.filtering.jsonl.jsonl_rows import TextRows
+from wdsflow.filtering.jsonl.tars import write_tars
+from wdsflow.filtering.ledger.arrow_columns import in_utf8
+from wdsflow.filtering.ledger.embeddings.embedding_columns import Vectors
+from wdsflow.filtering.ledger.ledger import write_ledger
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.shards.shard_identity import fingerprint
+from wdsflow.shards.source.source import Source, SourceError
+
+from .copy_ranges import with_headers, write_pieces, write_ranges
+from .open_samples import are_small, root_of, tar_size_of, tokens_of
+from .quarantine import write_quarantine
+from .shard_task import ShardTask
+from .staged_samples import Piece, Staging, pieces_of
+from .tar_samples import Samples
+
+
+def write_shard(
+    task: ShardTask, source: Source, program: Program, rows: list[Row], record: ShardRecord, vectors: Vectors | None
+) -> None:
+    """Write ledger, output and quarantine of a shard, and note them in its record. Raises OSError, SourceError."""
+    layout = task.layout
+    ledger = layout.ledger(task.name)
+    about = {
+        **task.about,
+        "shard": {"url": task.url, "name": task.name, "number": task.shard},
+        "input": record.input,
+        "headers": record.headers,
+        "members": record.members,
+        "left_out": record.left_out,
+        "damage": record.damage,
+    }
+    write_ledger(ledger, rows, program.kinds, program.dataset_calls, about, vectors)
+    record.ledger = fingerprint(str(ledger))
+    if not task.tars:
+        return
+    if is_lines(task.url):
+        empty = task.recipe.empty == "write"
+        if task.recipe.lines_to == "tar":
+            texts, most = texts_of(task, source), tar_size_of(task.recipe)
+            write_tars(layout, task.name, source, rows, record, texts, most, empty=empty)
+            write_aside(layout, task.name, source, rows, record)
+        else:
+            write_rows(layout, task.name, source, rows, record, empty=empty)
+        return
+    record.quarantine = write_quarantine(layout.quarantine(task.name), source, task.url, rows, record.headers)
+    target = layout.tar(task.name)
+    if record.kept or task.recipe.empty == "write":
+        kept = [row for row in rows if row.outcome == "kept"]
+        if task.recipe.stages:
+            write_pieces(target, source, _staged(task, source, kept, record))
+        else:
+            write_ranges(target, source, with_headers([(row.start, row.end) for row in kept], record.headers))
+        record.output = fingerprint(str(target))
+    else:
+        Path(target).unlink(missing_ok=True)  # of a run that was killed, when the shard was another
+
+
+def texts_of(task: ShardTask, source: Source) -> TextRows:
+    """Return what reads rows of JSON lines."""
+    return TextRows(source, tokens_of(task.recipe), root_of(task.url, task.recipe))
+
+
+def _staged(task: ShardTask, source: Source, kept: list[Row], record: ShardRecord) -> Iterator[Piece]:
+    """Yield what the output consists of where stages changed samples: they are applied again, to those that stay."""
+    wanted = {row.number: row for row in kept}
+    headers = sorted(record.headers, reverse=True)
+    samples = Samples(source, contents=are_small(source))
+    staging = Staging(task.recipe.stages, samples, task.url)
+    for sample in samples:
+        row = wanted.pop(sample.number, None)
+        if row is None:
+            continue
+        if (in_utf8(row.key), row.start) != (in_utf8(sample.key), sample.start):  # of a ledger it is plain
+            raise SourceError("io", "it changed while it was read")
+        while headers and headers[-1][0] < sample.start:
+            yield headers.pop()
+        yield from pieces_of(sample, staging.fields(sample), samples)
+    if wanted:
+        raise SourceError("io", "it changed while it was read")

@@ -1,0 +1,39 @@
+"""One sample of a shard, where it lies."""
+
+from collections.abc import Iterable
+
+from wdsflow.shards.tar.member_names import split_name
+from wdsflow.shards.tar.plain_entries import Row
+
+NO_END_MARK = "the end mark is missing"
+CUT_AFTER_END = "the compressed stream is cut after the end mark"
+HARMLESS = (NO_END_MARK, CUT_AFTER_END)  # nothing is lost by that
+_TROUBLE = {
+    "tar.truncated-data": "the contents of a member are cut",
+    "tar.truncated-header": "the file ends inside a header",
+    "tar.bad-header": "a header is damaged",
+    "tar.cut-stream": "the compressed stream is cut",
+    "tar.no-end-blocks": NO_END_MARK,
+}
+
+
+def troubles(*, ended: bool) -> dict[str, str]:
+    """Return what the walk over a tar may have seen, in words; ``ended``: the last member is before an end mark."""
+    return _TROUBLE | ({"tar.cut-stream": CUT_AFTER_END} if ended else {})
+
+
+class Sample:
+    """Neighbouring members of one key, by webdataset's rule, as one range of the tar."""
+
+    __slots__ = ("end", "fields", "key", "names", "number", "start", "trouble")
+
+    def __init__(self, number: int, key: str, start: int) -> None:
+        self.number, self.key, self.start, self.end = number, key, start, start
+        self.fields: dict[str, Row] = {}  # lower case name -> member
+        self.names: tuple[str, ...] | None = None  # of the fields, where samples before it had the same
+        self.trouble = ""  # a slug where the tar itself is at fault
+
+    def suspect(self, lost: Iterable[str]) -> None:
+        """Mark a sample that lies beside damage: it may have lost members, as the names of ``lost`` or its neighbour tell."""
+        sure = any(split_name(name)[0] == self.key for name in lost)
+        self.trouble = self.trouble or ("beside-damage" if sure else "beside-damage?")

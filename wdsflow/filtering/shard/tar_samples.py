@@ -1,0 +1,251 @@
+"""The samples of one shard, each with the range of the tar that it takes up."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from wdsflow.shards.source.source import Source, SourceError
+from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.members import Piece
+from wdsflow.shards.tar.plain_entries import Row
+from wdsflow.shards.tar.tar_entry import Ending, read_entry
+from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
+from wdsflow.shards.tar.walk import Walk
+
+from .tar_sample import Sample, troubles
+
+Range = tuple[int, int]  # first byte, byte behind the last
+
+_NO_NAME = "\0"  # what no name begins with
+_MOST_ALIKE = 64  # fields
+_LARGEST_GAP = 1 << 20  # bytes searched for global headers where the walk found something to skip
+
+
+class Samples:
+    """Iterate over the samples of a tar, once; what is no sample is counted, and complete when the iteration ends.
+
+    A range begins at the first header of the first member, extended headers included, and ends behind the padding of
+    the last. As OpenCLIP reads, a field that comes twice begins another sample. Members that belong to no sample
+    (folders, links, names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample.
+    The iteration raises SourceError where there is no tar at all, OSError where the disk does.
+    """
+
+    def __init__(self, source: Source, *, contents: bool) -> None:
+        self.source = source
+        self.members = 0
+        self.left_out: Counter[str] = Counter()
+        self.headers: list[Range] = []  # global PAX headers outside of samples: they hold for all that follows
+        self.damage: list[str] = []
+        self._walk = Walk(source, contents=contents, keep=True)
+        self._pieces: Sequence[Piece] = ((0, b""),)  # of the tar, around the latest members
+        self._base, self._window = self._pieces[0]  # the latest of them that was looked at
+        self._at = self._number = 0
+        self._current: Sample | None = None
+        self._before: dict[str, Row] | None = None  # fields of the sample before
+        self._names: tuple[str, ...] = ()
+        self._endings: list[str] = []  # of the members' names, behind the key
+        self._waiting: Counter[str] = Counter()  # left out, unless the sample goes on behind them
+
+    def read(self, row: Row, start: int = 0, size: int | None = None) -> bytes:
+        """Return contents of a member of the latest sample; fewer than asked for only at its end. Raises OSError."""
+        rest = max(row[1] - start, 0)
+        return self.peek(row[2] + start, rest if size is None or size > rest else size)
+
+    def peek(self, offset: int, size: int) -> bytes:
+        """Return bytes of the tar, from what has been read where they are in it. Raises OSError."""
+        data = self.glance(offset, size)
+        return data if len(data) == size else self.source.read_at(offset, size)
+
+    def glance(self, offset: int, most: int) -> bytes:
+        """Return what has been read already of some bytes of the tar, from the first on; maybe nothing."""
+        at = offset - self._base
+        if not 0 <= at < len(self._window):
+            self._turn_to(offset)
+            at = offset - self._base
+            if at < 0:
+                return b""
+        return self._window[at : at + most]
+
+    def _turn_to(self, offset: int) -> None:
+        """Take up the piece that may hold a byte; they overlap at most by what the last one repeats."""
+        pieces, at = self._pieces, self._at
+        while at + 1 < len(pieces) and pieces[at + 1][0] <= offset:
+            at += 1
+        while at and pieces[at][0] > offset:
+            at -= 1
+        self._at = at
+        self._base, self._window = pieces[at]
+
+    def _take_up(self, pieces: Sequence[Piece]) -> None:
+        self._pieces, self._at = pieces, 0
+        self._base, self._window = pieces[0]
+
+    def __iter__(self) -> Iterator[Sample]:  # noqa: C901, PLR0912, PLR0915 - a call a member costs a tenth of the run
+        end, hurt = 0, False
+        prefix, length = _NO_NAME, 1  # of the current sample's members
+        current, waiting = self._current, self._waiting
+        for batch in self._walk:
+            pieces = batch.pieces or ((batch.base, batch.window),)
+            rows, at = batch.rows, 0
+            self.members += len(rows)
+            while at < len(rows):
+                row = rows[at]
+                if current is not None and not (hurt or batch.beyond or waiting):
+                    key, stop = self._alike(current, rows, at, end)
+                    if stop:
+                        self._before = current.fields
+                        yield current
+                        names = self._names
+                        current = self._current = Sample(self._number, key, row[3])
+                        self._number += 1
+                        current.fields, current.names = dict(zip(names, rows[at : at + len(names)], strict=True)), names
+                        current.end = end = stop
+                        if self._pieces is not pieces:
+                            self._take_up(pieces)
+                        prefix, at = _NO_NAME, at + len(names)
+                        continue
+                at += 1
+                name, size, data, header, kind = row
+                if header == end and kind == "file" and current is not None and name.startswith(prefix):
+                    field = name[length:].lower()  # nearly all members go on with the key before
+                    if field not in current.fields and "/" not in field:
+                        current.fields[field] = row
+                        current.end = end = data + (size + 511 & -512)
+                        if self._pieces is not pieces:
+                            self._take_up(pieces)
+                        if waiting:
+                            waiting.clear()
+                        continue
+                if batch.behind and at == 1:
+                    hurt = batch.behind == "damage"
+                    if current is not None:
+                        yield self._finish(hurt=hurt)
+                    current = None
+                before, gap = end, header != end
+                end = data + padded(size) if kind == "file" else self._end_of(row)
+                split = self._split(name, kind)
+                if split is None:
+                    if gap:
+                        self.headers += self._global_headers(before, header)
+                    continue
+                key, field = split[0], split[1].lower()
+                if current is None or key != current.key or field in current.fields:
+                    if current is not None:
+                        self._learn(current)
+                        yield self._finish()
+                    if gap:
+                        self.headers += self._global_headers(before, header)
+                    current = self._begin(key, header, hurt=hurt, beyond=batch.beyond)
+                    # Names with underscores in front may be metadata, whatever the key.
+                    prefix, length = (_NO_NAME if key.startswith("__") else f"{key}."), len(key) + 1
+                    hurt = False
+                waiting.clear()
+                current.fields[field] = row
+                current.end = end
+                if kind == "sparse" and self._walk.has_holes(row):
+                    current.trouble = "sparse-member"
+                if self._pieces is not pieces:
+                    self._take_up(pieces)
+        yield from self._last()
+
+    def _learn(self, sample: Sample) -> None:
+        """Remember how the names of a sample's members end: nearly all samples are like the one before."""
+        rows = sample.fields.values()
+        if len(rows) <= _MOST_ALIKE and not sample.trouble and all(row[4] == "file" for row in rows):
+            self._names = tuple(sample.fields)
+            self._endings = [row[0][len(sample.key) :] for row in rows]
+            sample.names = self._names
+
+    def _alike(self, current: Sample, rows: list[Row], at: int, end: int) -> tuple[str, int]:
+        """Return key and end of the next sample if it begins at ``end`` and has the same fields as the current one.
+
+        What comes to the same when each member is looked at by itself is found here at once; else the end is 0.
+        """
+        names, endings = self._names, self._endings
+        if current.names is not names or current.trouble:
+            if current.trouble or len(current.fields) != len(names) or tuple(current.fields) != names:
+                return "", 0
+            current.names = names
+        key = rows[at][0][: -len(endings[0])]
+        if at + len(names) > len(rows) or not key or "." in key or key.startswith("__"):
+            return "", 0
+        for ending in endings:
+            name, size, data, header, kind = rows[at]
+            if header != end or kind != "file" or name != key + ending:
+                return "", 0
+            end = data + (size + 511 & -512)
+            at += 1
+        return key, end
+
+    def _begin(self, key: str, header: int, *, hurt: bool, beyond: bool) -> Sample:
+        sample = self._current = Sample(self._number, key, header)
+        self._number += 1
+        if hurt:
+            sample.suspect(self._walk.lost)
+        if beyond and self.headers:
+            sample.trouble = "behind-global-header"
+        if self._waiting:
+            self.left_out += self._waiting
+        return sample
+
+    def _split(self, name: str, kind: str) -> tuple[str, str] | None:
+        reason = ""
+        if kind not in {"file", "sparse"}:
+            reason = kind
+        elif is_meta(name):
+            reason = "metadata"
+        else:
+            key, suffix = split_name(name)
+            if key is not None and suffix is not None:
+                return key, suffix
+            reason = "no-extension"
+        self._waiting[reason] += 1
+        return None
+
+    def _last(self) -> Iterator[Sample]:
+        stop = self._walk.stop
+        if stop is not None and stop.kind == "unreadable" and not self.members:
+            raise SourceError("io", stop.detail)
+        for what, text in troubles(ended=self._walk.ended).items():
+            seen = self._walk.seen.get(what)
+            if seen is not None:
+                more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
+                self.damage.append(f"at byte {seen.offset:,} {text}{f': {seen.name}' if seen.name else ''}{more}")
+        if stop is not None and stop.kind in {"unreadable", "error"} and not self.damage:
+            self.damage.append(f"at byte {stop.offset:,}: {stop.detail}")
+        if self._current is not None:
+            yield self._finish(hurt=bool(self.damage) and not self._walk.ended)
+        self.left_out += self._waiting
+
+    def _finish(self, *, hurt: bool = False) -> Sample:
+        sample = self._current
+        assert sample is not None
+        if hurt:
+            sample.suspect(self._walk.lost)
+        if sample.trouble == "beside-damage?":
+            whole = self._before is None or sample.fields.keys() == self._before.keys()
+            sample.trouble = "" if whole and self._before is not None else "beside-damage"
+        if not sample.trouble:
+            self._before = sample.fields
+        self._current = None
+        return sample
+
+    def _end_of(self, row: Row) -> int:
+        """Return where a member ends that is no plain file."""
+        try:
+            return max(read_entry(self.source.read_at, row[3], {}).next, row[2])
+        except Ending:
+            return row[2]
+
+    def _global_headers(self, start: int, end: int) -> Iterator[Range]:
+        """Find global PAX headers in bytes that belong to no member."""
+        at, end = start, min(end, start + _LARGEST_GAP)
+        while at + BLOCK <= end:
+            try:
+                found = parse_header(self.source.read_at(at, BLOCK), first=True)
+            except BadHeader:
+                at += BLOCK
+                continue
+            size = BLOCK + padded(max(found.size, 0))
+            if found.type == b"g" and at + size <= end:
+                yield at, at + size
+            at += size

@@ -1,0 +1,232 @@
+"""Three-valued evaluation: true, false, or unknown for good; and pending, while scores are missing.
+
+The law that all else rests on: a result from some of the values is either PENDING or what all of the values would give,
+the reason of an unknown among it. So the order in which scores are computed decides what is computed, never what comes
+out. `and` and `or` are Kleene's: false and unknown is false. Everything else needs all of its operands.
+
+A score of a sample with several images or texts gives one value for each. A condition over it is tested for each, and
+holds if it holds for all; any(...) asks for one. Two such scores in one condition go side by side, entry by entry.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from .functions import FUNCTIONS
+from .tree import (
+    And,
+    Apply,
+    Arithmetic,
+    Compare,
+    IsNull,
+    Literal,
+    Member,
+    Negate,
+    Node,
+    Not,
+    Or,
+    Quantified,
+    Reduce,
+    Ref,
+)
+from .values import (
+    PENDING,
+    Call,
+    Kind,
+    Many,
+    Pending,
+    Result,
+    Scalar,
+    Unknown,
+)
+
+Lookup: TypeAlias = Mapping[Call, Any]
+Run: TypeAlias = Callable[[Lookup], Result]
+
+SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+KINDS: dict[Kind, tuple[type, ...]] = {"number": (int, float), "boolean": (bool,), "text": (str,)}
+_NOT_A_NUMBER = Unknown("not-a-number")
+_NULL = Unknown("null")
+_EMPTY = Unknown("nothing-to-score")
+
+
+def entry(value: Any, kind: Kind) -> Scalar | Unknown:
+    """Return one value as the evaluation takes it: what is no value of this kind is unknown."""
+    if type(value) in KINDS[kind]:
+        return _NOT_A_NUMBER if value != value else value  # noqa: PLR0124 (the test for NaN)
+    if value is None:
+        return _NULL
+    if isinstance(value, Unknown):
+        return value
+    plain: Any = value.item() if hasattr(value, "item") and not getattr(value, "shape", ()) else None  # numpy's scalars
+    if type(plain) in KINDS[kind]:
+        return entry(plain, kind)
+    return Unknown("wrong-kind", f"a {type(value).__name__} where a {kind} belongs")
+
+
+def result_of(value: Any, kind: Kind) -> Result:
+    """Return a score's value as the evaluation takes it. An empty list is unknown: nothing must never mean keep."""
+    if isinstance(value, Pending):
+        return PENDING
+    if isinstance(value, (list, tuple)) and not isinstance(value, Unknown):
+        if not value:
+            return _EMPTY
+        entries = Many(entry(item, kind) for item in value)
+        return entries[0] if len(entries) == 1 else entries
+    return entry(value, kind)
+
+
+def spread(function: Callable[..., Any], values: list[Result]) -> Result:
+    """Apply a function to single values, entry by entry where there are several, unless one of them is unknown."""
+    several = False
+    unknown: Unknown | None = None
+    for value in values:
+        if value is PENDING:
+            return PENDING
+        if isinstance(value, Unknown):
+            unknown = unknown or value
+        elif value.__class__ is Many:
+            several = True
+    if unknown is not None:
+        return unknown
+    if not several:
+        return _apply(function, values)
+    rows = _rows(values)
+    return rows if isinstance(rows, Unknown) else Many(_apply(function, row) for row in rows)
+
+
+def _apply(function: Callable[..., Any], values: Any) -> Scalar | Unknown:
+    for value in values:
+        if isinstance(value, Unknown):
+            return value
+    try:
+        made: Scalar = function(*values)
+    except ZeroDivisionError:
+        return Unknown("division-by-zero")
+    except OverflowError:
+        return Unknown("overflow")
+    return _NOT_A_NUMBER if made != made else made  # noqa: PLR0124 (the test for NaN)
+
+
+def _rows(values: list[Result]) -> list[tuple[Any, ...]] | Unknown:
+    """Return the entries side by side; a single value stands beside each."""
+    lengths = [len(value) for value in values if isinstance(value, Many)]
+    if len(set(lengths)) > 1:
+        return Unknown("different-counts", f"{' and '.join(map(str, lengths))} values side by side")
+    count = lengths[0]
+    return list(zip(*(value if isinstance(value, Many) else (value,) * count for value in values), strict=True))
+
+
+def kleene(values: list[Result], decisive: bool) -> Result:
+    """Return the conjunction (``decisive`` is False) or the disjunction (True) of conditions."""
+    several = pending = False
+    unknown = None
+    for value in values:
+        if value is decisive:
+            return decisive
+        if value is PENDING:
+            pending = True
+        elif value.__class__ is Many:
+            several = True
+        elif unknown is None and value.__class__ is Unknown:
+            unknown = value
+    if pending:
+        return PENDING
+    if several:
+        rows = _rows(values)
+        return rows if isinstance(rows, Unknown) else Many(fold(row, decisive) for row in rows)
+    return (not decisive) if unknown is None else unknown
+
+
+def fold(entries: Any, decisive: bool) -> Any:
+    """Return whether all (``decisive`` is False) or any (True) of the entries hold."""
+    if decisive in entries:
+        return decisive
+    return next((item for item in entries if item.__class__ is Unknown), not decisive)
+
+
+def over(value: Result, decisive: bool) -> Result:
+    """Return a condition over several entries as one: all of them, or any of them."""
+    return fold(value, decisive) if isinstance(value, Many) else value
+
+
+def _reduce(how: str, value: Result) -> Result:
+    if not isinstance(value, Many):
+        return value
+    for item in value:
+        if isinstance(item, Unknown):
+            return item
+    numbers: Any = value
+    if how == "mean":
+        return spread(lambda: sum(numbers) / len(numbers), [])
+    return min(numbers) if how == "min" else max(numbers)  # type: ignore[no-any-return]
+
+
+def _is_null(value: Result) -> Result:
+    if value is PENDING:
+        return PENDING
+    if isinstance(value, Many):
+        return Many(isinstance(item, Unknown) for item in value)
+    return isinstance(value, Unknown)
+
+
+def _chain(node: Compare) -> Run:
+    runs = [runner(operand) for operand in node.operands]
+    return lambda values: kleene(links(node, [run(values) for run in runs]), decisive=False)
+
+
+def links(node: Compare, operands: list[Result]) -> list[Result]:
+    """Return the results of a chain's comparisons: ``a < b < c`` is ``a < b and b < c``, with one ``b``."""
+    pairs = zip(node.signs, operands, operands[1:], strict=False)
+    return [spread(SIGNS[sign], [left, right]) for sign, left, right in pairs]
+
+
+def runner(node: Node) -> Run:
+    """Return a function from values to the result of a tree."""
+    match node:
+        case Literal(value):
+            return lambda values: value
+        case Ref(call, kind):
+            return lambda values: result_of(values.get(call, PENDING), kind)
+        case Negate(body):
+            return _spread(operator.neg, (body,))
+        case Arithmetic(sign, left, right):
+            return _spread(SIGNS[sign], (left, right))
+        case Apply(function, arguments):
+            return _spread(FUNCTIONS[function].run, arguments)
+        case Compare(signs, operands):
+            return _spread(SIGNS[signs[0]], operands) if len(signs) == 1 else _chain(node)
+        case Member(body, options):
+            return _spread(frozenset(options).__contains__, (body,))
+        case Reduce(how, body):
+            inner = runner(body)
+            return lambda values: _reduce(how, inner(values))
+        case IsNull(body):
+            inner = runner(body)
+            return lambda values: _is_null(inner(values))
+        case Not(body):
+            return _spread(operator.not_, (body,))
+        case And(items) | Or(items):
+            runs, decisive = [runner(item) for item in items], isinstance(node, Or)
+            return lambda values: kleene([run(values) for run in runs], decisive)
+        case Quantified(how, body):
+            inner = runner(body)
+            return lambda values: over(inner(values), how == "any")
+
+
+def _spread(function: Callable[..., Any], bodies: tuple[Node, ...]) -> Run:
+    runs = [runner(body) for body in bodies]
+    return lambda values: spread(function, [run(values) for run in runs])

@@ -1,0 +1,130 @@
+"""The order of work: cheap scores first, and none that cannot change the outcome.
+
+Terms commute: a sample is kept if all are true, dropped if one is false, whatever the others are, and quarantined
+otherwise. So their order decides only what is computed, and which false term is named where several are. A plan is
+fixed before the run, and `settle` names the term that this plan would have stopped at, however much is known.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from .driver import Driver, Found, V
+from .predicate import Judgement, Term, Where, judge
+from .values import (
+    PENDING,
+    Call,
+    Unknown,
+    Value,
+    Values,
+)
+
+# Seconds a sample, where nothing has been measured: only the order of magnitude matters.
+TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}
+_UNMEASURED = 0.5  # share of samples that pass a term
+_LEAST_DROPPED = 1e-3
+
+
+@dataclass(frozen=True)
+class Step:
+    """A term in its turn: the scores that it adds to those of the terms before it, and their cost together."""
+
+    term: Term
+    calls: tuple[Call, ...]
+    cost: float
+    passing: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The order of terms, and for each call its place in the order of calls."""
+
+    where: Where
+    steps: tuple[Step, ...]
+    rank: Mapping[Call, int] = field(repr=False)
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The terms in the order of the plan."""
+        return tuple(step.term for step in self.steps)
+
+    def next_needed(self, values: Values) -> Call | None:
+        """Return the score to compute next, or None if none is left that could change the outcome."""
+        if judge(self.terms, values).settled:
+            return None
+        for term in self.terms:
+            if term.result(values) is PENDING:
+                return min(term.seek(values), key=self.rank.__getitem__)
+        return None
+
+    def settle(self, values: Values) -> Judgement:
+        """Return what this plan comes to, looking at values only in its own order.
+
+        The same values give the same deciding term whether scores were computed one by one, all at once, or read from
+        a ledger that has more of them. Where the plan would ask for a score that is missing, what is there may still
+        decide; it is open if not.
+        """
+        judgement, _ = self.drive(lambda call: values.get(call, PENDING))
+        return judgement if judgement.settled else judge(self.terms, values)
+
+    def drive(self, compute: Callable[[Call], Any]) -> tuple[Judgement, dict[Call, Value | Unknown]]:
+        """Judge a sample, computing what is needed as it is needed; return the values with the judgement.
+
+        ``compute`` returns the value of a score or an Unknown; PENDING leaves the sample open.
+        """
+        return self._driver(compute)
+
+    def straight(
+        self, ways: Mapping[Call, Callable[[V], Any]]
+    ) -> "Callable[[V], tuple[Judgement | None, Found]] | None":
+        """Return a quicker way to begin with samples of which nothing is known yet: see ``Driver``."""
+        return self._driver.straight(ways)
+
+    @cached_property
+    def _driver(self) -> Driver:
+        return Driver(self.terms, self.rank)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"where": self.where, "steps": self.steps, "rank": self.rank}
+
+
+def plan(
+    where: Where,
+    cost: Mapping[Call, float] | None = None,
+    passing: Mapping[Term, float] | None = None,
+    *,
+    last: Collection[Call] = (),
+) -> Plan:
+    """Return the order of work for a predicate.
+
+    Args:
+        where: the predicate.
+        cost: seconds a sample of each score; by default what its tier costs, roughly.
+        passing: the share of samples that a term does not drop. With it, terms go by cost / (1 - share), the order that
+            is cheapest on average for independent terms; without, by cost. Equals stay in the order of the text.
+        last: scores that are only known at the end, such as duplicates over all shards.
+    """
+    tiers = dict(where.tiers)
+    price = {call: (cost or {}).get(call, TIER_SECONDS.get(tier, 1.0)) for call, tier in tiers.items()}
+    late = frozenset(last)
+    place = {call: at for at, call in enumerate(where.calls)}
+    order = sorted(where.calls, key=lambda call: (call in late, price[call], place[call]))
+    rank = {call: at for at, call in enumerate(order)}
+    left, known, steps = list(where.terms), set[Call](), list[Step]()
+    while left:
+        options = [_step(term, known, price, (passing or {}).get(term, _UNMEASURED)) for term in left]
+        best = min(options, key=lambda step: (bool(late.intersection(step.calls)), _worth(step)))
+        steps.append(best)
+        left.remove(best.term)
+        known.update(best.calls)
+    return Plan(where, tuple(steps), rank)
+
+
+def _step(term: Term, known: set[Call], price: Mapping[Call, float], passing: float) -> Step:
+    fresh = tuple(call for call in term.calls if call not in known)
+    return Step(term, fresh, sum(price[call] for call in fresh), passing)
+
+
+def _worth(step: Step) -> float:
+    return step.cost / max(1 - step.passing, _LEAST_DROPPED)

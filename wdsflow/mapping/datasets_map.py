@@ -1,0 +1,148 @@
+"""Datasets of Hugging Face: workers map slices of them with ``Dataset.map`` itself, into files of their own."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .map_messages import Batch
+from .pages import let_go
+from .result_size import weigh_results
+
+_REOPEN = 64 << 20  # bytes of an input that may stay mapped
+_SMALL = 1 << 20  # bytes of a table that travels to workers
+
+
+class SliceSource:
+    """Takes slices of a number of rows; workers have the rows themselves."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows, self._next = rows, 0
+
+    def take(self, rows: int, room: int) -> Batch | None:
+        """Return the next rows."""
+        start, self._next = self._next, min(self._next + rows, self._rows)
+        return Batch(start, self._next) if self._next > start else None
+
+    def left(self) -> int:
+        """Return how many rows are left."""
+        return self._rows - self._next
+
+
+@dataclass
+class DatasetWork:
+    """Maps slices of a Dataset in a worker. ``dataset`` is a pickled one."""
+
+    dataset: bytes
+    fn: Callable[..., Any]
+    remove_columns: tuple[str, ...] = ()
+    fn_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    with_indices: bool = False
+    features: Any = None
+    results: int = 0
+
+    def begin(self) -> None:
+        """Open the dataset."""
+        import datasets
+
+        datasets.disable_progress_bars()
+        self._open()
+
+    def _open(self) -> None:
+        import pickle
+
+        self._dataset = pickle.loads(self.dataset)  # noqa: S301 - written by the process that asks
+        self._mapped = _mapped_files()
+
+    def map(self, batch: Batch, path: str) -> int | None:
+        """Write the results as an Arrow file, and return their rows; or None where the function changes nothing."""
+        if _mapped_files() - self._mapped > _REOPEN:
+            self._open()  # lets go of what was read
+        part = self._dataset.select(range(batch.start, batch.stop))
+        found = part.map(
+            self._function(batch.start),
+            with_indices=self.with_indices,
+            batched=True,
+            batch_size=len(batch),
+            remove_columns=list(self.remove_columns) or None,
+            features=self.features,
+            fn_kwargs=dict(self.fn_kwargs),
+            cache_file_name=path,
+            load_from_cache_file=False,
+            keep_in_memory=False,
+            new_fingerprint=f"{batch.start:016x}",
+        )
+        return len(found) if os.path.exists(path) else None
+
+    def _function(self, offset: int) -> Callable[..., Any]:
+        import inspect
+
+        if inspect.iscoroutinefunction(self.fn):
+            return self._waiting(offset)
+
+        def function(batch: Any, *indices: Any, **more: Any) -> Any:
+            found = self.fn(batch, *([number + offset for number in each] for each in indices), **more)
+            # Of a batch that datasets decodes when it is asked for, what was not asked for stays encoded.
+            left = getattr(found, "keys_to_format", ())
+            data = getattr(found, "data", found) if left else found
+            self.results = weigh_results({name: data[name] for name in data if name not in left} if left else data)
+            return found
+
+        return function
+
+    def _waiting(self, offset: int) -> Callable[..., Any]:
+        async def function(batch: Any, *indices: Any, **more: Any) -> Any:
+            return await self.fn(batch, *([number + offset for number in each] for each in indices), **more)
+
+        return function
+
+
+def _mapped_files() -> int:
+    """Return the bytes of files that this process has mapped and read, 0 where the system does not tell."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_bytes().splitlines():
+            if line.startswith(b"RssFile:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+@contextlib.contextmanager
+def on_disk(dataset: Any, folder: Path) -> Iterator[Any]:
+    """Return the dataset as one that lies in files, so that workers do not get a copy of it each.
+
+    What lies in memory is written into ``folder``, for as long as the context is open.
+    """
+    import datasets
+
+    given = Path(tempfile.mkdtemp(prefix="given-", dir=folder))
+    try:
+        form = dict(dataset.format)
+        found = datasets.Dataset(
+            _stored(dataset.data, given),
+            info=dataset.info,
+            split=dataset.split,
+            indices_table=None if dataset._indices is None else _stored(dataset._indices, given),  # noqa: SLF001
+        )
+        let_go([file["filename"] for file in dataset.cache_files])
+        yield found.with_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])
+    finally:
+        shutil.rmtree(given, ignore_errors=True)
+
+
+def _stored(table: Any, folder: Path) -> Any:
+    import pyarrow
+    from datasets.table import ConcatenationTable, InMemoryTable, MemoryMappedTable
+
+    if isinstance(table, ConcatenationTable):
+        return ConcatenationTable.from_blocks([[_stored(block, folder) for block in row] for row in table.blocks])
+    if not isinstance(table, InMemoryTable) or table.nbytes < _SMALL:
+        return table
+    path = folder / f"{len(list(folder.iterdir()))}.arrow"
+    with pyarrow.ipc.new_stream(str(path), table.schema) as writer:
+        for batch in table.to_batches(1000):
+            writer.write_batch(batch)
+    return MemoryMappedTable.from_file(str(path))

@@ -1,0 +1,107 @@
+"""What a repair did: every member and every sample is accounted for."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from wdsflow.text.escape import escape
+
+
+@dataclass
+class ShardRepair:
+    """What became of one shard. ``members + made == written + sum(dropped.values())``, and likewise for samples."""
+
+    url: str
+    output: str | None = None  # None: nothing was written
+    members: int = 0  # entries in the input, behind its damage too
+    written: int = 0
+    made: int = 0  # captions that were no members before
+    dropped: Counter[str] = field(default_factory=Counter)  # reason -> members
+    samples: int = 0
+    samples_written: int = 0
+    samples_dropped: Counter[str] = field(default_factory=Counter)
+    mended: Counter[str] = field(default_factory=Counter)  # what was mended -> members or samples
+    missed: Counter[str] = field(default_factory=Counter)  # what was asked for and could not be done -> samples
+    lost: list[str] = field(default_factory=list)  # what could not be read
+    bytes: int = 0  # of the output
+    inputs: list[dict[str, Any]] = field(default_factory=list)  # identity of what was read; not in the record's report
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        return {name: value for name, value in vars(self).items() if name != "inputs"}
+
+    @staticmethod
+    def from_dict(found: dict[str, Any]) -> "ShardRepair":
+        """Read what ``to_dict`` returned. Raises TypeError where it is none."""
+        report = ShardRepair(**found)
+        for name in ("dropped", "samples_dropped", "mended", "missed"):
+            setattr(report, name, Counter(getattr(report, name)))
+        return report
+
+    def check(self) -> None:
+        """Raise RuntimeError if a member or a sample is unaccounted for."""
+        if self.members + self.made != self.written + self.dropped.total():
+            raise RuntimeError(f"{self.url}: members do not add up: {self}")
+        if self.samples != self.samples_written + self.samples_dropped.total():
+            raise RuntimeError(f"{self.url}: samples do not add up: {self}")
+
+
+@dataclass
+class RepairReport:
+    """What became of all shards."""
+
+    shards: list[ShardRepair]
+    dry_run: bool = False
+    stale_removed: int = 0  # temporary files of runs that were killed
+    resumed: int = 0  # shards that an earlier repair had finished
+    changed: list[str] = field(default_factory=list)  # shards that were repaired again, and why
+
+    @property
+    def lost(self) -> bool:
+        """Whether anything could not be read."""
+        return any(shard.lost for shard in self.shards)
+
+    def total(self, name: str) -> int:
+        """Sum a number over the shards."""
+        return sum(int(getattr(shard, name)) for shard in self.shards)
+
+    def merged(self, name: str) -> Counter[str]:
+        """Sum counts by reason over the shards."""
+        return sum((getattr(shard, name) for shard in self.shards), Counter())
+
+    def __str__(self) -> str:
+        lines = [line for shard in self.shards for line in _shard_lines(shard)]
+        lines += [f"repaired again: {escape(line, 600)}" for line in self.changed]
+        did = "would be written" if self.dry_run else "written"
+        before = f" ({_number(self.resumed, 'shard')} done before)" if self.resumed else ""
+        lines.append(
+            f"{_number(len(self.shards), 'shard')}: {self.total('samples_written'):,} of"
+            f" {_number(self.total('samples'), 'sample')} {did}{before}"
+        )
+        dropped = self.merged("dropped")
+        lines.append(
+            f"members: {self.total('members'):,} in + {self.total('made'):,} made"
+            f" = {self.total('written'):,} out + {dropped.total():,} dropped"
+        )
+        lines += _counted("dropped", dropped)
+        lines += _counted("samples dropped", self.merged("samples_dropped"))
+        lines += _counted("mended", self.merged("mended"))
+        lines += _counted("not possible", self.merged("missed"))
+        return "\n".join(lines)
+
+
+def _shard_lines(shard: ShardRepair) -> Iterable[str]:
+    what = _number(shard.samples_written, "sample") if shard.samples_written else "no samples: nothing written"
+    yield f"{escape(shard.url, 300)} -> {escape(shard.output, 300) if shard.output else '-'}: {what}"
+    for trouble in shard.lost:
+        yield f"  lost: {escape(trouble, 300)}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _counted(title: str, counts: Counter[str]) -> Iterable[str]:
+    for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield f"  {title}: {count:,} x {escape(reason)}"

@@ -1,0 +1,159 @@
+"""Repair one shard: read what there is, write a sound one."""
+
+import errno
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.source.source import Source, SourceError, open_source
+from wdsflow.shards.source.unpack import seekable
+from wdsflow.shards.tar.walk import Member, Walk
+from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
+
+from .contents import Contents
+from .halves import first_members
+from .mend import Edits, Mender
+from .regroup import plan
+from .repair_report import ShardRepair
+
+_DAMAGE = {
+    "tar.truncated-data": "the contents of a member are cut",
+    "tar.truncated-header": "the file ends inside a header",
+    "tar.bad-header": "a header is damaged",
+}
+_CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One shard to repair. Without ``write`` nothing is written; with it a file at ``target`` is replaced."""
+
+    url: str
+    target: Path
+    write: bool = True
+    allow_pipe: bool = False
+    skip: int = 0  # members at the start that belong to the last sample of the shard before
+    tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
+    stop: Event = field(default_factory=Event)  # set when another shard failed: give up
+
+
+def repair_shard(job: Job, edits: Edits) -> ShardRepair:
+    """Write a sound shard and account for every member of the old one.
+
+    What cannot be read is told in ``lost``. Raises OSError where the output cannot be written.
+    """
+    report = ShardRepair(job.url)
+    try:
+        report.inputs = inputs_of(job)
+        with ExitStack() as stack:
+            folder = job.target.parent if job.write else Path(tempfile.gettempdir())
+            opened = seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False)
+            source, damage = stack.enter_context(opened)
+            report.lost += [damage] if damage else []
+            contents = Contents(source)
+            members, archives = read_members(source, report)
+            meet_halves(stack, job, contents, members, archives, report)
+            _repair(contents, members, archives, job, edits, report)
+    except OSError as error:
+        if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
+            raise
+        report = ShardRepair(job.url, lost=[*report.lost, str(error)])
+    if not report.output and job.write and not report.lost:
+        job.target.unlink(missing_ok=True)  # the output of an earlier run would pass for this one's
+    report.check()
+    return report
+
+
+def inputs_of(job: Job) -> list[dict[str, Any]]:
+    """Return what tells whether the shard, and the next one if members come from it, are what they were.
+
+    Raises SourceError.
+    """
+    return [input_identity(url) for url in (job.url, *(job.tail or ())[:1])] if job.write else []
+
+
+def meet_halves(
+    stack: ExitStack, job: Job, contents: Contents, members: list[Member], archives: list[int], report: ShardRepair
+) -> None:
+    """Bring the halves of samples together that were cut in two at the borders of this shard."""
+    if job.skip:
+        del members[: job.skip], archives[: job.skip]
+        report.dropped["moved to the shard before"] += job.skip
+    if job.tail is not None:
+        following = stack.enter_context(open_source(job.tail[0]))
+        halves = first_members(following, job.tail[1])
+        for member in halves:
+            contents.adopt(member, following)
+        members += halves
+        archives += [0] * len(halves)
+        report.members += len(halves)
+        report.mended["members taken from the next shard"] += len(halves)
+
+
+def _repair(
+    contents: Contents, members: list[Member], archives: list[int], job: Job, edits: Edits, report: ShardRepair
+) -> None:
+    planned = plan(members, archives, contents.link_target)
+    mender = Mender(contents, edits)
+    writer = ShardWriter(job.target, force=True) if job.write else None
+    try:
+        for sample in planned.samples:
+            if job.stop.is_set():
+                raise InterruptedError("given up")
+            fields = mender.mend(sample)
+            report.samples_written += bool(fields)
+            for part in fields:
+                name = f"{sample.key}.{part.name}"
+                if writer is None:
+                    report.bytes += 512 + mender.size(part)
+                elif part.data is not None or part.member is None:
+                    writer.add_bytes(name, part.data or b"")
+                else:
+                    contents.copy(part.member, name, writer)
+                report.written += 1
+        if writer is not None and report.samples_written:
+            if inputs_of(job) != report.inputs:
+                raise SourceError("io", "it changed while it was read")
+            writer.commit()
+            report.bytes = writer.size
+    finally:
+        if writer is not None:
+            writer.abort()
+    report.output = str(job.target) if report.samples_written else None
+    report.samples, report.samples_dropped = len(planned.samples), mender.dropped_samples
+    report.dropped += planned.dropped + mender.dropped
+    report.mended += planned.mended + mender.mended
+    report.made, report.missed = mender.made, mender.missed
+
+
+def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], list[int]]:
+    """List what can be read whole, and number the archives that follow each other in the file."""
+    members: list[Member] = []
+    archives: list[int] = []
+    archive = end = 0
+    walk = Walk(source)
+    for batch in walk:
+        for member in batch.members:
+            archive += batch.beyond and member.header != end
+            end = member.end
+            members.append(member)
+            archives.append(archive)
+    report.members = len(members)
+    whole = {member.header for member in members}
+    for name, text in _DAMAGE.items():
+        seen = walk.seen.get(name)
+        if seen is not None and not (name == "tar.truncated-data" and seen.offset in whole and seen.count == 1):
+            more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
+            report.lost.append(f"at byte {seen.offset:,} {text}: {seen.name or seen.detail}{more}")
+    stop = walk.stop
+    if stop is not None and (stop.kind == "unreadable" or (stop.kind == "error" and not walk.seen.keys() & _DAMAGE)):
+        report.lost.append(f"at byte {stop.offset:,}: {stop.detail}")
+    if source.cut and walk.ended:
+        report.mended["compressed stream cut after the end mark"] += 1  # nothing is lost by that
+    elif source.cut and not report.lost:
+        report.lost.append(f"after byte {source.length or 0:,} of the tar: {source.damage}")
+    return members, archives

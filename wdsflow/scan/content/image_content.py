@@ -1,0 +1,123 @@
+"""Judgements on an image: what is odd about it, and what a decoder would make of it, by its header alone."""
+
+from functools import lru_cache
+
+from wdsflow.images.image_header import UNREADABLE, ImageHeader
+from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS
+from wdsflow.scan.evidence import BAD, BIG, BOMB, OK
+
+from .full_decode import decode_image
+
+__all__ = ["decode_image", "ends_early", "header_status", "image_notes"]
+
+LARGE_PIXELS = 25_000_000  # OpenCLIP 4's default of --max-image-pixels
+TINY_SIDE = 32
+EXTREME_ASPECT = 10
+
+_READ_IN_FULL = frozenset(("jpeg", "png", "gif", "webp", "bmp"))
+_EXTENSIONS = {
+    "jpeg": frozenset(("jpg", "jpeg", "jpe", "jfif")),
+    "png": frozenset(("png", "apng")),
+    "gif": frozenset(("gif",)),
+    "webp": frozenset(("webp",)),
+    "bmp": frozenset(("bmp", "dib")),
+    "tiff": frozenset(("tif", "tiff")),
+    "jp2": frozenset(("jp2", "j2k", "jpc", "jpf", "jpx", "j2c")),
+}
+_CLAIMED = {extension: name for name, extensions in _EXTENSIONS.items() for extension in extensions}
+_ALPHA_MODES = frozenset(("RGBA", "LA", "PA", "La", "RGBa"))
+_MARKUP = (b"<", b"{", b"[")
+_CUT_IS_BAD = frozenset(("webp", "bmp"))
+_END_MARKS = {"jpeg": b"\xff\xd9", "png": b"IEND\xaeB`\x82"}
+_TRAILERS = (b"SEFT",)  # Samsung's
+
+
+def image_notes(header: ImageHeader | None, suffix: str, head: bytes, size: int) -> tuple[str, ...]:
+    """Return the names of the tallies that an image adds to, by its header.
+
+    ``suffix`` is the field name in lower case, ``head`` the first bytes, ``size`` the whole file's. Bytes that
+    are no image get "image.html" or "image.not-image"; an image that Pillow refuses by its header alone gets
+    "image.undecodable", or "image.cut" where the file ends too early for it.
+    """
+    if header is None:
+        if not size:
+            return ("image.empty",)
+        start = head[:256].lstrip(b"\xef\xbb\xbf \t\r\n")
+        return ("image.html",) if start.startswith(_MARKUP) else ("image.not-image",)
+    name, width, height, mode, bits, orientation, animated, _progressive, alpha, _icc, needs, length = header
+    notes = _traits(name, mode, bits, orientation, animated, alpha, suffix)
+    if width < TINY_SIDE or height < TINY_SIDE or width * height > LARGE_PIXELS or not 0.1 <= width / height <= 10:
+        notes += _measures(width, height)
+    if length > size:
+        notes += ("image.cut",)
+    elif not needs and ((not mode and name in _READ_IN_FULL) or name in UNREADABLE):
+        notes += ("image.undecodable",)
+    return notes
+
+
+@lru_cache(maxsize=1024)
+def _traits(
+    name: str, mode: str, bits: int, orientation: int, animated: bool, alpha: bool, suffix: str
+) -> tuple[str, ...]:
+    """Return the notes that do not depend on size: few distinct arguments, so they are remembered."""
+    claimed = _CLAIMED.get(suffix.rpartition(".")[2].lower())
+    found = {
+        "image.wrong-extension": claimed is not None and claimed != name,
+        "image.cmyk": mode == "CMYK",
+        "image.high-depth": bits > 8 or mode[:1] == "I" or mode == "F",
+        "image.alpha": alpha or mode in _ALPHA_MODES,
+        "image.rotated": 2 <= orientation <= 8,
+        "image.animated": animated,
+    }
+    return tuple(note for note, holds in found.items() if holds)
+
+
+def _measures(width: int, height: int) -> tuple[str, ...]:
+    """Return the notes on size and shape; none where the size is unknown."""
+    if width <= 0 or height <= 0:
+        return ()
+    pixels, short, long = width * height, min(width, height), max(width, height)
+    found = {
+        "image.large": pixels > LARGE_PIXELS,
+        "image.bomb-warning": MAX_IMAGE_PIXELS < pixels <= BOMB_PIXELS,
+        "image.bomb": pixels > BOMB_PIXELS,
+        "image.tiny": short < TINY_SIDE,
+        "image.extreme-aspect": long > EXTREME_ASPECT * short,
+    }
+    return tuple(note for note, holds in found.items() if holds)
+
+
+def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) -> str:
+    """Return what becomes of the image as far as its header tells: OK, BAD, BOMB or BIG.
+
+    BAD: no bytes, no image, an image that Pillow refuses to open, or has no decoder for. BOMB: more than twice
+    Pillow's limit. BIG: more pixels than ``max_image_pixels``, if that is over 0.
+    """
+    if header is None or not size:
+        return BAD
+    if header.needs:
+        return BAD if header.length > size else OK
+    name = header.format
+    if name in _READ_IN_FULL:
+        if not header.mode or (header.length > size and name in _CUT_IS_BAD):
+            return BAD
+    elif name in UNREADABLE:
+        return BAD
+    pixels = header.width * header.height
+    if pixels > BOMB_PIXELS:
+        return BOMB
+    return BIG if 0 < max_image_pixels < pixels else OK
+
+
+def ends_early(tail: bytes, header: ImageHeader | None) -> bool:
+    """Tell from the last bytes whether the end mark of a JPEG or PNG is missing.
+
+    A hint, not a proof: bytes appended behind the end mark hide it. Zeros and line ends are passed over, and so
+    is a trailer of text or a phone's own. Other formats say nothing.
+    """
+    if header is None or header.format not in _END_MARKS:
+        return False
+    if _END_MARKS[header.format] in tail:
+        return False
+    rest = tail.rstrip(b"\0\r\n")
+    return bool(rest) and not rest.endswith(_TRAILERS) and not (len(rest) >= 8 and rest.isascii())

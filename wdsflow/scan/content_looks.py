@@ -1,0 +1,249 @@
+"""Looks into the contents of one shard's members, as far as the level asks, and counts what it sees."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from wdsflow.images.image_header import ImageHeader, read_header
+from wdsflow.scan.content.arrays import npy_rank
+from wdsflow.scan.content.field_kinds import kind_of
+from wdsflow.scan.content.fitting import Column
+from wdsflow.scan.content.image_content import decode_image, ends_early, header_status, image_notes
+from wdsflow.scan.content.json_fields import look_at_json, texts_in
+from wdsflow.scan.content.other import decode_other
+from wdsflow.scan.content.text_content import look_at_text
+from wdsflow.scan.content.typed_columns import MOST_VALUE, Columns, Kind
+
+from .evidence import (
+    BAD,
+    EMPTY,
+    MISFIT,
+    OK,
+    OPAQUE,
+    UNKNOWN,
+    FieldCount,
+    JsonKey,
+    Level,
+    Part,
+    ShardEvidence,
+    Tally,
+)
+from .sketch import Frequent, Smallest
+
+HEAD = 4096  # first bytes of an image that are looked at
+TAIL = 32
+MOST_TEXT = 1 << 20
+MOST_JSON = 16 << 20
+MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into memory several times
+_JSON_KEYS = 64
+_SHAPES = 256  # of runs, for which captions in json are counted one by one
+BAD_MARK = "__bad__"  # a field that readers take for a flag: with any byte in it they throw the sample away
+_TRAINING_IMAGES = frozenset({"jpg", "png", "jpeg", "webp"})
+
+_GREY, _COLOURED = 1 << 3, 1 << 4  # bits of FieldCount.ranks: arrays of two or three dimensions
+_RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {"": _GREY | _COLOURED}
+
+Read = Callable[[int, int], bytes]  # offset within the contents, number of bytes
+
+
+class Looker:
+    """Judges contents for one shard. ``look`` gives the status of a member as its decoder would find it."""
+
+    def __init__(
+        self,
+        shard: ShardEvidence,
+        level: Level,
+        wanted: tuple[str, ...],
+        max_image_pixels: int,
+        kinds: Mapping[str, str] | None = None,
+        columns: Columns | None = None,
+    ) -> None:
+        self.shard = shard
+        self.columns: Mapping[str, Kind] = columns.kinds if columns is not None else {}
+        self.kinds = kinds or {}  # for fields that are opaque unless a consumer was told to take them
+        self.full = level == "full"
+        self.wanted = wanted
+        self.max_image_pixels = max_image_pixels
+        self.captions: Frequent[str] = Frequent(16)
+        self.images: Frequent[int] = Frequent(16)
+        self.image_hashes = Smallest(64)
+        self.run_images = False  # the open run has an image that trains
+        self.run_keys: list[JsonKey] = []  # json names that hold a caption in the open run
+        self.table: dict[str, tuple[str, str, FieldCount, Column | None]] = {}
+
+    def note(self, names: tuple[str, ...], key: str, offset: int, detail: str = "") -> None:
+        """Count a member under each of the names."""
+        for name in names:
+            self.shard.tallies.setdefault(name, Tally()).add(key, offset, detail)
+
+    def end_run(self, parts: Sequence[Part]) -> None:
+        """Forget the open run, which has these parts, counting its json captions."""
+        if self.run_keys:
+            shape = tuple(parts)
+            for entry in self.run_keys:
+                entry.with_image += self.run_images
+                if shape in entry.shapes or len(entry.shapes) < _SHAPES:
+                    entry.shapes[shape] = entry.shapes.get(shape, 0) + 1
+            self.run_keys = []
+        self.run_images = False
+
+    def look(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
+        """Return the status of one member's contents, with MISFIT behind it where they do not fit into their column."""
+        entry = self.table.get(suffix)
+        if entry is None:
+            entry = self._enter(suffix)
+        kind, lower, count, column = entry
+        count.bytes += size
+        if size > count.largest:
+            count.largest = size
+        if kind == "image":
+            status = self._image(key, lower, offset, size, read, count)
+            self.run_images = self.run_images or (status == OK and lower in _TRAINING_IMAGES)
+            return status
+        if kind == "text":
+            return self._text(key, lower, offset, size, read)
+        if kind == "json":
+            return self._json(key, offset, size, read, column)
+        if kind == "opaque":
+            return EMPTY if not size and lower == BAD_MARK else OPAQUE
+        return self._other(kind, lower, key, offset, size, read, count, column)
+
+    def _enter(self, suffix: str) -> tuple[str, str, FieldCount, Column | None]:
+        lower = suffix.lower()
+        folded = lower if len(self.shard.fields) < 256 else "*." + lower.rpartition(".")[2][:16]
+        count = self.shard.fields.setdefault(folded, FieldCount())
+        kind = kind_of(lower)
+        if kind == "opaque":
+            kind = self.kinds.get(lower, kind)
+        column = self.columns.get(suffix) if kind != "integer" else None  # integers fit wherever there is one
+        entry = (kind, lower, count, None if column is None else Column(suffix, column))
+        if len(self.table) < 4096:
+            self.table[suffix] = entry
+        return entry
+
+    def _image(self, key: str, suffix: str, offset: int, size: int, read: Read, count: FieldCount) -> str:
+        if self.full and size <= MOST_FIELD:
+            data = read(0, size)
+            head: bytes = data[:HEAD]
+        else:
+            data = b""
+            head = read(0, min(size, HEAD))
+            if self.full:
+                self.note(("field.huge",), key, offset, suffix)
+        header = read_header(head)
+        while header is not None and header.needs > len(head) < size:
+            head = data or read(0, min(size, header.needs))
+            header = read_header(head)
+        notes = image_notes(header, suffix, head, size)
+        if header is not None:
+            self._count_image(header, size)
+            count.ranks |= _RANKS.get(header.mode, _COLOURED)
+        if not data:
+            status = header_status(header, size, self.max_image_pixels)
+            if header is not None and ends_early(read(size - TAIL, TAIL) if size > TAIL else head, header):
+                notes += ("image.cut",)
+        else:
+            status, found = decode_image(data, self.max_image_pixels)
+            notes += tuple(note for note in found if note not in notes)
+            digest = self.image_hashes.add(data)
+            self.images.add(digest)
+        if notes:
+            size_text = f"{header.width}x{header.height}" if header is not None and header.width else ""
+            self.note(notes, key, offset, f"{suffix} {size_text}".strip())
+        return status
+
+    def _count_image(self, header: ImageHeader, size: int) -> None:
+        facts = self.shard.images
+        pixels = header.width * header.height
+        facts.count += 1
+        facts.pixels += pixels
+        facts.bytes += size
+        if pixels > facts.largest:
+            facts.largest = pixels
+        facts.formats[header.format] = facts.formats.get(header.format, 0) + 1
+        facts.modes[header.mode] = facts.modes.get(header.mode, 0) + 1
+        power = pixels.bit_length() - 1
+        facts.megapixels[power] = facts.megapixels.get(power, 0) + 1
+
+    def _text(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
+        if size > MOST_TEXT:
+            self.note(("text.huge",), key, offset, suffix)
+            return UNKNOWN
+        status, notes, text = look_at_text(read(0, size))
+        if suffix == "txt":
+            facts = self.shard.captions
+            facts.count += 1
+            if text:
+                facts.characters += len(text)
+                if len(text) > facts.longest:
+                    facts.longest = len(text)
+                self.captions.add(text[:80])
+        if notes:
+            self.note(notes, key, offset, suffix)
+        return status
+
+    def _json(self, key: str, offset: int, size: int, read: Read, column: Column | None) -> str:
+        if size > MOST_JSON:
+            self.note(("json.huge",), key, offset)
+            return UNKNOWN
+        data = read(0, size)
+        status, notes, value = look_at_json(data, self.wanted)
+        if notes:
+            self.note(notes, key, offset)
+        if column is not None and status != BAD and (value is None or not column.surely_takes(value)):
+            status = self._fit(column, status, key, offset, data)
+        if value:
+            keys = self.shard.json_keys
+            for name, text, plain in texts_in(value):
+                entry = keys.get(name)
+                if entry is None:
+                    if len(keys) >= _JSON_KEYS:
+                        continue
+                    entry = keys[name] = JsonKey()
+                entry.count += 1
+                if text:
+                    entry.strings += 1
+                    entry.plain += plain
+                    self.run_keys.append(entry)
+                    if not entry.example:
+                        entry.example = text[:60]
+        return status
+
+    def _fit(self, column: Column, status: str, key: str, offset: int, data: bytes) -> str:
+        takes = column.takes(data)
+        if takes is None:
+            return UNKNOWN
+        if takes:
+            return status
+        self.note(("column.misfit",), key, offset, f"{column.suffix}: {column.said}")
+        return status + MISFIT
+
+    def _other(
+        self,
+        kind: str,
+        suffix: str,
+        key: str,
+        offset: int,
+        size: int,
+        read: Read,
+        count: FieldCount,
+        column: Column | None,
+    ) -> str:
+        if kind not in ("integer", "pickle", "torch") and not self.full:
+            return UNKNOWN
+        if size > MOST_FIELD or (kind == "integer" and size > MOST_TEXT):
+            self.note(("field.huge",), key, offset, suffix)
+            return UNKNOWN
+        data = b"" if kind in ("pickle", "torch") else read(0, size)
+        status, notes = decode_other(kind, suffix, data)
+        if notes:
+            self.note(notes, key, offset, suffix)
+        if kind == "npy" and status == OK:
+            count.ranks |= 1 << (npy_rank(data) + 1)
+        if column is not None and status == OK:
+            return self._fit(column, status, key, offset, data) if size <= MOST_VALUE else UNKNOWN
+        return status
+
+    def finish(self) -> None:
+        """Write what was collected into the shard's evidence."""
+        self.shard.captions.frequent = self.captions.counts()
+        self.shard.frequent_images = self.images.counts()
+        self.shard.image_sketch = self.image_hashes.values()

@@ -1,0 +1,142 @@
+"""Shards on web servers: every answer is compared with what was asked, and with the answers before it."""
+
+import re
+from functools import partial
+from typing import Any
+
+from .server_faults import trying
+from .source import SourceError
+
+_PART = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
+_MARKS = ("ETag", "Last-Modified")  # the first that two answers have tells whether they are of one file
+
+
+class HttpFile:
+    """A file on a server, in parts or as a stream of bytes, as they are stored.
+
+    fsspec makes the connection, so that its settings hold (headers, credentials, proxies). An answer with other bytes
+    than those asked for, or of another file than the first answer, is a fault of the server: the request is made
+    again, and then it is an error. ``size`` is known after ``first``.
+    """
+
+    def __init__(self, system: Any, url: str) -> None:
+        self.url = url
+        self.size: int | None = None
+        self._system = system
+        self._marks: dict[str, str] = {}
+
+    def first(self, size: int) -> "bytes | HttpStream":
+        """Return the first bytes, at most ``size``, or the whole file as a stream if the server sends no parts.
+
+        Raises SourceError.
+        """
+        found: bytes | HttpStream = trying(lambda: self._sync(self._first, size), self.url)
+        return found
+
+    def fetch(self, start: int, stop: int) -> bytes:
+        """Return these bytes. Raises SourceError."""
+        data = b""
+        while start + len(data) < stop:  # servers may send less than they are asked for
+            data += trying(partial(self._sync, self._part, start + len(data), stop), self.url)
+        return data
+
+    def stream(self) -> "HttpStream":
+        """Ask for the whole file. Raises what aiohttp raises, and SourceError."""
+        found: HttpStream = self._sync(self._whole)
+        return found
+
+    def _sync(self, function: Any, *arguments: Any) -> Any:
+        from fsspec.asyn import sync
+
+        return sync(self._system.loop, function, *arguments)
+
+    async def _first(self, size: int) -> "bytes | HttpStream":
+        answer = await self._ask({"Range": f"bytes=0-{size - 1}"})
+        if answer.status == 200:
+            return self._streamed(answer)
+        async with answer:
+            if answer.status == 416 and answer.headers.get("Content-Range", "").endswith("/0"):
+                self.size = 0
+                return b""
+            data = await self._body(answer, 0, size)
+        return await self._whole() if self.size is None else data  # parts of a file without an end: "0-99/*"
+
+    async def _part(self, start: int, stop: int) -> bytes:
+        async with await self._ask({"Range": f"bytes={start}-{stop - 1}"}) as answer:
+            return await self._body(answer, start, stop)
+
+    async def _whole(self) -> "HttpStream":
+        return self._streamed(await self._ask({}))
+
+    async def _ask(self, headers: dict[str, str]) -> Any:
+        """Send a request; ``identity``: bytes that are packed on the way are not those that are stored."""
+        from aiohttp import ClientTimeout
+
+        system = self._system
+        settings = dict(system.kwargs)
+        if "timeout" not in system.client_kwargs:  # aiohttp's own ends a stream after five minutes
+            settings.setdefault("timeout", ClientTimeout(total=None, sock_connect=60, sock_read=60))
+        headers = {**(settings.pop("headers", None) or {}), "Accept-Encoding": "identity", **headers}
+        session = await system.set_session()
+        return await session.get(system.encode_url(self.url), headers=headers, auto_decompress=False, **settings)
+
+    def _streamed(self, answer: Any) -> "HttpStream":
+        try:
+            answer.raise_for_status()
+            if answer.status != 200:
+                raise SourceError("io", f"the server answered with status {answer.status} instead of the file")
+            length = answer.headers.get("Content-Length")
+            self._must_be_the_file(answer, int(length) if length is not None else None)
+        except BaseException:
+            answer.close()
+            raise
+        return HttpStream(self._system.loop, answer)
+
+    async def _body(self, answer: Any, start: int, stop: int) -> bytes:
+        """Return the bytes of a part. Raises SourceError unless they are from ``start`` on, of this very file."""
+        answer.raise_for_status()
+        if answer.status == 200:
+            raise SourceError("io", f"the server sent the whole file instead of bytes {start}-{stop - 1}")
+        told = answer.headers.get("Content-Range", "")
+        found = _PART.fullmatch(told.strip())
+        if found is None or int(found[1]) != start or not start <= int(found[2]) < stop:
+            answered = f"with {told!r}" if told else "without a Content-Range"
+            raise SourceError("io", f"the server answered {answered} to a request for bytes {start}-{stop - 1}")
+        self._must_be_the_file(answer, None if found[3] == "*" else int(found[3]))
+        data: bytes = await answer.read()
+        if len(data) != int(found[2]) + 1 - start:
+            raise SourceError("io", f"the server announced {told!r} and sent {len(data):,} bytes")
+        return data
+
+    def _must_be_the_file(self, answer: Any, size: int | None) -> None:
+        """Compare an answer with the first one. Raises SourceError."""
+        if size is not None and size != self.size is not None:
+            raise SourceError("io", f"it changed while it was read: it had {self.size:,} bytes, now {size:,}")
+        marks = {name: answer.headers[name].removeprefix("W/") for name in _MARKS if name in answer.headers}
+        for name in _MARKS:
+            if name in marks and name in self._marks:
+                if marks[name] != self._marks[name]:
+                    raise SourceError(
+                        "io", f"it changed while it was read: {name} {self._marks[name]}, now {marks[name]}"
+                    )
+                break
+        self.size = size if self.size is None else self.size
+        self._marks = {**marks, **self._marks}
+
+
+class HttpStream:
+    """The body of an answer, as a file that can be read forward."""
+
+    def __init__(self, loop: Any, answer: Any) -> None:
+        self._loop, self._answer = loop, answer
+
+    def read(self, size: int) -> bytes:
+        """Return at most ``size`` bytes, none at the end. Raises what aiohttp raises where the connection breaks."""
+        from fsspec.asyn import sync
+
+        data: bytes = sync(self._loop, self._answer.content.read, size)
+        return data
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._loop.call_soon_threadsafe(self._answer.close)

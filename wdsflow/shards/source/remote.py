@@ -1,0 +1,212 @@
+"""Shards on other machines, through fsspec."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from zlib import crc32
+
+from .compression import compression_of
+from .server_faults import trying
+from .source import FIRST, NEXT, Source, SourceError
+from .streams import ForwardSource
+
+# Bytes asked from a server: at first; on behind what was read, more and more; what may be left out without that this
+# counts as a jump. A request takes about as long as half a megabyte.
+_START, _LEAST, _MOST, _GAP = 512 << 10, 64 << 10, 4 << 20, 512 << 10
+_PIECE = 256 << 10  # of a stream
+
+Fetch = Callable[[int, int], bytes]  # first byte, byte after the last; raises SourceError
+
+
+class RemoteSource(Source):
+    """A shard on a server that sends any part of it.
+
+    As long as bytes are read one behind the other it asks for more and more of them at once; where many are left out
+    it asks for what is wanted and no more. A request that fails is made again; see ``faults``.
+    """
+
+    def __init__(self, url: str, size: int, fetch: Fetch, close: Callable[[], object], held: bytes = b"") -> None:
+        self.url, self._fetch, self._close = url, fetch, close
+        self.size: int = size
+        self.length: int = size
+        self._held, self._from = held, 0  # bytes, and the offset of the first
+        self.bytes_read = len(held)
+        self._ahead = len(held) or _START // 2
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Return bytes of the shard; fewer at its end. Raises ``SourceError``."""
+        end = min(offset + size, self.length)
+        if offset >= end:
+            return b""
+        if offset < self._from or end > self._from + len(self._held):
+            self._load(offset, end)
+        return self._held[offset - self._from : end - self._from]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._held = b""
+        self._close()
+
+    def _load(self, offset: int, end: int) -> None:
+        held_to = self._from + len(self._held)
+        if self._from <= offset <= held_to + _GAP:
+            self._ahead = min(_MOST, max(2 * self._ahead, _LEAST))
+        else:
+            self._ahead = 0
+        kept = self._held[offset - self._from :] if self._from <= offset < held_to else b""
+        start = offset + len(kept)
+        stop = min(self.length, max(end, start + self._ahead))
+        data = self._fetch(start, stop)
+        self.bytes_read += len(data)
+        self._held, self._from = kept + data, offset
+
+
+class _Stream:
+    """A shard on a server that sends all of it, from the start; taken up again where the connection fails."""
+
+    def __init__(self, url: str, open_file: Callable[[], Any], file: Any = None) -> None:
+        self.url, self._open, self._file = url, open_file, file
+        self._held, self._at, self._sum = b"", 0, 0
+
+    def read(self, size: int) -> bytes:
+        """Return ``size`` bytes; fewer only at the end. Raises ``SourceError``."""
+        while len(self._held) < size and (data := trying(self._more, self.url)):
+            self._at += len(data)
+            self._sum = crc32(data, self._sum)
+            self._held += data
+        data, self._held = self._held[:size], self._held[size:]
+        return data
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._file is not None:
+            self._file.close()
+
+    def _more(self) -> bytes:
+        try:
+            if self._file is None:
+                self._file = self._open()
+                self._skip(self._at)
+            data: bytes = self._file.read(_PIECE)
+        except Exception:
+            self.close()
+            self._file = None
+            raise
+        return data
+
+    def _skip(self, left: int) -> None:
+        seen = 0
+        while left:
+            data = self._file.read(min(left, _PIECE))
+            if not data:
+                raise EOFError(f"the server sent {self._at - left:,} bytes; before, it sent {self._at:,}")
+            left -= len(data)
+            seen = crc32(data, seen)
+        if seen != self._sum:
+            raise SourceError("io", "it changed while it was read: it starts with other bytes than before")
+
+
+def open_remote(url: str) -> Source:
+    """Open a url through fsspec. Raises ``SourceError``."""
+    system, path = filesystem(url)
+    if "https" in system.protocol:
+        return _open_http(system, url, path)
+
+    def opened(**settings: Any) -> Any:
+        try:
+            return system.open(path, "rb", **settings)
+        except TypeError:  # a file system that knows no such settings
+            return system.open(path, "rb")
+
+    if hasattr(system, "local_expiry_check"):
+        system.local_expiry_check = True  # s3fs compares each answer's ETag: some servers ignore If-Match
+    file = trying(lambda: opened(block_size=_MOST, cache_type="none"), url)
+    size = getattr(file, "size", None)
+    if size is not None and file.seekable():
+        return _unpacked(RemoteSource(url, size, _parts_of(file, url), file.close))
+    file.close()
+    return _onwards(_Stream(url, lambda: opened(block_size=0)), size)
+
+
+def _open_http(system: Any, url: str, path: str) -> Source:
+    from .http import HttpFile
+
+    file = HttpFile(system, path)
+    start = file.first(_START)
+    if isinstance(start, bytes):
+        return _unpacked(RemoteSource(url, file.size or 0, file.fetch, lambda: None, start))
+    return _onwards(_Stream(url, file.stream, start), file.size)
+
+
+def _parts_of(file: Any, url: str) -> Fetch:
+    def fetch(start: int, stop: int) -> bytes:
+        file.seek(start)
+        data: bytes = file.read(stop - start)
+        if len(data) != stop - start:
+            raise EOFError(f"the server sent {len(data):,} bytes instead of {stop - start:,} from byte {start:,} on")
+        return data
+
+    return lambda start, stop: trying(lambda: fetch(start, stop), url)
+
+
+def _unpacked(source: RemoteSource) -> Source:
+    """Return the source, or what it holds where that is compressed."""
+    with _closed_on_error(source):
+        start = source.read_at(0, FIRST)
+    if compression_of(start) is None:
+        return source
+    at = len(start)
+
+    def raw() -> bytes:
+        nonlocal at
+        data = source.read_at(at, NEXT)
+        at += len(data)
+        return data
+
+    return ForwardSource(source.url, raw, start, size=source.size, close=_silent(source.close))
+
+
+def _onwards(stream: _Stream, size: int | None) -> Source:
+    with _closed_on_error(stream):
+        start = stream.read(FIRST)
+    return ForwardSource(stream.url, lambda: stream.read(NEXT), start, size=size, close=_silent(stream.close))
+
+
+@contextmanager
+def _closed_on_error(source: RemoteSource | _Stream) -> Iterator[None]:
+    """Close a source of which nothing can be read."""
+    try:
+        yield
+    except BaseException:
+        source.close()
+        raise
+
+
+def _silent(close: Callable[[], object]) -> Callable[[], str]:
+    """Return what closes a source that cannot fail by itself once all was read."""
+
+    def closed() -> str:
+        close()
+        return ""
+
+    return closed
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """Return the file system of a url, and the path there. Raises ``SourceError``."""
+    import fsspec
+
+    found: tuple[Any, str] = trying(lambda: fsspec.core.url_to_fs(url), url)
+    return found
+
+
+def about(url: str) -> dict[str, Any]:
+    """Return what a server tells about a file now: its size, when it changed. Raises ``SourceError``."""
+    system, path = filesystem(url)
+
+    def ask() -> dict[str, Any]:
+        system.invalidate_cache()
+        found: dict[str, Any] = system.info(path)
+        return found
+
+    return trying(ask, url)

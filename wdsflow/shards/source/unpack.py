@@ -1,0 +1,49 @@
+"""Shards that can be read in any order, wherever they come from."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wdsflow.shards.atomic import create, discard, naming
+
+from .source import Source, SourceError, open_source
+
+_STEP = 4 << 20
+_BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
+
+
+@contextmanager
+def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = True) -> Iterator[tuple[Source, str]]:
+    """Open a shard for reading in any order, and report what is wrong with its packing; a cut is known to the source.
+
+    What can only be read forward is first copied into ``folder``, unpacked; the copy goes with the block. With ``here``
+    what lies elsewhere is copied, too.
+
+    Raises SourceError where it cannot be read, OSError where ``folder`` cannot take it.
+    """
+    with open_source(url, allow_pipe=allow_pipe) as source:
+        anywhere = source.compression is None and source.random and source.length is not None
+        if source.fd >= 0 or (anywhere and not here):
+            yield source, ""
+            return
+        name, file = create(folder / "unpacked")
+        try:
+            _unpack(source, file, folder)
+            with open_source(str(name)) as copy:
+                copy.url, copy.damage, copy.cut = url, source.damage, source.cut
+                yield copy, "" if source.cut else source.damage or ""
+        finally:
+            discard(name, file)
+
+
+def _unpack(source: Source, file: int, folder: Path) -> None:
+    at = 0
+    while (data := source.read_at(at, _STEP)) or source.lift():  # also streams that tarfile does not reach
+        at += len(data)
+        if at > max(_BOMB_BYTES, _BOMB_RATIO * (source.size or at)):
+            raise SourceError("refused", f"expands to more than {_BOMB_RATIO} times its size: not unpacked further")
+        view = memoryview(data)
+        with naming(folder):
+            while view:
+                view = view[os.write(file, view) :]

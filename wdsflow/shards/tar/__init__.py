@@ -1,0 +1,1 @@
+"""One tar: headers, members, and a walk over them by tarfile's rules."""

@@ -1,0 +1,60 @@
+"""What a walk over a tar delivers."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from .plain_entries import Row
+from .tar_header import padded
+
+Piece = tuple[int, bytes]  # offset, bytes of the tar
+_new = tuple.__new__  # Member's own is written in Python and takes twice as long
+StopKind = Literal["end", "eof", "silent", "error", "unreadable"]
+Behind = Literal["", "archive", "damage"]
+
+
+class Member(NamedTuple):
+    """One member as readers get it; a ``Row`` is the same as a plain tuple."""
+
+    name: str  # UTF-8, other bytes as surrogates
+    size: int  # bytes
+    data: int  # offset of the contents in the uncompressed tar
+    header: int  # offset of its first header, extended headers included
+    kind: str  # "file", "sparse", "link", "directory", "special"
+
+    @property
+    def end(self) -> int:
+        """Offset behind the contents and their padding."""
+        return self.data + (padded(self.size) if self.kind == "file" else 0)
+
+
+class Batch(NamedTuple):
+    """Some neighbouring members, and the piece of the tar that was read to find them."""
+
+    rows: list[Row]
+    window: bytes
+    base: int  # offset of the window
+    beyond: bool  # behind the place where Python's tarfile stops
+    pieces: Sequence[Piece] = ()  # all that was read, in order, where the walk was asked to keep it
+    behind: Behind = ""  # what lies between its first row and the row before: the end of a whole archive, or damage
+
+    @property
+    def members(self) -> list[Member]:
+        """The rows with names."""
+        return [_new(Member, row) for row in self.rows]
+
+
+class Stop(NamedTuple):
+    """How the archive ends for Python's tarfile in stream mode."""
+
+    kind: StopKind
+    offset: int
+    detail: str
+
+
+class Seen:
+    """How often something was seen, and where first."""
+
+    __slots__ = ("count", "detail", "name", "offset")
+
+    def __init__(self, offset: int, name: str | None, detail: str) -> None:
+        self.count, self.offset, self.name, self.detail = 0, offset, name, detail

@@ -1,0 +1,190 @@
+"""The quick way through the plain entries of a tar; everything else is left to ``entry.py``.
+
+Shards are written by one program from end to end, so that nearly all header bytes repeat from member to member.
+What repeats was checked in full when it first came and is compared afterwards; what changes (name, size, time,
+checksum) is checked each time. So nothing is taken on trust, at a few comparisons a member.
+"""
+
+import re
+from collections.abc import Callable
+from zlib import adler32
+
+from .named_entries import read_named
+from .pax_records import is_strict
+from .tar_header import BLOCK, BadHeader, number
+
+Row = tuple[str, int, int, int, str]  # name, size, data, header, kind
+
+HUGE = 2 << 30  # bytes; larger members are counted
+SPAN = 3 * BLOCK  # an extended header, its only block, and the member's header
+_KEEP = 1 << 15  # checksums remembered
+_MTIME = re.compile(rb"(\d+) mtime=")
+
+
+class Sums(dict[bytes, int]):
+    """Maps end of size, time and checksum fields to what ``adler32`` of the first 156 bytes has to say in its low half.
+
+    The low half of Adler-32 is 1 plus the sum of the bytes, modulo 65521, and 156 bytes cannot reach that. A field
+    that tarfile would not accept maps to -1.
+    """
+
+    def __init__(self, rest: int):
+        super().__init__()
+        self.rest = rest  # sum of the bytes behind the checksum
+
+    def __missing__(self, key: bytes) -> int:
+        if len(self) >= _KEEP:
+            self.clear()
+        self[key] = value = self._expected(key)
+        return value
+
+    def _expected(self, key: bytes) -> int:
+        checksum = key[13:]
+        try:
+            number(key[1:13])
+            declared = number(checksum)
+        except BadHeader:
+            return -1
+        if key[0] not in b"\0 ":
+            return -1
+        return declared - 256 - self.rest + sum(checksum) + 1
+
+
+_NEVER = Sums(1 << 40)  # agrees with no header
+
+
+class Skimmer:
+    """Walks plain entries window by window; what repeats in the headers of this shard is remembered here."""
+
+    def __init__(self) -> None:
+        self.window, self.base, self.at = b"", 0, 0  # bytes, their offset, and the position within them
+        self.alone = 0  # extended headers that carried nothing but a time
+        self.fetched = 0  # bytes that ``refill`` returned
+        self.trusting = True  # False: every entry is left to the careful way
+        self.huge: list[Row] = []
+        self.timed: list[Row] = []  # rows whose extended header tells other times, too
+        self.times: dict[bytes, tuple[bytes, int]] = {}  # extended header -> the same and its keyword, its end
+        self.tails: dict[bytes, Sums] = {}  # all behind the checksum: type, link, magic, owner, prefix
+        self.owners: set[bytes] = set()  # last byte of the name, mode, uid, gid
+        self.latest: tuple[bytes, int, bytes, Sums, bytes] = (b"\xff", 0, b"\xff", _NEVER, b"")
+
+    def learn(self, header: bytes) -> None:
+        """Remember a header that ``parse_header`` accepted, if it is of a plain file and without a prefix."""
+        if header[156:157] != b"0" or header[345] or header[99]:
+            return
+        if len(self.tails) > 64 or len(self.owners) > 256:
+            self.tails.clear()
+            self.owners.clear()
+        tail, owner = header[156:], header[99:124]
+        self.owners.add(owner)
+        sums = self.tails.get(tail)
+        if sums is None:
+            sums = self.tails[tail] = Sums(sum(tail))
+        self.latest = *self.latest[:2], tail, sums, owner
+
+    def learn_time(self, header: bytes, body: bytes) -> None:
+        """Remember a sound extended header if its only record is mtime."""
+        match, size = _MTIME.match(body), number(header[124:136])
+        if not match or not len(match[0]) < size < BLOCK or int(match[1]) != size:
+            return
+        if body[size - 1 :] == b"\n".ljust(BLOCK - size + 1, b"\0"):
+            if len(self.times) > 64:
+                self.times.clear()
+            self.times[header] = header + match[0], BLOCK + size
+
+    def forget(self) -> None:
+        """Take nothing as known: every entry is left to the careful way."""
+        self.trusting = False
+        self.times, self.tails, self.owners = {}, {}, set()
+        self.latest = b"\xff", 0, b"\xff", _NEVER, b""
+
+    def unread(self, rows: list[Row], alone: bool) -> bool:
+        """Take the last row back; tell whether it is among those that ``alone`` counts."""
+        row = rows.pop()
+        if self.timed and self.timed[-1] is row:
+            self.timed.pop()
+        return alone
+
+    def _named(self, window: bytes, base: int, at: int) -> Row | None:
+        """Read an entry with an extended header that is not known yet."""
+        found = read_named(window, at) if self.trusting else None
+        if found is None:
+            return None
+        row = (found.name, found.size, base + found.data, base + at, "file")
+        if found.only_times:
+            self.timed.append(row)
+            if found.data - at == SPAN:
+                self.learn(window[found.data - BLOCK : found.data])
+                self.learn_time(window[at : at + BLOCK], window[at + BLOCK : at + 2 * BLOCK])
+        return row
+
+    # One loop without calls of our own, on purpose: a call a member, or even a window, would cost a tenth.
+    def run(  # noqa: C901, PLR0912, PLR0915
+        self, rows: list[Row], refill: Callable[[int], bytes] | None, full: int, length: int
+    ) -> bool:
+        """Append plain entries to ``rows``, from the current position on; tell whether the next one needs care.
+
+        With ``refill`` (offset -> window) windows are fetched until there are ``full`` rows; a last row whose data end
+        behind ``length`` needs care. Without, the last row may reach out of the window, and ``at`` with it.
+        """
+        window, base, at = self.window, self.base, self.at
+        time, end, tail, sums, owner = self.latest
+        times, tails, strict, append = self.times, self.tails, is_strict(), rows.append
+        alone, header, careful = 0, 0, True
+        while True:
+            startswith, stop = window.startswith, len(window) - SPAN
+            while at <= stop:
+                header = at
+                if startswith(time, at):
+                    if window[at + end] or (strict and window[at + end - 1] != 10):
+                        break
+                    header = at + 1024
+                    alone += 1
+                elif window[at + 156] in b"xL":
+                    known = times.get(window[at : at + BLOCK])
+                    if known and startswith(known[0], at):
+                        time, end = known
+                    elif row := self._named(window, base, at):
+                        append(row)
+                        at = row[2] - base + (row[1] + 511 & -512)
+                    else:
+                        break
+                    continue
+                if not startswith(tail, header + 156):
+                    tail = window[header + 156 : header + BLOCK]
+                    sums = tails.get(tail, _NEVER)
+                head = window[header : header + 156]
+                if adler32(head) & 65535 != sums[head[135:]]:
+                    break
+                if head[99:124] != owner:
+                    owner = head[99:124] if head[99:124] in self.owners else b""
+                    if not owner:
+                        break
+                try:
+                    size = int(head[124:135], 8)
+                    if size < 0:
+                        break
+                    append((head.split(b"\0", 1)[0].decode(), size, base + header + BLOCK, base + at, "file"))
+                except ValueError:
+                    break
+                at = header + BLOCK + (size + 511 & -512)
+            else:
+                if not refill:
+                    careful = at <= 0
+                elif base + at > length and at > len(window):
+                    at = header = rows[-1][3] - base
+                    alone -= self.unread(rows, startswith(time, at))
+                else:
+                    if at > HUGE and rows[-1][1] > HUGE:
+                        self.huge.append(rows[-1])
+                    base, at, header = base + at, 0, 0
+                    careful = len(rows) < full
+                    window = refill(base) if careful else b""
+                    self.fetched += len(window)
+                    if len(window) >= SPAN:
+                        continue
+            break
+        self.window, self.base, self.at = window, base, at
+        self.alone += alone - (header - at == 1024)
+        self.latest = time, end, tail, sums, owner
+        return careful

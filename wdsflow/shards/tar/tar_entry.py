@@ -1,0 +1,242 @@
+"""One entry of a tar: its extended headers, its own header, and where its data lie, by tarfile's rules.
+
+This is the careful way; ``fast.py`` walks the plain entries and leaves the rest to it.
+"""
+
+from typing import Literal, NamedTuple
+
+from .long_pax import condensed, first_name
+from .pax_records import (
+    LIMIT,
+    TIMES,
+    WHOLE,
+    Read,
+    Refused,
+    read_records,
+    refuses_negative,
+)
+from .sparse import Pieces, is_sparse, more_pieces, sparse_map
+from .tar_header import (
+    BLOCK,
+    REGULAR,
+    SUPPORTED,
+    ZEROS,
+    BadHeader,
+    Header,
+    padded,
+    parse_header,
+    text,
+)
+
+Kind = Literal["file", "sparse", "link", "directory", "special"]
+MAX_CHAIN = 300  # extended headers of one member: about where tarfile's recursion ends
+
+_KINDS: dict[bytes, Kind] = {b"1": "link", b"2": "link", b"5": "directory"}
+_SIZES = frozenset(("GNU.sparse.size", "GNU.sparse.realsize"))
+
+
+class Ending(Exception):
+    """No entry can be read here.
+
+    ``why``: "end" (zero block), "eof" (nothing left), "cut" (part of a header), "bad" (no header), "error"
+    (tarfile raises). ``resume``: where a search for further headers may start.
+    """
+
+    def __init__(self, why: Literal["end", "eof", "cut", "bad", "error"], offset: int, detail: str, resume: int):
+        super().__init__(detail)
+        self.why, self.offset, self.detail, self.resume = why, offset, detail, resume
+
+
+class Entry(NamedTuple):
+    """One entry as tarfile delivers it."""
+
+    name: str
+    size: int  # as tarfile says; may be negative
+    kind: Kind
+    header: int  # first byte that belongs to it
+    data: int
+    next: int  # where tarfile looks for the next header
+    tell: int  # where a stream reader stands before it reads the data
+    pieces: Pieces | None
+    only_times: bool  # the extended header tells nothing but times
+    depth: int  # number of extended headers
+
+
+class _Extension(NamedTuple):
+    """An extended header."""
+
+    type: bytes
+    body: bytes
+    values: dict[str, str]  # the global records and its own; empty for GNU long names
+
+
+class _State:
+    """What is being put together while the headers of one entry are read."""
+
+    def __init__(self, read: Read, at: int):
+        self.read, self.at = read, at
+        self.budget = LIMIT
+        self.name, self.size, self.type = "", 0, b"0"
+        self.data = self.next = at
+        self.pieces: Pieces | None = None
+        self.short = False  # the file ends inside an extended header that claims to be long
+
+    @property
+    def skips(self) -> bool:
+        """Tell whether data follow that have to be skipped."""
+        return self.type in REGULAR or self.type not in SUPPORTED
+
+    def header(self, *, first: bool) -> Header:
+        """Read the next header. Raises ``Ending`` and ``BadHeader``."""
+        offset = self.at
+        block = self.read(offset, BLOCK)
+        if len(block) < BLOCK:
+            self.at += len(block)
+            raise Ending("cut" if block else "eof", offset, "the file ends inside a header", self.at)
+        if block == ZEROS:
+            raise Ending("end", offset, "", offset)
+        try:
+            found = parse_header(block, first=first)
+        finally:
+            self.at += BLOCK
+        return found
+
+    def body(self, header: Header) -> bytes:
+        """Read the contents of an extended header, what matters of a long one. Raises ``BadHeader`` and ``Refused``."""
+        length = blocks(header.size)
+        if length < 0:
+            raise Refused(f"an extended header claims {header.size:,} bytes")
+        if length <= WHOLE:
+            contents = self.read(self.at, length) if length else b""
+            self.at += len(contents)
+        else:
+            contents = self._long(header.type, length)
+            self.short = not self.read(self.at + length - 1, 1)
+            self.at += length
+        self.budget -= len(contents)
+        if self.budget < 0:
+            raise Refused(f"extended headers of one member have more than {LIMIT:,} bytes")
+        return contents
+
+    def _long(self, kind: bytes, length: int) -> bytes:
+        if kind == b"K":
+            return b""
+        return (first_name if kind == b"L" else condensed)(self.read, self.at, length)
+
+    def apply(self, values: dict[str, str]) -> None:
+        """Let PAX records replace what the header says. Raises ``Refused``."""
+        for keyword, value in values.items():
+            if keyword == "GNU.sparse.name":
+                self.name = value
+            elif keyword == "path":
+                self.name = value.rstrip("/")
+            elif keyword == "size" or keyword in _SIZES:
+                try:
+                    self.size = int(value)
+                except ValueError:
+                    if keyword in _SIZES:
+                        raise Refused("the size of a sparse member cannot be read") from None
+                    self.size = 0
+
+
+def blocks(size: int) -> int:
+    """Round up to whole blocks. Raises ``BadHeader`` for negative sizes where this Python's tarfile does."""
+    if size < 0 and refuses_negative():
+        raise BadHeader("a size is negative")
+    return padded(size)
+
+
+def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
+    """Read the entry whose first header lies at ``start``; ``shared`` holds global PAX records and is updated.
+
+    Raises ``Ending``.
+    """
+    state = _State(read, start)
+    chain: list[_Extension] = []
+    depth = 0
+    here, own = start, None
+    try:
+        while True:
+            here = state.at
+            header = state.header(first=not depth)
+            if header.type not in (b"L", b"K", b"x", b"g", b"X"):
+                break
+            if depth == MAX_CHAIN:
+                raise Refused("too many extended headers in a row")
+            chain.append(_extension(state, header, shared))
+            if header.type != b"g" and own is None:
+                own = here
+            depth += 1
+        _base(state, header, shared)
+        for extension in reversed(chain):
+            depth -= 1
+            _unwind(state, extension)
+    except Ending as end:
+        if not depth:
+            raise
+        detail = end.detail or "an extended header without a member"
+        raise Ending("error", start, detail, start + BLOCK if state.short else end.resume) from None
+    except BadHeader as error:
+        raise Ending("error" if depth else "bad", start, str(error), max(state.at, here + BLOCK)) from None
+    except Refused as error:
+        raise Ending("error", start, str(error), max(state.at, here + BLOCK)) from None
+    return _entry(state, here if own is None else own, chain)
+
+
+def _extension(state: _State, header: Header, shared: dict[str, str]) -> _Extension:
+    body = state.body(header)
+    if header.type in (b"L", b"K"):
+        return _Extension(header.type, body, {})
+    values = read_records(body)
+    if header.type == b"g":
+        shared.update(values)
+        return _Extension(header.type, body, shared)
+    return _Extension(header.type, body, {**shared, **values})
+
+
+def _base(state: _State, header: Header, shared: dict[str, str]) -> None:
+    state.name, state.size, state.type = header.name, header.size, header.type
+    if header.sparse:
+        state.pieces, more, real = header.sparse
+        while more:
+            block = state.read(state.at, BLOCK)
+            state.at += len(block)
+            more = more_pieces(block, state.pieces)
+        state.data = state.at
+        state.next = state.data + blocks(header.size)
+        state.size = real
+        return
+    state.data = state.next = state.at
+    if state.skips:
+        state.next += blocks(header.size)
+    state.apply(shared)
+    if state.type == b"5":
+        state.name = state.name.rstrip("/")
+
+
+def _unwind(state: _State, extension: _Extension) -> None:
+    """Let an extended header change what stands behind it."""
+    if extension.type in (b"L", b"K"):
+        if extension.type == b"L":
+            state.name = text(extension.body)
+        if state.type == b"5":
+            state.name = state.name.removesuffix("/")
+        return
+    if is_sparse(extension.values):
+        state.pieces, end = sparse_map(extension.values, extension.body, state.read, state.at)
+        if end is not None:
+            state.at = state.data = end
+    if extension.type != b"g":
+        state.apply(extension.values)
+        if "size" in extension.values:
+            state.next = state.data + (blocks(state.size) if state.skips else 0)
+
+
+def _entry(state: _State, header: int, chain: list[_Extension]) -> Entry:
+    kind = _KINDS.get(state.type, "special")
+    if state.type in REGULAR:
+        kind = "file" if state.pieces is None else "sparse"
+    only_times = len(chain) == 1 and bool(chain[0].values) and TIMES.issuperset(chain[0].values)
+    return Entry(
+        state.name, state.size, kind, header, state.data, state.next, state.at, state.pieces, only_times, len(chain)
+    )

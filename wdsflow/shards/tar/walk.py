@@ -1,0 +1,258 @@
+"""Our own walk over a tar: names, sizes and offsets, reading as little else as the place where it lies allows.
+
+Up to the place where Python's ``tarfile.open(mode="r|*")`` stops, the walk delivers what tarfile delivers, and it says
+how tarfile ends there. Then it goes on: it looks for further headers, so that what readers lose can be counted.
+"""
+
+from collections.abc import Iterator
+
+from wdsflow.shards.source.source import Source
+
+from .delivery import BACK_TO_START, CUT, deliver, following
+from .header_search import search
+from .members import (
+    Batch,
+    Behind,
+    Member,
+    Seen,
+    Stop,
+    StopKind,
+)
+from .pax_records import OTHER, TIMES
+from .plain_entries import HUGE, SPAN, Row, Skimmer
+from .tar_entry import Ending, Entry, read_entry
+from .tar_header import BLOCK, is_header, looks_like
+from .windows import Windows
+
+__all__ = ["Batch", "Member", "Row", "Seen", "Stop", "Walk"]
+
+_RECORD = 20 * BLOCK  # tarfile and GNU tar fill the last one with zeros
+_CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # what a cut of the stream is noticed by
+_SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
+
+
+class Walk:
+    """Iterate over a tar in batches, once. ``stop``, ``seen``, ``lost`` and ``ended`` are complete when the iteration has ended.
+
+    With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read
+    by ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
+    find its members: small ones lie in them, and of others the first few KiB.
+    """
+
+    def __init__(self, source: Source, *, contents: bool = False, keep: bool = False) -> None:
+        self.stop: Stop | None = None
+        self.seen: dict[str, Seen] = {}
+        self.lost: set[str] = set()  # names of members whose contents are not all there
+        self.ended = False  # the last member stands before an end mark
+        self._source, self._contents = source, contents
+        self._skim = Skimmer()
+        self._windows = Windows(source, self._skim, contents=contents, keep=keep)
+        self._rows: list[Row] = []
+        self._shared: dict[str, str] = {}  # global PAX records
+        self._beyond = self._magic = self._some = self._end_mark = False
+        self._first = b""  # block
+        self._behind: Behind = ""
+        self._archive = 0  # where the latest archive begins
+        self._holed: set[int] = set()  # headers of members of the latest batch that have holes
+
+    def has_holes(self, member: Row) -> bool:
+        """Tell whether a sparse member of the latest batch is stored without bytes that readers get as zeros."""
+        return member[3] in self._holed
+
+    def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
+        """Return contents of a member of the latest batch; all from ``start`` on where no size is given.
+
+        Of members over 32 MiB in compressed shards only the first MiB can be had; holes are left out.
+        Raises ``OSError``.
+        """
+        rest = member[1] - start
+        return self._windows.contents_at(member[2] + start, max(0, rest if size is None else min(rest, size)))
+
+    def __iter__(self) -> Iterator[Batch]:
+        skim, windows, source = self._skim, self._windows, self._source
+        try:
+            windows.load(0)
+            self._first = skim.window[:BLOCK]
+            while True:
+                if not self._quick():
+                    yield from self._batch()
+                    windows.load(skim.base + skim.at, windows.least)
+                    continue
+                try:
+                    entry = read_entry(windows.view, skim.base + skim.at, self._shared)
+                except Ending as ending:
+                    yield from self._batch()
+                    start = self._ended(ending)
+                else:
+                    if missing := windows.missing(entry):
+                        yield from self._batch()
+                        windows.load(*missing)
+                    start = self._take(entry)
+                    if start is None:
+                        if windows.go(entry.next, len(self._rows)):
+                            yield from self._batch()
+                            windows.load(entry.next)
+                        continue
+                    yield from self._batch()
+                if not self._resume(start):
+                    if source.cut and not self.seen.keys() & _CUT:
+                        self._see("tar.cut-stream", source.length or 0, None, source.damage or "")
+                    return
+        except OSError as error:
+            yield from self._batch()
+            self._halt("error" if self._some else "unreadable", skim.base + skim.at, str(error))
+
+    def _quick(self) -> bool:
+        """Collect plain entries; tell whether the next one needs care, or else whether a window has to be loaded."""
+        skim, windows, rows = self._skim, self._windows, self._rows
+        before = len(rows)
+        careful = skim.run(rows, windows.refill, windows.full, windows.length)
+        if self._source.fd >= 0:  # others count for themselves
+            self._source.bytes_read += skim.fetched
+        skim.fetched = 0
+        if not careful and windows.refill is None:
+            careful = windows.cut_back(rows)
+        if not self._beyond:
+            if skim.alone:
+                first = next(row for row in rows[before:] if row[2] - row[3] == SPAN)
+                self._see("tar.pax-overhead", first[3], first[0], "", skim.alone)
+            for row in skim.timed:
+                self._see("tar.pax-overhead", row[3], row[0], "")
+            for row in skim.huge:
+                self._see("tar.huge-member", row[3], row[0], f"{row[1]:,} bytes")
+        skim.alone = 0
+        skim.timed.clear()
+        skim.huge.clear()
+        return careful
+
+    def _batch(self) -> Iterator[Batch]:
+        """Yield what has been collected, if anything."""
+        rows, skim = self._rows, self._skim
+        self._windows.settle(rows, skim.base + skim.at)
+        if rows:
+            self._rows = []
+            self._some = True
+            yield Batch(rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind)
+            self._behind = ""
+            self._windows.pieces = self._windows.pieces[-1:]
+            self._holed.clear()
+
+    def _take(self, entry: Entry) -> int | None:
+        """Deliver an entry; return where to search on if tarfile cannot go on behind it."""
+        reaches = self._windows.reaches
+        self._learn(entry)
+        delivered, stands = deliver(entry, reaches, self._windows.end)
+        if delivered:
+            self._accept(entry)
+        else:
+            self.lost.add(entry.name)
+        problem = following(entry, stands, reaches)
+        if not problem:
+            return None
+        if problem == CUT:
+            what = f"the padding of its {entry.size:,} bytes" if delivered else f"its {entry.size:,} bytes"
+            detail = self._source.damage or f"the file ends inside {what}"
+            self._see("tar.truncated-data", entry.header, entry.name, detail)
+            self._halt("error", entry.header, detail)
+            return entry.tell if self._source.random else max(entry.tell, self._windows.end())
+        self._see("tar.bad-header", entry.header, entry.name, problem)
+        self._halt("silent" if problem == BACK_TO_START else "error", entry.header, problem)
+        return max(entry.tell, stands)
+
+    def _learn(self, entry: Entry) -> None:
+        """Let the quick way know the headers of a plain entry."""
+        view, skim = self._windows.view, self._skim
+        last = view(entry.data - BLOCK, BLOCK)
+        self._magic = self._magic or last[257:262] == b"ustar"
+        if not TIMES.issuperset(self._shared.keys() - {OTHER}):
+            skim.forget()  # a global record changes all names or sizes
+        elif entry.kind == "file" and entry.size >= 0 and not entry.depth:
+            skim.learn(last)
+        elif entry.kind == "file" and entry.depth == 1 and entry.only_times and entry.data - entry.header == SPAN:
+            skim.learn(last)
+            skim.learn_time(view(entry.header, BLOCK), view(entry.header + BLOCK, BLOCK))
+
+    def _accept(self, entry: Entry) -> None:
+        """Add an entry to the rows."""
+        size = max(0, entry.size)
+        self._rows.append((entry.name, size, entry.data, entry.header, entry.kind))
+        if size and entry.kind == "sparse" and [piece for piece in entry.pieces or () if piece[1]] != [(0, size)]:
+            self._holed.add(entry.header)
+        if self._beyond:
+            return
+        if entry.kind != "file":
+            self._see(f"tar.{entry.kind}", entry.header, entry.name, "")
+        if size > HUGE:
+            self._see("tar.huge-member", entry.header, entry.name, f"{size:,} bytes")
+        if entry.only_times:
+            self._see("tar.pax-overhead", entry.header, entry.name, "")
+
+    def _ended(self, ending: Ending) -> int | None:
+        """Note how the archive ends here; return where to search on, None where that would be in vain."""
+        why, offset, detail, source = ending.why, ending.offset, ending.detail, self._source
+        if why == "end":
+            self._halt("end", offset, "")
+            return ending.resume
+        if offset == 0 and not self._beyond:
+            return self._unreadable(ending)
+        if source.breaks and why in ("eof", "cut", "error"):
+            self._halt("error", offset, source.damage or "damaged")
+        elif why == "eof":
+            self._see("tar.cut-stream" if source.cut else "tar.no-end-blocks", offset, None, source.damage or "")
+            self._halt("eof", offset, source.damage or "no end mark")
+        elif why == "cut":
+            self._see("tar.truncated-header", offset, None, source.damage or detail)
+            self._halt("silent", offset, source.damage or detail)
+        else:
+            name = "tar.bad-header" if self._windows.reaches(ending.resume + 1) else "tar.truncated-header"
+            self._see(name, offset, None, detail)
+            self._halt("silent" if why == "bad" else "error", offset, detail)
+        return ending.resume
+
+    def _unreadable(self, ending: Ending) -> int | None:
+        looks = looks_like(self._first)
+        missing = ending.detail if self._first else "empty file"
+        if len(self._first) == BLOCK and is_header(self._first, old=True):
+            missing = f"its first member cannot be read: {missing}"
+        detail = f"not a tar: looks like {looks}" if looks else self._source.damage or missing
+        self._halt("unreadable", 0, detail)
+        return None if looks or not self._first else ending.resume
+
+    def _resume(self, start: int | None) -> bool:
+        """Go to the next sound header from ``start`` on; False if there is none."""
+        if start is None or self.stop is None:
+            return False
+        self._source.lift()
+        until = _SEARCH if self.stop.kind == "unreadable" and not self._beyond else None
+        found = search(self._windows.view, start, old=not self._magic, until=until)
+        ended = self._end_mark
+        self._end_mark = False
+        if found.header is None:
+            self.ended = ended
+            if ended and found.junk is not None:
+                self._see("tar.trailing-data", found.junk, None, looks_like(self._windows.view(found.junk, BLOCK)))
+            return False
+        # Zeros that were lost to damage seldom end where a record would.
+        whole = ended and found.junk == found.header and (found.header - self._archive) % _RECORD == 0
+        self._behind = "archive" if whole and self._behind != "damage" else "damage"
+        if ended:
+            self._archive = found.header
+            self._shared.clear()
+            self._see("tar.second-archive", found.header, None, "")
+        elif self.stop.kind == "unreadable" and not self._beyond:
+            self._see("tar.bad-header", 0, None, self.stop.detail)
+        self._beyond = True
+        self._windows.load(found.header)
+        return True
+
+    def _halt(self, kind: StopKind, offset: int, detail: str) -> None:
+        """Fix the stop where tarfile meets its first end."""
+        self._end_mark = kind == "end"
+        if self.stop is None:
+            self.stop = Stop(kind, offset, detail)
+
+    def _see(self, what: str, offset: int, name: str | None, detail: str, count: int = 1) -> None:
+        seen = self.seen.get(what)
+        if seen is None:
+            seen = self.seen[what] = Seen(offset, name, detail)
+        seen.count += count

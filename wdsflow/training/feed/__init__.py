@@ -1,0 +1,1 @@
+"""From shards to batches: order, reading ahead, shuffling."""

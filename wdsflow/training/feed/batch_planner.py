@@ -1,0 +1,228 @@
+"""Which samples are worked on next, and where one batch ends and another begins."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from wdsflow.training.stalls.loss_tally import Loss, Tally
+
+from .lanes import Lane, Position, Task
+from .sample_work import Made
+from .schedule import Schedule
+
+_IDLE: tuple[Task, ...] = ()
+
+
+class Chunk(NamedTuple):
+    """Tasks of one lane that are done together."""
+
+    lane: int
+    tasks: Sequence[Task]
+
+
+class Cut(NamedTuple):
+    """The samples of one batch, and how far each lane has come with it."""
+
+    number: int  # in its epoch
+    samples: list[Made]
+    tasks: list[Task]  # of the samples
+    positions: list[Position]
+
+
+class Starved(NamedTuple):
+    """A lane that will never fill a batch."""
+
+    lane: int
+    usable: int  # samples of its latest whole pass
+    in_a_row: int | None = None  # samples lost one after the other, if that ended it
+
+
+class StarvedError(RuntimeError):
+    """Carries ``Starved`` out of the planner."""
+
+    def __init__(self, starved: Starved) -> None:
+        super().__init__(starved)
+        self.starved = starved
+
+
+class _Stream:
+    """A lane and what is on its way or waits in it."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.position = Position(lane.turn, lane.begun)
+        self.ready: deque[tuple[Task, Made]] = deque()
+        self.on_their_way = 0  # tasks
+        self.over = False  # hands out no more tasks
+        self.turn = lane.turn  # pass of the results that come in
+        self.made = 0  # samples of that pass
+        self.whole = lane.begun == 0  # that pass was read from its beginning
+        self.passes = 0
+
+    @property
+    def expected(self) -> int:
+        return len(self.ready) + self.on_their_way
+
+
+class Planner:
+    """Hands out chunks in the order in which batches need them, and cuts batches from the results.
+
+    Used by one thread. ``lanes`` gets what lanes call with samples lost while listing. ``ahead``: samples beyond the
+    next batch that may be worked on; ``most_bytes``: of raw content that they may hold meanwhile. Batches are numbered from ``first`` to below ``last``. ``most_lost``: samples lost
+    in a row that mean starvation. ``idle`` is called now and then where listing takes long, and may raise. What is
+    decided depends on the results alone, never on the time at which they come.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        lanes: Callable[[Callable[[Loss], None]], Sequence[Lane]],
+        tally: Tally,
+        *,
+        ahead: int,
+        most_bytes: int,
+        chunk: int,
+        first: int,
+        last: int | None,
+        most_lost: int,
+        idle: Callable[[], None],
+    ) -> None:
+        self.next_batch = first
+        self._schedule, self._tally, self._ahead, self._chunk = schedule, tally, ahead, chunk
+        self._last, self._most_lost, self._idle = last, most_lost, idle
+        self._most_bytes, self._held = most_bytes, 0
+        self._in_a_row = 0
+        self._streams = [_Stream(lane) for lane in lanes(self.lose)]
+        self._order = deque(self._streams)  # the first fills the next batch
+        self._order.rotate(-(first % len(self._streams)))
+
+    def close(self) -> None:
+        """Let all lanes stop reading ahead."""
+        for stream in self._streams:
+            stream.lane.close()
+
+    @property
+    def lane_in_turn(self) -> int:
+        """The lane that the next batch comes from."""
+        return self._order[0].lane.number if self._order else -1
+
+    @property
+    def finished(self) -> bool:
+        """Whether all batches of the epoch have been cut."""
+        if self._last is not None and self.next_batch >= self._last:
+            return True
+        return not self._order
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield what is to be done next; empty where enough is on its way."""
+        while not self.finished:
+            stream, count = self._neediest()
+            if stream is None or self._held >= self._most_bytes:
+                yield Chunk(-1, _IDLE)
+                continue
+            tasks = self._draw(stream, min(count, self._chunk))
+            stream.on_their_way += len(tasks)
+            yield Chunk(stream.lane.number, tasks)
+
+    def lose(self, loss: Loss) -> None:
+        """Count a lost sample. Raises StarvedError where too many were lost in a row."""
+        self._tally.lose(loss)
+        if loss.stage == "select":
+            self._tally.lacking(tuple(loss.detail.split(", ")))
+        self._in_a_row += 1
+        if self._in_a_row >= self._most_lost:
+            raise StarvedError(Starved(-1, 0, self._in_a_row))
+        if self._in_a_row % 100 == 0:
+            self._idle()
+
+    def take(self, chunk: Chunk, results: Sequence[Made | Loss]) -> None:
+        """Take in what became of a chunk. Raises StarvedError where a lane has shown that it cannot fill a batch."""
+        if not chunk.tasks:
+            return
+        stream = self._streams[chunk.lane]
+        stream.on_their_way -= len(chunk.tasks)
+        for task, result in zip(chunk.tasks, results, strict=True):
+            self._held -= task.ref.held
+            while task.turn > stream.turn:
+                self._end_pass(stream)
+            if isinstance(result, Loss):
+                self.lose(result)
+                continue
+            self._in_a_row = 0
+            stream.made += 1
+            stream.ready.append((task._replace(ref=task.ref.without_content()), result))
+
+    def cut(self) -> Cut | None:
+        """Return the next batch if it is complete. Raises StarvedError where it never will be."""
+        while not self.finished:
+            stream = self._order[0]
+            size = self._schedule.size(self.next_batch)
+            if len(stream.ready) >= size:
+                return self._cut(stream, size)
+            if not stream.over or stream.on_their_way:
+                return None
+            if self._schedule.at_end != "stop":
+                raise StarvedError(Starved(stream.lane.number, stream.made))
+            if stream.ready:
+                return self._cut(stream, len(stream.ready))
+            self._order.popleft()
+        return None
+
+    def _cut(self, stream: _Stream, size: int) -> Cut:
+        taken = [stream.ready.popleft() for _ in range(size)]
+        last = taken[-1][0]
+        if self._schedule.at_end == "fill" and last.turn:
+            self._tally.noted["repeated"] += sum(task.turn > 0 for task, _ in taken)
+        stream.position = Position(last.turn, last.number + 1)
+        tasks, samples = [task for task, _ in taken], [made for _, made in taken]
+        cut = Cut(self.next_batch, samples, tasks, [each.position for each in self._streams])
+        self.next_batch += 1
+        self._order.rotate(-1)
+        return cut
+
+    def _neediest(self) -> tuple[_Stream | None, int]:
+        """Return the stream that the earliest incomplete batch waits for, and how many samples it lacks."""
+        budget = self._schedule.size(self.next_batch) + self._ahead
+        wanted: dict[int, int] = {}
+        number = self.next_batch
+        while budget > 0 and (self._last is None or number < self._last):
+            stream = self._order[(number - self.next_batch) % len(self._order)]
+            size = min(self._schedule.size(number), budget)
+            budget -= size
+            number += 1
+            lane = stream.lane.number
+            wanted[lane] = wanted.get(lane, 0) + size
+            if not stream.over and stream.expected < wanted[lane]:
+                return stream, wanted[lane] - stream.expected
+        return None, 0
+
+    def _draw(self, stream: _Stream, count: int) -> list[Task]:
+        tasks: list[Task] = []
+        lane = stream.lane
+        while len(tasks) < count and (not tasks or self._held < self._most_bytes):
+            task = lane.next()
+            if task is not None:
+                tasks.append(task)
+                self._held += task.ref.held
+            elif self._schedule.at_end == "stop" or self._schedule.endless or not lane.handed:
+                stream.over = True
+                break
+            else:
+                lane.turn_over()
+        return tasks
+
+    def _end_pass(self, stream: _Stream) -> None:
+        """Close a pass all of whose results are in."""
+        size = self._schedule.size(self.next_batch)
+        if self._schedule.at_end == "restart":
+            left = sum(task.turn == stream.turn for task, _ in stream.ready) % size
+            for _ in range(left):
+                task, _made = stream.ready.pop()
+                self._tally.lose(Loss("batch", "left-over", task.ref.key, task.ref.shard))
+            if stream.whole and stream.made < size:
+                raise StarvedError(Starved(stream.lane.number, stream.made))
+        elif stream.whole and not stream.made:
+            raise StarvedError(Starved(stream.lane.number, 0))
+        stream.turn += 1
+        stream.made, stream.whole = 0, True
+        stream.passes += 1

@@ -1,0 +1,104 @@
+"""Where captions are: members of text, names in members of json, in the order in which they are tried."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from wdsflow.shards.caption_field import parse_caption_field
+from wdsflow.stages.base import Dropped, StageError
+from wdsflow.stages.fields import alternatives
+from wdsflow.stages.json_text import JsonText
+
+LARGEST = 1 << 20  # bytes of a text member: a book is no caption
+
+
+@dataclass(frozen=True)
+class Captions:
+    """The caption of a sample from its raw members. Picklable.
+
+    ``keep_empty``: whether an empty text member counts as a caption, as for OpenCLIP 3.
+    """
+
+    sources: tuple[str | JsonText, ...]  # names of text members, and stages that read json
+    keep_empty: bool = False
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The members that are looked at, in the order in which they are tried."""
+        names = [source if isinstance(source, str) else source.source for source in self.sources]
+        return tuple(dict.fromkeys(names))
+
+    def __str__(self) -> str:
+        parts = [
+            source if isinstance(source, str) else f"{source.source}:{';'.join(source.json_text_key)}"
+            for source in self.sources
+        ]
+        return "|".join(parts)
+
+    def at_epoch(self, epoch: int) -> "Captions":
+        """Return the same with what is drawn by chance drawn for this epoch."""
+        if all(isinstance(source, str) or source.json_text_key_probs is None for source in self.sources):
+            return self
+        sources = tuple(source if isinstance(source, str) else replace(source, epoch=epoch) for source in self.sources)
+        return replace(self, sources=sources)
+
+    def read(self, key: str, members: Mapping[str, bytes | int]) -> str:
+        """Return the caption. Raises Dropped or StageError with the reason of the last source that had a member.
+
+        ``members``: raw contents by field; of what was too large to be read its size in bytes.
+        """
+        trouble: Dropped | StageError = Dropped("no-caption")
+        for source in self.sources:
+            name = source if isinstance(source, str) else source.source
+            data = members.get(name)
+            if data is None:
+                continue
+            try:
+                if isinstance(data, int):
+                    raise StageError("large-caption", f"its {name} has {data:,} bytes")
+                if isinstance(source, str):
+                    return self._text(name, data)
+                return source.caption(key, data)
+            except (Dropped, StageError) as error:
+                trouble = error
+        raise trouble
+
+    def _text(self, name: str, data: bytes) -> str:
+        if len(data) > LARGEST:
+            raise StageError("large-caption", f"its {name} has {len(data):,} bytes; at most {LARGEST:,} are read")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise StageError("not-text", f"its {name} is not UTF-8: {error}") from error
+        if not self.keep_empty and not text.strip():
+            raise Dropped("empty-caption")
+        return text
+
+
+def parse_captions(text: str) -> Captions:
+    """Parse ``txt|json:description;alt``. Raises ValueError where it is not of that form.
+
+    >>> parse_captions("txt|json:meta.caption;alt").members
+    ('txt', 'json')
+    """
+    sources: list[str | JsonText] = []
+    for part in text.split("|"):
+        if ":" in part:
+            member, names = parse_caption_field(part)
+            sources.append(JsonText(names, source=member))
+        else:
+            sources.extend(name.lower() for name in alternatives(part))
+    return Captions(tuple(sources))
+
+
+def captions_for(given: str | None, args: Namespace, *, keep_empty: bool) -> Captions:
+    """Return where captions are: as ``given``, else as OpenCLIP's arguments say (version 4 has some for it)."""
+    if given:
+        return parse_captions(given)
+    key = getattr(args, "json_text_key", None)
+    if key:
+        weights = getattr(args, "json_text_key_probs", None)
+        stage = JsonText(key, tuple(weights) if weights else None, seed=int(getattr(args, "seed", 0)))
+        return Captions((stage,))
+    names = alternatives(getattr(args, "text_key", None) or "txt")
+    return Captions(tuple(name.lower() for name in names), keep_empty=keep_empty)

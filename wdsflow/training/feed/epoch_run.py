@@ -1,0 +1,161 @@
+"""One pass of the feed over an epoch: a thread that keeps work going and puts batches where training takes them."""
+
+import atexit
+import contextlib
+import os
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from wdsflow.training.stalls.loss_tally import Tally
+from wdsflow.training.workers.chunk_engines import Engine
+
+from .batch_planner import Chunk, Planner, StarvedError
+from .lanes import Position, Task
+from .sample_work import Made, Work
+
+_LOOK = 0.5  # seconds between two looks at the other ranks
+_AT_EXIT = 3.0  # seconds that a thread has to end when Python does
+
+
+class Ready(NamedTuple):
+    """A batch, and where the feed stands behind it."""
+
+    batch: Any
+    number: int
+    samples: int
+    positions: list[Position]
+
+
+class _Stopped(Exception):
+    """Nobody wants more batches."""
+
+
+_living: "weakref.WeakSet[Run]" = weakref.WeakSet()
+
+
+class _End(NamedTuple):
+    error: BaseException | None
+
+
+class Run:
+    """Makes the batches of one epoch in a thread of its own; ``depth`` complete ones wait at most."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        work: Work,
+        tally: Tally,
+        assemble: Callable[[list[Made], list[Task]], Any],
+        plan: Callable[[Callable[[], None]], Planner],
+        *,
+        depth: int = 1,
+    ) -> None:
+        self.engine = engine
+        self._work, self._tally, self._assemble, self._plan = work, tally, assemble, plan
+        self._ready: queue.Queue[Ready | _End] = queue.Queue(depth)
+        self._stop = threading.Event()
+        self.planner: Planner | None = None
+        # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
+        self._results = engine.map(work, self._chunks())
+        self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
+        self._thread.start()
+        self.owner = os.getpid()
+        _living.add(self)
+
+    def next(self, look: Callable[[float], None]) -> Ready | None:
+        """Return the next batch, None behind the last; calls ``look`` with the seconds waited, again and again.
+
+        Raises what the work or ``look`` raises, and RuntimeError once this pass has been closed.
+        """
+        started = time.monotonic()
+        while True:
+            if self._stop.is_set():
+                raise RuntimeError(
+                    "this pass over the loader was ended: another one has begun, or the loader was closed"
+                )
+            try:
+                item = self._ready.get(timeout=_LOOK)
+            except queue.Empty:
+                look(time.monotonic() - started)
+                continue
+            if isinstance(item, Ready):
+                return item
+            self._ready.put(item)  # whoever asks again gets the same
+            if item.error is not None:
+                raise item.error
+            return None
+
+    def close(self, wait: float = 5.0) -> None:
+        """Stop; wait a while for what is being done."""
+        if self._stop.is_set():  # by an earlier call
+            return
+        self._stop.set()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._ready.get_nowait()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(wait)
+            if self._thread.is_alive():  # it gives something to a process that hangs
+                self.engine.kill()
+                self._thread.join(1.0)
+
+    def _drive(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._make_all()
+        except _Stopped:
+            return
+        except BaseException as caught:  # noqa: BLE001 - it is raised where training waits
+            error = caught
+        finally:
+            self._work.files.close()
+        with contextlib.suppress(_Stopped):
+            self._put(_End(error))
+
+    def _make_all(self) -> None:
+        with contextlib.ExitStack() as stack:
+            results = stack.enter_context(contextlib.closing(self._results))  # type: ignore[type-var]
+            planner = self.planner = stack.enter_context(contextlib.closing(self._plan(self._look)))
+            while not planner.finished:
+                self._look()
+                found = next(results, None)
+                if found is not None:
+                    planner.take(*found)
+                while (cut := planner.cut()) is not None:
+                    self._tally.kept += len(cut.samples)
+                    count = len(cut.samples)
+                    batch = self._assemble(cut.samples, cut.tasks)
+                    cut.samples.clear()  # places in shared memory are free again
+                    self._put(Ready(batch, cut.number, count, cut.positions))
+                if found is None and not planner.finished:
+                    raise RuntimeError("the feed came to its end before the epoch did")
+
+    def _chunks(self) -> Iterator[Chunk]:
+        assert self.planner is not None
+        yield from self.planner.chunks()
+
+    def _look(self) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+
+    def _put(self, item: Ready | _End) -> None:
+        while True:
+            self._look()
+            with contextlib.suppress(queue.Full):
+                self._ready.put(item, timeout=0.2)
+                return
+
+
+@atexit.register
+def _close_all() -> None:
+    """End what is left when Python ends: a loop that an error broke off has closed nothing."""
+    for run in list(_living):
+        if run.owner == os.getpid():
+            run.close(wait=_AT_EXIT)
+
+
+__all__ = ["Ready", "Run", "StarvedError"]

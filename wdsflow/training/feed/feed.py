@@ -1,0 +1,195 @@
+"""Everything that makes batches, put together: what a loader starts anew for each epoch. Imports torch."""
+
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from wdsflow.memory.budget import Budget
+from wdsflow.memory.shared_budget import SharedBudget
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.pixels.assemble import Assembler
+from wdsflow.training.pixels.image_work import ImageWork
+from wdsflow.training.rank_place import Place, decoders_for, start_method
+from wdsflow.training.stalls.loss_tally import Loss, Tally
+from wdsflow.training.workers.chunk_engines import Engine, Threads
+from wdsflow.training.workers.decoders import Decoders
+
+from .batch_planner import Planner
+from .caption_sources import Captions
+from .epoch_run import Run
+from .lanes import Lane, Position
+from .memory_shares import Shares, shares
+from .sample_catalog import Catalog
+from .sample_work import Work
+from .schedule import Buffers, Schedule
+from .tokenizing import Tokens
+
+_MOST_CHUNK = 32  # samples done together
+_TYPICAL = 3 * 224 * 224  # values of an image, where its shape is not known beforehand
+_FLOAT = 4
+_LARGEST = 4 << 20  # bytes of such an image that come through shared memory
+_MOST_LOST = 50_000  # samples in a row, where shards are drawn for ever
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """All that a feed is made of."""
+
+    schedule: Schedule
+    images: ImageWork
+    captions: Captions
+    catalog: Catalog
+    tokenizer: Callable[[Any], Any]
+    batch_size: int
+    options: FeedOptions
+    place: Place
+    seed: int
+    shuffle: Buffers | None  # None for evaluation
+    as_dict: bool  # batches of OpenCLIP 4
+    processes: int = 1  # for a transform that needs processes
+    data: str = ""  # the shards as the user named them
+
+
+class Feed:
+    """Starts the making of an epoch's batches; keeps what epochs share: buffers, threads, lists of samples."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe, self.tally = recipe, Tally()
+        self._decoders = decoders_for(recipe.options.decoders)
+        self._method = start_method(recipe.options.decode_in, known=recipe.images.known)
+        self._workers = self._decoders if recipe.images.known else max(1, recipe.processes)
+        # Small enough for all decoders to have a part in each batch.
+        self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * self._decoders)))
+        self._shares = self._share()
+        self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; decides about the order of samples
+        self.largest = self._shares.decode  # bytes of one image; decides which are refused
+        self.limit(self.largest)
+        self._assemble = Assembler(recipe.images, as_dict=recipe.as_dict)
+        self._tokens = Tokens(recipe.tokenizer)
+        recipe.catalog.hurt = self.tally.hurt
+        # What Pillow warns of is judged by headers before it decodes; a line for each such image helps nobody.
+        warnings.filterwarnings("ignore", module=r"PIL\.Image$")
+        self._engine: Engine | None = None
+        self._shared: SharedBudget | None = None  # of the engine's processes
+        self._owner = 0  # process that made the engine
+
+    def limit(self, largest: int) -> None:
+        """Refuse images that take more than ``largest`` bytes, as another feed did whose epoch is taken up."""
+        recipe, self.largest = self.recipe, largest
+        if recipe.options.memory is not None:
+            # One image beyond its share is refused. Processes cannot ask each other, and get a part each.
+            recipe.images.limit(largest // (1 if recipe.images.known else max(1, recipe.processes)))
+
+    def start(self, epoch: int, first: int, positions: list[Position] | None) -> Run:
+        """Begin with batch ``first`` of an epoch, the lanes at ``positions``."""
+        recipe, engine = self.recipe, self._ready_engine()
+        work = Work(
+            recipe.images,
+            recipe.captions.at_epoch(epoch),
+            self._tokens,
+            self.largest,
+            hold=self._budget().hold,
+        )
+
+        def plan(idle: Callable[[], None]) -> Planner:
+            return Planner(
+                recipe.schedule,
+                lambda lose: self._lanes(epoch, positions, lose, idle),
+                self.tally,
+                ahead=self._shares.ahead,
+                most_bytes=self._shares.raw,
+                chunk=self._chunk,
+                first=first,
+                last=recipe.schedule.num_batches if recipe.shuffle is not None else None,
+                most_lost=self._most_lost(),
+                idle=idle,
+            )
+
+        return Run(engine, work, self.tally, self._assemble, plan)
+
+    def close(self) -> None:
+        """End the threads or processes."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _lanes(
+        self,
+        epoch: int,
+        positions: list[Position] | None,
+        lose: Callable[[Loss], None],
+        idle: Callable[[], None],
+    ) -> list[Lane]:
+        recipe, lanes = self.recipe, list[Lane]()
+        with ExitStack() as stack:
+            for number in range(recipe.schedule.lanes):
+                lane = Lane(
+                    number,
+                    recipe.schedule,
+                    recipe.catalog,
+                    epoch=epoch,
+                    seed=f"{recipe.seed} {recipe.place.rank}",
+                    shuffle=recipe.shuffle,
+                    most_bytes=self.shuffle_bytes,
+                    lose=lose,
+                    idle=idle,
+                    position=positions[number] if positions else Position(),
+                )
+                stack.callback(lane.close)
+                lanes.append(lane)
+            stack.pop_all()  # the planner closes them
+        return lanes
+
+    def _ready_engine(self) -> Engine:
+        if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
+            self._engine = self._new_engine()
+            self._shared = SharedBudget(self._shares.decode, self._workers) if self._method == "fork" else None
+            self._owner = os.getpid()
+        return self._engine
+
+    def _new_engine(self) -> Engine:
+        samples = self._shares.ahead + self.recipe.batch_size
+        ahead, shape = -(-samples // self._chunk), self.recipe.images.shape
+        if self._method is None:
+            return Threads(self._workers, ahead)
+        return Decoders(
+            self._workers,
+            ahead,
+            room=samples + 2 * self._chunk,
+            size=_LARGEST if shape is None else math.prod(shape),
+            method=self._method,
+            known=shape is not None,
+        )
+
+    def _budget(self) -> Budget | SharedBudget:
+        if self._shared is None:
+            return Budget(self._shares.decode)
+        self._shared.clear()
+        return self._shared
+
+    def _most_lost(self) -> int:
+        """Return how many samples lost in a row mean starvation; a lane that comes to its end is judged there."""
+        asked = self.recipe.options.stall_samples
+        return asked or (_MOST_LOST if self.recipe.schedule.endless else sys.maxsize)
+
+    def _share(self) -> Shares:
+        images, options = self.recipe.images, self.recipe.options
+        values = _TYPICAL
+        if images.shape is not None:
+            values = images.shape[0] * images.shape[1] * images.shape[2]
+        memory = options.memory
+        assert memory is None or isinstance(memory, int)
+        return shares(
+            memory,
+            batch=self.recipe.batch_size,
+            sample=values * _FLOAT,
+            made=values if images.known else values * _FLOAT,
+            decoders=self._workers,
+            chunk=self._chunk,
+            lanes=self.recipe.schedule.lanes,
+        )

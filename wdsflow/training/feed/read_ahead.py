@@ -1,0 +1,93 @@
+"""Reading ahead in a thread: what has to be read from front to back is read for all lanes at once."""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from wdsflow.shards.source.pipe import end_commands
+from wdsflow.shards.source.source import local_path
+
+T = TypeVar("T")
+
+_PACKED = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zstd", ".lzma")
+_MOST = 4096  # items that wait
+_POLL = 0.2
+
+
+def is_stream(url: str) -> bool:
+    """Tell whether a shard is most likely read from front to back: a pipe, a remote one, a packed one.
+
+    >>> is_stream("a.tar"), is_stream("a.tar.gz"), is_stream("pipe:cat a.tar"), is_stream("s3://bucket/a.tar")
+    (False, True, True, True)
+    """
+    return url.startswith("pipe:") or local_path(url) is None or url.lower().endswith(_PACKED)
+
+
+class _End(NamedTuple):
+    error: BaseException | None
+
+
+class ReadAhead(Generic[T]):
+    """Iterates in a thread, up to ``most_bytes`` by ``weigh`` ahead of who takes the items. Order is kept.
+
+    Who waits for an item calls ``idle`` now and then, which may raise. The thread closes ``items``.
+    """
+
+    def __init__(
+        self, items: Generator[T, None, None], weigh: Callable[[T], int], most_bytes: int, idle: Callable[[], None]
+    ) -> None:
+        self._items, self._weigh, self._most, self._idle = items, weigh, most_bytes, idle
+        self._ready: queue.Queue[T | _End] = queue.Queue(_MOST)
+        self._held = 0
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="wdsflow-ahead", daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[T]:
+        while True:
+            item = self._take()
+            if isinstance(item, _End):
+                if item.error is not None:
+                    raise item.error
+                return
+            with self._changed:
+                self._held -= self._weigh(item)
+                self._changed.notify()
+            yield item
+
+    def _take(self) -> T | _End:
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._ready.get(timeout=_POLL)
+            self._idle()
+
+    def close(self) -> None:
+        """Let the thread end, after what it is reading; a command that it waits for is killed."""
+        self._stop.set()
+        end_commands(self._thread)
+
+    def _read(self) -> None:
+        error: BaseException | None = None
+        try:
+            with contextlib.closing(self._items) as items:
+                for item in items:
+                    size = self._weigh(item)
+                    with self._changed:
+                        while self._held and self._held + size > self._most and not self._stop.is_set():
+                            self._changed.wait(_POLL)
+                        self._held += size
+                    if not self._put(item):
+                        return
+        except BaseException as caught:  # noqa: BLE001 - raised where items are taken
+            error = caught
+        self._put(_End(error))
+
+    def _put(self, item: T | _End) -> bool:
+        while not self._stop.is_set():
+            with contextlib.suppress(queue.Full):
+                self._ready.put(item, timeout=_POLL)
+                return True
+        return False

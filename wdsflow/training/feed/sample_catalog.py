@@ -1,0 +1,201 @@
+"""What is in the shards: one reference a sample, without reading contents where they can be read later."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from wdsflow.shards.source.source import Source, SourceError, open_source
+from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.walk import Walk
+from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage, Loss
+
+_KEPT = 200_000  # references held for later passes; a set that fits is listed once
+_INSIDE_STREAM = 32 << 20  # larger members of streams cannot be had as a whole
+
+
+class Blob(NamedTuple):
+    """A member: where it lies in its shard, or its bytes where the shard can only be read once."""
+
+    name: str  # field, lower case
+    size: int  # bytes
+    at: int  # offset in the shard, -1 where it cannot be read later
+    data: bytes | None = None
+
+
+class Ref(NamedTuple):
+    """One sample that has an image and what may hold its caption."""
+
+    shard: str  # url
+    key: str
+    image: Blob
+    texts: tuple[Blob, ...]
+
+    @property
+    def held(self) -> int:
+        """Bytes of content that the reference itself holds."""
+        return sum(len(blob.data) for blob in (self.image, *self.texts) if blob.data is not None)
+
+    def without_content(self) -> "Ref":
+        """Return a reference that holds no content; itself where it holds none."""
+        if not self.held:
+            return self
+        texts = tuple(blob._replace(data=None) for blob in self.texts)
+        return self._replace(image=self.image._replace(data=None), texts=texts)
+
+
+Listed = Ref | Loss
+
+
+class Reading(NamedTuple):
+    """A shard that is being read, and has given nothing for some time."""
+
+    shard: str  # url
+    seconds: float
+    samples: int  # that it gave before
+    key: str  # of the last of them
+
+
+# The collector of garbage looks through all objects that hold others now and then, but not through plain tuples of
+# numbers and strings: lists of references would make training wait for a second.
+_Row = Loss | tuple[str | int, ...]
+
+
+def _packed(ref: Ref) -> _Row:
+    return ref.key, *ref.image[:3], *(value for blob in ref.texts for value in blob[:3])
+
+
+def _unpacked(url: str, row: tuple[Any, ...]) -> Ref:
+    texts = [Blob(*row[at : at + 3]) for at in range(4, len(row), 3)]
+    return Ref(url, row[0], Blob(*row[1:4]), tuple(texts))
+
+
+class _Wait:
+    """What came of a shard so far; ``since`` is None while nothing is asked of it."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.samples, self.key = url, 0, ""
+        self.since: float | None = time.monotonic()
+
+
+class Catalog:
+    """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
+
+    ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``Loss``. What is
+    wrong with a shard itself goes to ``hurt``. What lies behind damage is listed too; readers that stop there lose it.
+    """
+
+    hurt: Callable[[Damage], None] | None = None
+
+    def __init__(self, images: tuple[str, ...], texts: tuple[str, ...], *, allow_pipe: bool) -> None:
+        self.images, self._texts, self._allow_pipe = images, texts, allow_pipe
+        self._wanted = frozenset((*images, *texts))
+        self._cache: OrderedDict[tuple[str, int], list[_Row]] = OrderedDict()
+        self._held = 0
+        self._lock = threading.Lock()
+        self._waits: set[_Wait] = set()
+
+    def samples(self, url: str) -> Iterator[Listed]:
+        """Yield the samples of a shard, in its order, lazily. A shard that cannot be opened yields none."""
+        wait = _Wait(url)
+        self._waits.add(wait)
+        try:
+            for item in self._samples(url):
+                wait.since = None  # whoever takes the samples may take their time
+                yield item
+                wait.samples, wait.key, wait.since = wait.samples + 1, item.key, time.monotonic()
+        finally:
+            self._waits.discard(wait)
+
+    def reading(self, seconds: float) -> list[Reading]:
+        """Return the shards that have given nothing for so long, though more was asked for. For any thread."""
+        now = time.monotonic()
+        waits = [(wait, now - since) for wait in list(self._waits) if (since := wait.since) is not None]
+        return [Reading(wait.url, waited, wait.samples, wait.key) for wait, waited in waits if waited >= seconds]
+
+    def _samples(self, url: str) -> Iterator[Listed]:
+        try:
+            source = open_source(url, allow_pipe=self._allow_pipe)
+        except (SourceError, OSError) as error:
+            missing = isinstance(error, SourceError) and error.kind == "missing"
+            self._report(Damage(url, MISSING if missing else UNREADABLE, str(error)))
+            return
+        with source:
+            later = source.fd >= 0
+            stamp = (url, source.length or 0)
+            if later and stamp in self._cache:
+                self._cache.move_to_end(stamp)
+                for row in self._cache[stamp]:
+                    yield row if isinstance(row, Loss) else _unpacked(url, row)
+                return
+            listed: list[_Row] | None = [] if later else None
+            for item in self._walk(url, source):
+                if listed is not None:
+                    listed.append(item if isinstance(item, Loss) else _packed(item))
+                    if len(listed) > _KEPT:
+                        listed = None
+                yield item
+        if listed is not None:
+            self._keep(stamp, listed)
+
+    def count(self, url: str) -> int:
+        """Return how many samples of a shard have an image and a caption, by the names of their members."""
+        return sum(isinstance(item, Ref) for item in self.samples(url))
+
+    def _keep(self, stamp: tuple[str, int], listed: list[_Row]) -> None:
+        with self._lock:
+            if stamp not in self._cache:
+                self._cache[stamp] = listed
+                self._held += len(listed) + 8
+            while self._held > _KEPT:
+                _, gone = self._cache.popitem(last=False)
+                self._held -= len(gone) + 8
+
+    def _walk(self, url: str, source: Source) -> Iterator[Listed]:
+        later, wanted = source.fd >= 0, self._wanted
+        walk = Walk(source, contents=not later)
+        key: str | None = None
+        fields: dict[str, Blob] = {}
+        for batch in walk:
+            if batch.behind and key is not None:  # what stands before and behind damage does not belong together
+                yield self._sample(url, key, fields)
+                key = None
+            for row in batch.rows:
+                name, size, data, _, kind = row
+                if kind != "file" and (kind != "sparse" or walk.has_holes(row)):
+                    continue
+                prefix, suffix = split_name(name)
+                if prefix is None or suffix is None or is_meta(name):
+                    continue
+                suffix = suffix.lower()
+                if prefix != key or suffix in fields:
+                    if key is not None:
+                        yield self._sample(url, key, fields)
+                    key, fields = prefix, {}
+                if later or suffix not in wanted:
+                    fields[suffix] = Blob(suffix, size, data if later else -1)
+                else:
+                    small = source.random or size <= _INSIDE_STREAM
+                    fields[suffix] = Blob(suffix, size, -1, walk.read(row) if small else None)
+        if key is not None:
+            yield self._sample(url, key, fields)
+        stop = walk.stop
+        if stop is not None and stop.kind != "end":
+            what = "no-end-mark" if stop.kind == "eof" and not source.cut else "cut"
+            self._report(Damage(url, what, f"{stop.detail} at byte {stop.offset:,}"))
+
+    def _sample(self, url: str, key: str, fields: dict[str, Blob]) -> Listed:
+        image = next((fields[name] for name in self.images if name in fields), None)
+        texts = tuple(fields[name] for name in self._texts if name in fields)
+        mark = fields.get("__bad__")
+        if mark is not None and mark.size:
+            return Loss("select", "marked-bad", key, url)
+        if image is not None and texts:
+            return Ref(url, key, image, texts)
+        reason = "no-caption" if image is not None else "no-image" if texts else "no-image-or-caption"
+        return Loss("select", reason, key, url, ", ".join(sorted(fields)[:12]))
+
+    def _report(self, damage: Damage) -> None:
+        if self.hurt is not None:
+            self.hurt(damage)

@@ -1,0 +1,171 @@
+"""What is done to a sample: read it, find its caption, decode and transform the image, tokenize.
+
+Imports torch in functions only: processes that are spawned import this module before they know what to do.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wdsflow.shards.caption_field import LARGEST
+from wdsflow.shards.source.source import SourceError
+from wdsflow.stages.base import Dropped, StageError
+from wdsflow.training.feed_errors import SampleError
+from wdsflow.training.pixels.image_work import TransformError
+from wdsflow.training.stalls.busy import at, without
+from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Loss
+from wdsflow.training.workers.decoder_deaths import shared_memory_notes
+from wdsflow.training.workers.whereabouts import others_frames
+
+from .caption_sources import Captions
+from .lanes import Task
+from .open_shards import Files, read_fully
+from .sample_catalog import Blob, Ref
+from .tokenizing import Tokens
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from wdsflow.training.pixels.image_work import ImageWork
+
+_FRAMES = 3  # of a stack that are shown
+_CLOSE = 8192  # bytes; one look into the file instead of two
+
+
+class Made(NamedTuple):
+    """A sample as it goes into a batch."""
+
+    image: Any  # what ``ImageWork.run`` gave
+    text: Any  # what the tokenizer gave, first dimension removed
+
+
+@dataclass(frozen=True)
+class Work:
+    """Makes samples, a chunk at a time; from several threads at once, or pickled, in other processes."""
+
+    images: "ImageWork"
+    captions: Captions
+    tokens: Tokens
+    largest: int  # bytes of an encoded image
+    files: Files = field(default_factory=Files, compare=False, repr=False)
+    hold: "Callable[[int], AbstractContextManager[None]] | None" = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> Any:
+        # Open files and a budget of threads stay in their process.
+        return Work, (self.images, self.captions, self.tokens, self.largest)
+
+    def __call__(self, tasks: Sequence[Task], note: Callable[[int], None]) -> list[Made | Loss]:
+        """Make the samples of a chunk. Raises SampleError.
+
+        ``note`` is called with the number of each task before it is begun, and with how many there are before all
+        captions are tokenized.
+        """
+        found: list[Made | Loss] = []
+        texts: list[str] = []
+        made: list[int] = []
+        for number, task in enumerate(tasks):
+            note(number)
+            result = self._make(task)
+            if isinstance(result, Loss):
+                found.append(result)
+                continue
+            image, text = result
+            made.append(number)
+            texts.append(text)
+            found.append(Made(image, None))
+        if texts:
+            note(len(tasks))
+            self._tokenize(tasks, found, texts, made)
+        return found
+
+    def _make(self, task: Task) -> tuple[Any, str] | Loss:
+        ref, stage = task.ref, "read"
+        try:
+            image, members = self._read(ref)
+            stage = "caption"
+            text = self.captions.read(ref.key, members)
+            stage = "decode"
+            return self.images.run(image, task.seed, self.hold), text
+        except Dropped as drop:
+            return Loss(stage, drop.reason, ref.key, ref.shard)
+        except StageError as error:
+            return Loss(stage, error.slug, ref.key, ref.shard, str(error)[:300])
+        except MemoryError as error:
+            return Loss(stage, "out-of-memory", ref.key, ref.shard, str(error)[:300])
+        except BaseException as error:  # SystemExit, too: it is the user's code
+            raise _failed("the image transform", [task], error) from error
+
+    def _read(self, ref: Ref) -> tuple[bytes, dict[str, bytes | int]]:
+        if ref.image.size > self.largest:
+            raise StageError("huge-image", f"its {ref.image.name} has {ref.image.size:,} bytes")
+        if ref.image.data is not None:
+            return ref.image.data, {blob.name: _content(blob) for blob in ref.texts}
+        if ref.image.at < 0:
+            raise StageError(
+                "huge-image", f"its {ref.image.name} has {ref.image.size:,} bytes and cannot be read later"
+            )
+        try:
+            with self.files.use(ref.shard) as fd:
+                if len(ref.texts) == 1 and (pair := _together(fd, ref.image, ref.texts[0])) is not None:
+                    return pair[0], {ref.texts[0].name: pair[1]}
+                texts = {blob.name: _exactly(fd, blob) if blob.size <= LARGEST else blob.size for blob in ref.texts}
+                return _exactly(fd, ref.image), texts
+        except OSError as error:
+            missing = isinstance(error, SourceError) and error.kind == "missing"
+            raise StageError(MISSING if missing else UNREADABLE, str(error)) from error
+
+    def _tokenize(self, tasks: Sequence[Task], found: list[Made | Loss], texts: list[str], made: list[int]) -> None:
+        for index, row in zip(made, self._rows(tasks, texts, made), strict=True):
+            each = found[index]
+            assert isinstance(each, Made)
+            found[index] = Made(each.image, row)
+
+    def _rows(self, tasks: Sequence[Task], texts: list[str], made: list[int]) -> list[Any]:
+        try:
+            return self.tokens(texts)
+        except BaseException as error:
+            for index, text in zip(made, texts, strict=True):  # which of them it was
+                try:
+                    self.tokens([text])
+                except BaseException as own:
+                    raise _failed("the tokenizer", [tasks[index]], own) from own
+            raise _failed(
+                "the tokenizer, for several captions at once,", [tasks[each] for each in made], error
+            ) from error
+
+
+def _together(fd: int, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
+    """Read an image and the caption close behind it at once; None where they do not lie so, or are not all there."""
+    size = text.at + text.size - image.at
+    if not image.size <= size <= image.size + _CLOSE:
+        return None
+    data = read_fully(fd, size, image.at)
+    if len(data) < size:
+        return None
+    return data[: image.size], data[text.at - image.at :]
+
+
+def _content(blob: Blob) -> bytes | int:
+    return blob.size if blob.data is None or blob.size > LARGEST else blob.data
+
+
+def _exactly(fd: int, blob: Blob) -> bytes:
+    data = read_fully(fd, blob.size, blob.at)
+    if len(data) < blob.size:
+        raise StageError(
+            "truncated", f"its {blob.name} ends after {len(data):,} of {blob.size:,} bytes: has the shard changed?"
+        )
+    return data
+
+
+def _failed(what: str, tasks: Sequence[Task], error: BaseException) -> SampleError:
+    """Return what the user's own code did, where, and how to do without the sample."""
+    cause = error.__cause__ if isinstance(error, TransformError) else error
+    told = f"{error}" if isinstance(error, TransformError) else f"it raised {type(error).__name__}: {error}"
+    stack = reversed(extract_tb(cause.__traceback__ if cause is not None else None))
+    inside = others_frames((frame.name, frame.filename, frame.lineno or 0) for frame in stack)
+    lines = [f"{what} failed at {at(tasks)}: {told}", *(f"  in {frame}" for frame in inside[:_FRAMES])]
+    lines += shared_memory_notes(error if cause is None else cause)
+    cures = [f"  {cure}" for cure in without(tasks[0])] if len(tasks) == 1 else []
+    return SampleError("\n".join([*lines, *(["To fix it, correct the code, or:", *cures] if cures else [])]))

@@ -1,0 +1,98 @@
+"""Which shards a training command names, and how many samples they hold."""
+
+import glob
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+
+from wdsflow.readers.startup import openclip_urls
+from wdsflow.shards.source.pipe import end_commands
+from wdsflow.shards.source.source import local_path
+from wdsflow.shards.urls import expand
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.rank_place import Place, talks
+from wdsflow.training.stalls.loss_tally import Tally
+from wdsflow.training.stalls.stall import StallError, stall_message
+
+from .sample_catalog import Catalog
+
+_LOOK = 0.2  # seconds between two looks at who counts
+_COUNTING = "the samples of an epoch cannot be counted; --train-num-samples N saves counting them"
+
+
+def shard_list(data: str | Sequence[str]) -> list[str]:
+    """Return the shards of ``--train-data`` in OpenCLIP's order. Globs and folders, which it lacks, are expanded.
+
+    Raises ``wdsflow.shards.urls.NoShards`` where a pattern matches nothing.
+    """
+    urls = openclip_urls(data) if isinstance(data, str) else data
+    return [each for url in urls for each in _more(url)]
+
+
+def weighted_list(
+    data: str | Sequence[str], factors: str | Sequence[float] | None
+) -> tuple[list[str], list[float] | None]:
+    """Return shards, and a weight for each where ``--train-data-upsampling-factors`` are given.
+
+    Raises ValueError where there are not as many factors as sources.
+    """
+    if factors is None:
+        return shard_list(data), None
+    sources = data.split("::") if isinstance(data, str) else list(data)
+    weights = [float(factor) for factor in (factors.split("::") if isinstance(factors, str) else factors)]
+    if len(weights) != len(sources):
+        raise ValueError(
+            f"Expected the number of data components ({len(sources)}) and weights ({len(weights)}) to match."
+        )
+    found = [(url, weight) for source, weight in zip(sources, weights, strict=True) for url in shard_list(source)]
+    return [url for url, _ in found], [weight for _, weight in found]
+
+
+def count_samples(catalog: Catalog, urls: Sequence[str], place: Place, options: FeedOptions) -> list[int]:
+    """Return how many samples of each shard have an image and a caption, by their names. Ranks share the work.
+
+    Raises StallError where a shard gives nothing for ``options.stall_after`` seconds.
+    """
+    together = talks()
+    mine = range(place.rank, len(urls), place.world_size) if together else range(len(urls))
+    own = _counted(catalog, {number: urls[number] for number in mine}, place, options)
+    if not together:
+        return [own[number] for number in range(len(urls))]
+    import torch.distributed
+
+    everyone: list[dict[int, int]] = [{} for _ in range(place.world_size)]
+    torch.distributed.all_gather_object(everyone, own)
+    found = {number: count for each in everyone for number, count in each.items()}
+    return [found[number] for number in range(len(urls))]
+
+
+def _counted(catalog: Catalog, urls: Mapping[int, str], place: Place, options: FeedOptions) -> dict[int, int]:
+    """Count in a thread, which is left alone with storage that hangs."""
+    found: Future[dict[int, int]] = Future()
+
+    def count() -> None:
+        try:
+            found.set_result({number: catalog.count(url) for number, url in urls.items()})
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            found.set_exception(error)
+
+    thread = threading.Thread(target=count, name="wdsflow-count", daemon=True)
+    thread.start()
+    while not wait([found], timeout=_LOOK).done:
+        hanging = catalog.reading(options.stall_after)
+        if hanging:
+            end_commands(thread)
+            rank, world_size = place
+            told = stall_message(
+                tally=Tally(), reading=hanging, rank=rank, world_size=world_size, options=options, what=_COUNTING
+            )
+            raise StallError(told)
+    return found.result()
+
+
+def _more(url: str) -> Iterable[str]:
+    path = None if url.startswith("pipe:") else local_path(url)
+    if path is None or os.path.isfile(path) or not (glob.has_magic(path) or os.path.isdir(path)):
+        return (url,)
+    return expand([url]).urls

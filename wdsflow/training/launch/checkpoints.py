@@ -1,0 +1,120 @@
+"""Checkpoints that training goes on from exactly: OpenCLIP's own, with the state of the feed in them.
+
+An entry ``"wdsflow"`` stands beside OpenCLIP's: the place in the epoch, and for each rank the state of its feed and of
+its random generators. OpenCLIP itself does not look at it. Imports torch: import this module where it is needed.
+"""
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from wdsflow.shards.atomic import create, discard, naming, sync_folder
+from wdsflow.training.feed_errors import ResumeError
+
+ENTRY = "wdsflow"
+LATEST = "epoch_latest.pt"  # what OpenCLIP calls it
+# OpenCLIP sorts names to find the latest one. This is behind epoch_3.pt and before epoch_4.pt.
+_NAME = re.compile(r"epoch_(\d+)(?:\.step_(\d+))?\.pt")
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where training was: ``batch`` batches of each rank into epoch ``epoch``, after ``step`` optimizer steps."""
+
+    epoch: int
+    batch: int
+    step: int
+
+    @property
+    def file_name(self) -> str:
+        """The name of a checkpoint that is written there, by which OpenCLIP finds the latest one."""
+        return f"epoch_{self.epoch}.step_{self.step}.pt"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a checkpoint holds of the feed."""
+
+    position: Position
+    ranks: list[dict[str, Any]]  # {"feed": the loader's state, "random": states of the generators}
+
+    def of_rank(self, rank: int, world_size: int) -> dict[str, Any]:
+        """Return the states of a rank. Raises ResumeError if there were more or fewer ranks."""
+        if len(self.ranks) != world_size:
+            raise ResumeError(f"the checkpoint was written by {len(self.ranks)} ranks; now there are {world_size}")
+        return self.ranks[rank]
+
+    def entry(self) -> dict[str, Any]:
+        """Return it as plain values, for ``torch.save``."""
+        return {"version": 1, "position": asdict(self.position), "ranks": self.ranks}
+
+
+def saved_in(checkpoint: Any) -> Saved | None:
+    """Return what a loaded checkpoint holds of the feed; None if it was written without wdsflow."""
+    entry = checkpoint.get(ENTRY) if isinstance(checkpoint, dict) else None
+    if entry is None:
+        return None
+    if entry.get("version") != 1:
+        raise ResumeError(f"the checkpoint is of a newer wdsflow (version {entry.get('version')} of its entry)")
+    return Saved(Position(**entry["position"]), list(entry["ranks"]))
+
+
+def gather(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the states of all ranks, on each of them; every rank must call it at the same step."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return [state]
+    states: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(states, state)
+    return states
+
+
+def save(checkpoint: Any, path: Path) -> None:
+    """Write a checkpoint in one step: it is there as a whole, on the disk, or not at all.
+
+    Raises OSError, which names ``path``.
+    """
+    # A hidden name: it sorts before all checkpoints, should a remote copy of the folder hold it for ever.
+    name, file = create(path.with_name(f".{path.name}"))
+    try:
+        with naming(path):
+            with open(file, "wb", closefd=False) as stream:
+                _save(checkpoint, stream)
+            os.fsync(file)
+            os.replace(name, path)
+    finally:
+        discard(name, file)
+    sync_folder(path.parent)
+
+
+def _save(checkpoint: Any, stream: IO[bytes]) -> None:
+    try:
+        torch.save(checkpoint, stream)
+    except RuntimeError as error:  # all that torch says of a full disk is "unexpected pos"
+        raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
+
+
+def tidy(newest: Path) -> None:
+    """Remove older checkpoints from inside of epochs beside ``newest``, which is one of OpenCLIP's or of ours."""
+    place = _place(newest.name)
+    if place is None:
+        return
+    for path in newest.parent.glob("epoch_*.step_*.pt"):
+        other = _place(path.name)
+        if other is not None and other < place:
+            with suppress(FileNotFoundError):
+                path.unlink()
+
+
+def _place(name: str) -> tuple[int, int] | None:
+    """Return completed epochs and, inside of an epoch, steps.
+
+    >>> _place("epoch_3.step_120.pt"), _place("epoch_4.pt"), _place("epoch_latest.pt")
+    ((3, 120), (4, 0), None)
+    """
+    match = _NAME.fullmatch(name)
+    return (int(match[1]), int(match[2] or 0)) if match else None

@@ -1,0 +1,256 @@
+"""Looks at the shards of a training command before it starts: would the feed starve?"""
+
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from wdsflow.readers.arguments import Arguments, ArgumentsError, parse_arguments
+from wdsflow.readers.base import Options
+from wdsflow.readers.feed_reader import FeedReader
+from wdsflow.readers.installed_versions import versions
+from wdsflow.readers.sidecars import read_sidecars
+from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.scan_pool import Progress, scan_shards
+from wdsflow.shards.urls import NoShards, expand
+from wdsflow.stages.json_text import JsonText
+from wdsflow.text.escape import escape
+from wdsflow.training.feed.caption_sources import Captions, captions_for
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.stalls.caption_cures import (
+    caption_cures,
+    command,
+    image_cures,
+    likely_image,
+    wrong_names,
+)
+from wdsflow.validate.advice.invocation import Invocation, settle, with_flags
+from wdsflow.validate.finding import Finding
+from wdsflow.validate.forecast.forecast import forecast
+from wdsflow.validate.report.finding_groups import group
+from wdsflow.validate.report.report_model import Report
+from wdsflow.validate.rules.kit.base import Context, number
+from wdsflow.validate.rules.kit.missing_fields import wants
+from wdsflow.validate.rules.kit.rule_engine import run_rules
+from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.wording import unreadable_text
+
+# Shards that are read; of more, as many that lie evenly among them. What a pipe gives must be read to its end.
+_MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
+_STARVES = frozenset({"F101", "P301", "P302", "P303"})
+_SHOWN = 3
+Found = Callable[..., Progress | None]
+
+
+@dataclass(frozen=True)
+class _Asked(Invocation):
+    """The command of this run, which looks at the shards again for another flag."""
+
+    options: FeedOptions = field(default_factory=FeedOptions)
+
+    def with_training(self, flags: Sequence[str]) -> str:
+        """Return the command that looks at the shards with another flag of the training command."""
+        return command(replace(self.options, argv=tuple(with_flags(self.options.argv, flags))), "--dry-run")
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What a look at the shards said: lines for people, and whether training must not begin."""
+
+    lines: tuple[str, ...]
+    refused: bool = False
+    nothing_read: bool = False
+    reports: tuple[Report, ...] = ()  # on the training shards, and on those of --val-data
+
+
+def preflight(
+    argv: Sequence[str],
+    options: FeedOptions | None = None,
+    *,
+    world_size: int = 1,
+    progress: Found | None = None,
+) -> Preflight | None:
+    """Read the names in the shards of a training command, and judge them by what wdsflow's feed needs.
+
+    Args:
+        argv: open_clip_train's arguments.
+        options: settings of the feed.
+        world_size: ranks that will train.
+        progress: called with the number of shards and what they are; what it returns is called after each shard.
+
+    Returns:
+        None where the command trains on no shards, or is one that open_clip_train itself refuses.
+    """
+    options = replace(options or FeedOptions(), argv=tuple(argv))
+    try:
+        arguments = parse_arguments(argv, world_size=world_size)
+    except ArgumentsError:
+        return None
+    if not _reads_shards(arguments):
+        return None
+    result = _look(arguments, options, progress)
+    if arguments.val_data and not result.refused:
+        # Evaluation comes after an epoch of training: too late to learn that it has nothing to read.
+        shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
+        if _reads_shards(shards):
+            other = _look(shards, options, progress, trains=False)
+            reports = (*result.reports, *other.reports)
+            result = Preflight((*result.lines, *other.lines), other.refused, other.nothing_read, reports)
+    return result
+
+
+def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *, trains: bool = True) -> Preflight:
+    """Judge the shards that ``arguments.train_data`` names."""
+    start, title = time.perf_counter(), "preflight" if trains else "preflight of --val-data"
+    assert arguments.train_data is not None
+    try:
+        expansion = expand([arguments.train_data])
+    except NoShards as error:
+        hint = (f"  {escape(error.hint)}",) if error.hint else ()
+        return Preflight((f"{title}: {escape(str(error))}", *hint), refused=True, nothing_read=True)
+    captions = captions_for(options.caption, Namespace(**_modern(arguments)), keep_empty=False)
+    urls = _some(expansion.urls)
+    told = (
+        progress(len(urls), "training shards" if trains else "shards of --val-data") if progress is not None else None
+    )
+    shards = scan_shards(urls, ScanOptions("names", allow_pipe=options.allow_pipe), progress=told)
+    if all(shard.error is not None for shard in shards):
+        return Preflight((f"{title}: {unreadable_text(shards)}",), refused=True, nothing_read=True)
+    gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
+    whole = len(urls) == len(expansion.urls)
+    context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole and trains)
+    head = f"{title}: {number(len(urls), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
+    return _result(context, options, captions, head, time.perf_counter() - start)
+
+
+def _reads_shards(arguments: Arguments) -> bool:
+    kind, data = arguments.dataset_type, arguments.train_data or ""
+    if kind == "auto" and data.split(".")[-1] in {"csv", "tsv"}:
+        return False
+    return bool(data) and kind in {"auto", "webdataset"} and not arguments.use_naflex
+
+
+def _modern(arguments: Arguments) -> dict[str, object]:
+    """Return the arguments of OpenCLIP 4 that say where captions are; 3.3 has none, and they are at their defaults."""
+    names = ("text_key", "json_text_key", "json_text_key_probs", "seed")
+    return {name: getattr(arguments, name) for name in names}
+
+
+def _some(urls: list[str]) -> list[str]:
+    first = urls[0] if urls else ""
+    most = _MOST_PIPED if first.startswith("pipe:") else _MOST_REMOTE if "://" in first else _MOST
+    return urls if len(urls) <= most else [urls[index * len(urls) // most] for index in range(most)]
+
+
+def _judge(
+    evidence: Evidence, arguments: Arguments, options: FeedOptions, captions: Captions, *, whole: bool
+) -> Context:
+    """Run the rules for our feed; the forecast too where each worker must fill its batches from shards of its own."""
+    urls = [shard.url for shard in evidence.shards]
+    images = tuple(name.strip().lower() for name in (options.image or arguments.image_key).split(";") if name.strip())
+    reads = Options(
+        image_key=";".join(images),
+        text_key=";".join(captions.members),
+        json_text_key=";".join(
+            name for source in captions.sources if isinstance(source, JsonText) for name in source.json_text_key
+        ),
+        seed=arguments.seed,
+        workers=arguments.workers,
+        world_size=arguments.world_size,
+        resampled=arguments.dataset_resampled,
+    )
+    reader = FeedReader(reads, images, captions.members)
+    context = Context(
+        replace(evidence, level="headers"),  # at "names" F101 would advise a closer look, which is taken here
+        [reader],
+        [judge(evidence, reader)],
+        urls=(arguments.train_data or "",),
+        sidecars=read_sidecars(urls, evidence),
+        environment=versions(),
+    )
+    if whole and options.schedule == "openclip":
+        # Unlike OpenCLIP the feed expands globs and counts samples.
+        named = arguments.train_data if arguments.train_data_upsampling_factors else "::".join(urls)
+        given = arguments.train_num_samples or max(1, evidence.samples)
+        context.arguments = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
+        context.forecast = [forecast(evidence, reader, context.arguments, context.sidecars)]
+    return context
+
+
+def _result(context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float) -> Preflight:
+    verdict = context.verdicts[0]
+    findings, _ = settle(
+        run_rules(context)[0], [], _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
+    )
+    report = Report(context.urls, context.evidence, context.verdicts, findings, level="names", seconds=seconds)
+    report.forecasts = context.forecast or ()
+    fatal = _fatal(context, findings)
+    peeked = _peek(context, options, captions, [finding.code for finding in fatal])
+    wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
+    summary = f"{head}, {number(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
+    if not fatal and not wrong:
+        found = number(len(group(findings)), "finding")
+        others = f"; {found}, see: {command(options, '--dry-run')}" if findings else ""
+        return Preflight((summary + others,), reports=(report,))
+    lines = [summary, *([wrong] if wrong else [])]
+    lines += [f"{finding.severity} {finding.code}: {finding.message}" for finding in fatal[:_SHOWN]]
+    if len(fatal) > _SHOWN:
+        lines.append(f"and {len(fatal) - _SHOWN:,} more")
+    fixes = _fixes(context, options, fatal, peeked)
+    fixes += [f"all that is wrong: {command(options, '--dry-run')}"]
+    fixes += [f"to train in any case: {command(options, '--no-preflight')}"]
+    return Preflight((*lines, *(f"  {fix}" for fix in fixes)), refused=True, reports=(report,))
+
+
+def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings for which training would wait for batches that never come."""
+    evidence, verdict = context.evidence, context.verdicts[0]
+    if sum(shard.unreached for shard in evidence.shards):
+        return []  # the feed goes on behind damage, and what it finds there is not known yet
+    fatal = [finding for finding in findings if finding.code in _STARVES]
+    if not verdict.usable and not fatal:
+        reasons = [reason.message for reason in verdict.reasons] or ["the shards hold no samples"]
+        fatal = [Finding("P301", "error", f"no sample reaches a batch: {reasons[0]}")]
+    return fatal
+
+
+def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Sequence[str]) -> list[ShardEvidence]:
+    """Look into the json of a few shards, where captions are said to be there or may be."""
+    fields = {name for shard in context.evidence.shards for name in shard.fields}
+    only_json = not any(isinstance(source, str) and source in fields for source in captions.sources)
+    if "F101" not in codes and (codes or not only_json):
+        return []
+    having = [shard for shard in context.evidence.shards if {"json", "jsn"} & set(shard.fields)]
+    few = [having[index] for index in sorted({0, len(having) // 2, len(having) - 1})] if having else []
+    if few and "://" in few[0].url:
+        few = few[:1]
+    return scan_shards([shard.url for shard in few], ScanOptions("headers", allow_pipe=options.allow_pipe), jobs=1)
+
+
+def _fixes(
+    context: Context, options: FeedOptions, fatal: Sequence[Finding], peeked: Sequence[ShardEvidence]
+) -> list[str]:
+    """Return what to do, each line with the command that does it at its end."""
+    names = sorted({name for shard in context.evidence.shards for name in shard.fields if not name.startswith("*.")})
+    absent = wants(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
+    fixes: list[str] = []
+    image = likely_image(names) if "image" in absent else ""
+    if "caption" in absent or not fatal:
+        both = replace(options, image=image) if image else options
+        told = f"images may be in {escape(image, 40)}, " if image else ""
+        fixes += [f"{told}{each}" for each in caption_cures(both, names, peeked)]
+    if "image" in absent and not fixes:
+        fixes += image_cures(options, names)
+    if any(finding.code in {"P302", "P303"} for finding in fatal):
+        fixes.append(f"one share for all workers: {command(options, schedule='balanced')}")
+    for finding in fatal:
+        if finding.repair is None or (finding.code == "F101" and fixes):
+            continue
+        if finding.repair.flags:
+            changed = replace(options, argv=tuple(with_flags(options.argv, finding.repair.flags)))
+            fixes.append(f"{finding.repair.note}: {command(changed)}")
+        else:
+            note = f" ({finding.repair.note})" if finding.repair.note else ""
+            fixes.append(f"or write other shards{note}: {finding.repair.command}")
+    return list(dict.fromkeys(fixes))

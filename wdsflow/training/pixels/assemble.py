@@ -1,0 +1,63 @@
+"""From single samples to a batch in OpenCLIP's shape. Imports numpy and torch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from wdsflow.training.feed.lanes import Task
+from wdsflow.training.feed.sample_work import Made
+from wdsflow.training.feed_errors import SampleError
+from wdsflow.training.stalls.busy import at
+
+from .buffers import BatchPool
+from .image_work import ImageWork, as_tensor
+
+
+class Assembler:
+    """Makes a tuple (images, texts), or a dict of both for OpenCLIP 4."""
+
+    def __init__(self, images: ImageWork, *, as_dict: bool) -> None:
+        self._images, self._as_dict, self._pool = images, as_dict, BatchPool()
+
+    def __call__(self, samples: Sequence[Made], tasks: Sequence[Task]) -> Any:
+        """Return the batch of some samples. Raises SampleError where their images are not of one shape."""
+        images = [made.image for made in samples]
+        shapes = [getattr(image, "shape", None) for image in images]
+        other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)
+        if other is not None:
+            told = [f"{list(shapes[number] or ())} for {at([tasks[number]])}" for number in (0, other)]
+            raise SampleError(
+                f"the image transform returned shapes that make no batch: {', and '.join(told)}\n"
+                "Let it return tensors of one shape, for instance by a crop at its end."
+            )
+        images = self._images.collate(images, self._room(samples))
+        texts = stack([made.text for made in samples])
+        return {"image": images, "text": texts} if self._as_dict else [images, texts]
+
+    def _room(self, samples: Sequence[Made]) -> torch.Tensor | None:
+        if self._images.shape is not None:
+            return self._pool.take((len(samples), *self._images.shape))
+        first = samples[0].image
+        if not isinstance(first, torch.Tensor) or first.dtype != torch.float32:
+            return None
+        return self._pool.take((len(samples), *first.shape))
+
+
+def stack(items: Sequence[Any]) -> Any:
+    """Return tensors or arrays of one shape as one tensor, numbers as a tensor, anything else as a list."""
+    first = items[0]
+    if isinstance(first, np.ndarray) and first.dtype.kind in "biuf" and all(_alike(item, first) for item in items):
+        return torch.from_numpy(np.stack(items))
+    items = [as_tensor(item) for item in items]
+    first = items[0]
+    if isinstance(first, torch.Tensor):
+        return torch.stack(list(items)) if all(item.shape == first.shape for item in items) else list(items)
+    if isinstance(first, (int, float)):
+        return torch.tensor(list(items))
+    return list(items)
+
+
+def _alike(item: Any, other: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.shape == other.shape and item.dtype == other.dtype

@@ -1,0 +1,153 @@
+"""From the encoded bytes of an image to its place in a batch."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from wdsflow.stages.decode import Admit, Decode
+from wdsflow.stages.imaging.peak import Mode
+from wdsflow.training.workers.parcels import as_array
+
+from .transforms import RandomCrop, Whole, recognise
+
+if TYPE_CHECKING:
+    import torch
+
+Hold = Callable[[int], AbstractContextManager[Any]]
+
+
+class TransformError(RuntimeError):
+    """The user's own preprocessing raised, as the cause tells, or returned what is no image."""
+
+
+def image_work(
+    preprocess: Callable[[Any], Any],
+    *,
+    mode: Mode = "fast",
+    k: float = 2.0,
+    max_pixels: int | None = None,
+    budget: int | None = None,
+) -> "ImageWork":
+    """Return the work that a preprocessing of PIL images asks for; the options are those of ``Decode``.
+
+    Known are the transforms of ``open_clip.image_transform``, but for timm's and those with colour jitter or grey.
+    In mode "reference" their results are OpenCLIP's to the bit, given the same random numbers; only where a picture
+    would grow beyond 67 million pixels before its centre is cut out, levels may differ by one. In mode "exact" they
+    differ by 2 of 255 levels at most, but for images of more than 8 bits: see ``Decode``. Mode "fast" decodes JPEGs smaller where the part that is wanted stays ``k``
+    times as large as the result. For any other preprocessing images are decoded in full, as in mode "exact".
+    """
+    transform = recognise(preprocess)
+    if transform is None and mode == "fast":
+        mode = "exact"
+    output: Literal["pil", "numpy"] = "pil" if transform is None or mode == "reference" else "numpy"
+    decode = Decode(mode=mode, k=k, max_pixels=max_pixels, budget=budget, output=output, on_error="raise")
+    return ImageWork(decode, preprocess if transform is None else None, transform)
+
+
+class ImageWork:
+    """Decodes and preprocesses images one by one, and joins them to batches. Can be pickled.
+
+    ``known``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, takes random numbers
+    from a generator of its own for each image and leaves the global ones alone. ``shape``: (3, height, width) of
+    the results, None where that is not known beforehand.
+    """
+
+    def __init__(
+        self, decode: Decode, preprocess: Callable[[Any], Any] | None, transform: Whole | RandomCrop | None
+    ) -> None:
+        self._decode = decode
+        self._preprocess = preprocess
+        self._transform = transform
+        self.known = transform is not None
+        self.shape: tuple[int, int, int] | None = None if transform is None else (3, *transform.size)
+
+    def limit(self, budget: int) -> None:
+        """Refuse images that take more than ``budget`` bytes while they are decoded."""
+        self._decode = replace(self._decode, budget=budget)
+
+    def run(self, data: bytes, seed: int, hold: Hold | None = None) -> Any:
+        """Return what ``collate`` takes: an array (3, height, width) of uint8, or what the preprocessing returned.
+
+        ``seed`` decides about all that is random: a known transform draws as after ``torch.manual_seed(seed)``; for
+        others the global generators of Python, numpy and torch are seeded. ``hold`` gives a context for a number
+        of bytes, the bound of the memory that the image takes until it is small. Raises Dropped and StageError for
+        the image's faults, TransformError where the user's preprocessing raises, or returns None or NaN.
+        """
+        if hold is None:
+            return self._run(data, seed, None)
+        with ExitStack() as held:
+
+            def admit(peak: int) -> None:
+                held.close()  # a header that was mistaken: give back what was held by it
+                held.enter_context(hold(peak))
+
+            return self._run(data, seed, admit)
+
+    def _run(self, data: bytes, seed: int, admit: Admit | None) -> Any:
+        transform = self._transform
+        if transform is None:
+            return self._run_preprocess(self._decode.decode(data, admit=admit), seed)
+        from .openclip_pixels import run_crop, run_whole
+
+        if isinstance(transform, Whole):
+            return run_whole(transform, self._decode, data, admit)
+        return run_crop(transform, self._decode, data, seed, admit)
+
+    def _run_preprocess(self, image: Any, seed: int) -> Any:
+        import random
+
+        import numpy as np
+        import torch
+
+        assert self._preprocess is not None
+        random.seed(seed)
+        np.random.seed(seed % (1 << 32))  # noqa: NPY002 - it is what other people's transforms draw from
+        torch.default_generator.manual_seed(seed)
+        try:
+            made = self._preprocess(image)
+        except MemoryError:
+            raise
+        except BaseException as error:  # SystemExit, too
+            raise TransformError(f"it raised {type(error).__name__}: {error}") from error
+        if made is None:
+            raise TransformError("it returned None")
+        array = as_array(made)
+        if array is not None and array.dtype.kind == "f" and np.isnan(array).any():
+            raise TransformError("it returned numbers that are NaN")
+        return made
+
+    def collate(self, items: Sequence[Any], out: "torch.Tensor | None" = None) -> Any:
+        """Join results of ``run`` to a batch: floats (n, 3, height, width), normalised, in ``out`` if that is given.
+
+        Tensors of an unknown preprocessing are stacked, in ``out`` where that fits; other things come as a list.
+        """
+        import torch
+
+        transform = self._transform
+        if transform is None:
+            items = [as_tensor(item) for item in items]
+            if not items or not all(isinstance(item, torch.Tensor) for item in items):
+                return list(items)
+            fits = out is not None and out.shape == (len(items), *items[0].shape) and out.dtype == items[0].dtype
+            return torch.stack(list(items), out=out if fits else None)
+        from .normalise import normalise, normalise_as_torchvision
+
+        shape = (len(items), 3, *transform.size)
+        if out is None:
+            out = torch.empty(shape, dtype=torch.float32)
+        elif out.shape != shape or out.dtype != torch.float32:
+            raise ValueError(f"out is {out.dtype} of {tuple(out.shape)}; it must be float32 of {shape}")
+        write = normalise_as_torchvision if self._decode.mode == "reference" else normalise
+        write(items, transform.mean, transform.std, out.numpy())
+        return out
+
+
+def as_tensor(item: Any) -> Any:
+    """Return an array of numbers as a tensor, as a DataLoader does with what comes from WebDataset; else the item."""
+    import numpy as np
+    import torch
+
+    if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
+        return torch.as_tensor(item)
+    return item

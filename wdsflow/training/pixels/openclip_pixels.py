@@ -1,0 +1,120 @@
+"""OpenCLIP's transforms on single images, up to their last pixel. Imports torch: import this where it is needed.
+
+All of it runs in several threads at once. It must not call torch on more than 32,768 values, but for the resize, which
+stays in its thread: torch would start a pool of OpenMP threads for each thread of ours.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from wdsflow.stages.base import Dropped
+from wdsflow.stages.decode import Admit, Decode
+from wdsflow.stages.imaging.part import resize_part
+from wdsflow.stages.imaging.peak import scale_of
+from wdsflow.stages.imaging.pixel_arrays import box_of
+from wdsflow.stages.imaging.resample import Kernel, centre, resize, resize_with_pillow
+from wdsflow.stages.imaging.spans import span
+
+from .crops import Part, random_part
+from .transforms import RandomCrop, Size, Whole
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+Pixels = NDArray[np.uint8]
+
+_MOST_PIXELS = 1 << 26  # of a picture that is resized as a whole: one of 10,000 x 1 would become 2 million x 224
+_MOST_SHIFT = 0.03  # output pixels that a crop may be shifted by decoding it smaller
+
+
+def run_whole(transform: Whole, decode: Decode, data: bytes, admit: Admit | None) -> Pixels:
+    """Return an array (3, height, width) of an image that is resized as a whole. Raises Dropped and StageError."""
+    size: Size = (0, 0)
+
+    def aim(width: int, height: int) -> Size:
+        nonlocal size
+        size = transform.resized(width, height)
+        if not all(size):
+            raise Dropped("too-long")
+        return size
+
+    decoded = decode.decode(data, aim=aim, admit=admit)
+    crop = min(size[0], transform.size[0]), min(size[1], transform.size[1])
+    if isinstance(decoded, np.ndarray):
+        pixels = resize(decoded, box_of(decoded), size, crop, transform.kernel)
+    else:
+        pixels = np.asarray(_resize_as_torchvision(decoded, size, crop, transform.kernel))
+    return _planes(pixels) if crop == transform.size else _padded(pixels, transform.size, transform.fill)
+
+
+def run_crop(transform: RandomCrop, decode: Decode, data: bytes, seed: int, admit: Admit | None) -> Pixels:
+    """Return an array (3, height, width) of a random part of an image. Raises Dropped and StageError."""
+    part, full = (0, 0, 0, 0), 0
+
+    def aim(width: int, height: int) -> Size:
+        nonlocal part, full
+        full = width
+        part = random_part(width, height, transform.scale, transform.ratio, seed)
+        return _whole_target(part, (height, width), transform.size, decode)
+
+    def admit_copy(peak: int) -> None:
+        assert admit is not None
+        admit(peak + 4 * (part[2] - part[0]) * (part[3] - part[1]))
+
+    if decode.mode == "reference":
+        image = decode.decode(data, aim=aim, admit=admit and admit_copy)
+        cut = image if part == (0, 0, *image.size) else image.crop(part)
+        return _planes(np.asarray(_resize_as_torchvision(cut, transform.size, transform.size, transform.kernel)))
+    pixels = decode.decode(data, aim=aim, admit=admit)
+    box = box_of(pixels)
+    share = (box[2] - box[0]) / full
+    left, top, right, bottom = part
+    place = left * share, top * share, right * share, bottom * share
+    return _planes(resize_part(pixels, place, transform.size, transform.kernel))
+
+
+def _whole_target(part: Part, whole: Size, size: Size, decode: Decode) -> Size:
+    """Return which size of the whole image makes the part as large as ``size``, or larger where that is too coarse.
+
+    Parts of images that are decoded smaller begin between two pixels, and not all places can be hit.
+    """
+    left, top, right, bottom = part
+    height, width = whole
+    target = -(-size[0] * height // (bottom - top)), -(-size[1] * width // (right - left))
+    if decode.mode == "fast":
+        scale = scale_of(width, height, target, decode.k)
+        while scale > 1:
+            down = span(top / scale, bottom / scale, -(-height // scale), size[0])
+            across = span(left / scale, right / scale, -(-width // scale), size[1])
+            if max(down.shift, across.shift) <= _MOST_SHIFT:
+                break
+            scale, target = scale // 2, (2 * target[0], 2 * target[1])
+    return target
+
+
+def _resize_as_torchvision(image: "Picture", size: Size, crop: Size, kernel: Kernel) -> "Picture":
+    """Return a Pillow image resized and cut to its centre, as torchvision does it; what is very long by a shorter way."""
+    if size[0] * size[1] > _MOST_PIXELS:
+        return resize_with_pillow(image, (0, 0, *image.size), size, crop, kernel)
+    if (size[1], size[0]) != image.size:
+        image = image.resize((size[1], size[0]), Image.Resampling[kernel.upper()])
+    if size == crop:
+        return image
+    top, left = centre(*size, crop)
+    return image.crop((left, top, left + crop[1], top + crop[0]))
+
+
+def _planes(pixels: Pixels) -> Pixels:
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _padded(pixels: Pixels, size: Size, fill: int) -> Pixels:
+    """Return (3, height, width) with the picture in the middle, as OpenCLIP's ``CenterCropOrPad`` puts it there."""
+    height, width = pixels.shape[:2]
+    top, left = (size[0] - height) // 2, (size[1] - width) // 2
+    padded = np.full((3, *size), fill, np.uint8)
+    padded[:, top : top + height, left : left + width] = pixels.transpose(2, 0, 1)
+    return padded

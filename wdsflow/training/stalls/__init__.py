@@ -1,0 +1,1 @@
+"""Watching a feed: progress, losses, and what is said when it stops."""

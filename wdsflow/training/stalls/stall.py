@@ -1,0 +1,223 @@
+"""What is said when training waits for batches that will not come."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from wdsflow.text.escape import escape
+from wdsflow.training.feed.sample_catalog import Reading
+from wdsflow.training.feed_errors import FeedStopped
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.validate.rules.kit.rule_commands import quote
+
+from .busy import Busy, hanging, hanging_fixes, inspect
+from .caption_cures import caption_cures, command, image_cures
+from .json_peek import peek
+from .loss_tally import (
+    MISSING,
+    UNREADABLE,
+    Damage,
+    Reason,
+    Tally,
+)
+
+_MOST = 4  # reasons, sets of fields and damaged shards that are shown
+_MUCH = 0.05  # the share of samples from which on a loss needs a cure
+_NO_CAPTION = frozenset({"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"})
+_NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
+_JSON = ("json", "jsn")
+_ALL = "all that is wrong, and how to fix it"
+
+
+class StallError(FeedStopped):
+    """Raised on every rank when training waits for batches that will not come. The message says why, and what to do."""
+
+
+class LaneFacts(NamedTuple):
+    """What one worker of one rank has to read, and what came of it."""
+
+    lane: int  # the worker's number
+    shards: int  # how many are its own
+    shard: str  # url of one of them, "" if it has none
+    usable: int  # samples of the latest whole pass over them
+    batch_size: int
+    passes: int  # whole passes so far
+    lanes: int = 1  # workers of this rank
+
+
+def stall_message(
+    *,
+    tally: Tally,
+    lane: LaneFacts | None = None,
+    waited: float | None = None,
+    lost_in_a_row: int | None = None,
+    rank: int = 0,
+    world_size: int = 1,
+    options: FeedOptions | None = None,
+    busy: Sequence[Busy] = (),
+    reading: Sequence[Reading] = (),
+    data: str = "",
+    what: str = "",
+) -> str:
+    """Return what happened, where the samples went, and what to do, in about a dozen lines.
+
+    Where captions may be in json it looks into one shard for their name, for at most two seconds.
+
+    Args:
+        tally: what became of this rank's samples.
+        lane: the worker that gives nothing, if one is to blame.
+        waited: seconds without a batch.
+        lost_in_a_row: samples lost since the last good one, where that ended the wait.
+        rank: of this process.
+        world_size: number of ranks.
+        options: those of the feed; commands repeat them.
+        busy: decoders that hang at a sample.
+        reading: shards that give nothing.
+        data: the shards as the user named them.
+        what: what happened, where no batch was waited for.
+    """
+    tally = tally.copy()  # another thread writes it
+    who = rank_name(rank, world_size) + (f", worker {lane.lane}" if lane is not None else "")
+    happened = f"{what}." if what else _what(lane, waited, lost_in_a_row)
+    lines = [f"{who}: {happened}", *hanging(busy, reading), *([] if what else _where(tally)), "To fix it:"]
+    options = options or FeedOptions()
+    if busy or reading:
+        slow = () if any(each.stopped for each in busy) else _longer(options)
+        fixes = [*hanging_fixes(busy, reading, options), *slow]
+    else:
+        fixes = list(_cures(tally, lane, options, data, waited=waited))
+    return "\n".join([*lines, *(f"  {fix}" for fix in dict.fromkeys(fixes))])
+
+
+def rank_name(rank: int, world_size: int) -> str:
+    """Return "rank 0", and of how many where there are several."""
+    return f"rank {rank}" + (f" of {world_size}" if world_size > 1 else "")
+
+
+def _starves(lane: LaneFacts | None) -> bool:
+    return lane is not None and (not lane.shards or (lane.passes > 0 and lane.usable < lane.batch_size))
+
+
+def _what(lane: LaneFacts | None, waited: float | None, lost_in_a_row: int | None) -> str:
+    parts = []
+    if waited is not None:
+        parts.append(f"no batch for {waited:,.0f} s")
+    if lost_in_a_row is not None:
+        parts.append(f"{_count(lost_in_a_row, 'sample')} lost in a row")
+    if lane is not None and not lane.shards:
+        parts.append("this worker has no shard to read, there are fewer shards than workers")
+    elif lane is not None and _starves(lane):
+        shards = "its only shard" if lane.shards == 1 else f"its {lane.shards:,} shards"
+        usable = _count(lane.usable, "usable sample")
+        parts.append(f"a whole pass over {shards} gave {usable}, a batch needs {lane.batch_size:,}")
+    ever = ". OpenCLIP's own loader would hang" if _starves(lane) else ""
+    return f"{'; '.join(parts) or 'no batch comes'}{ever}."
+
+
+def _where(tally: Tally) -> Iterator[str]:
+    reasons = _by_count(tally)
+    if not tally.seen:
+        yield "Not one sample has been seen."
+    elif not reasons:
+        yield f"Of {_count(tally.seen, 'sample')} seen on this rank none was lost."
+    else:
+        yield f"Of {_count(tally.seen, 'sample')} seen on this rank {tally.lost:,} were lost:"
+    for reason in reasons[:_MOST]:
+        loss = reason.first
+        detail = f": {escape(loss.detail, 80)}" if loss.detail else ""
+        example = f"{escape(loss.key, 60)} in {escape(loss.shard, 100)}{detail}"
+        yield f"  {loss.stage}: {loss.reason} {reason.count:,} (first: {example})"
+    if len(reasons) > _MOST:
+        yield f"  and {len(reasons) - _MOST} more reasons: {sum(reason.count for reason in reasons[_MOST:]):,}"
+    if tally.fields:
+        found = [
+            f"{', '.join(escape(name, 40) for name in names) or 'none'} ({count:,})"
+            for names, count in tally.fields.most_common(_MOST)
+        ]
+        yield f"Fields of samples that lack something: {'; '.join(found)}"
+    damage = list(tally.damage.values())
+    for item in damage[: _MOST - 1]:
+        kind = {MISSING: "Missing", UNREADABLE: "Cannot be read"}.get(item.what)
+        what = (
+            f"Damaged: {escape(item.shard, 100)}: {item.what}" if kind is None else f"{kind}: {escape(item.shard, 100)}"
+        )
+        yield f"{what}, {escape(item.detail, 80)}"
+    if len(damage) >= _MOST:
+        yield f"and {_count(len(damage) - _MOST + 1, 'more shard')}"
+
+
+def _cures(
+    tally: Tally, lane: LaneFacts | None, options: FeedOptions, data: str, *, waited: float | None
+) -> Iterator[str]:
+    much = [reason for reason in _by_count(tally) if reason.count >= _MUCH * tally.seen]
+    slugs = {reason.first.reason for reason in much}
+    names = list(dict.fromkeys(name for fields, _ in tally.fields.most_common() for name in fields))
+    if slugs & _NO_CAPTION:
+        yield from _caption_cures(names, much, options)
+    if slugs & _NO_IMAGE:
+        yield from image_cures(options, names)
+    gone = MISSING in slugs or any(item.what == MISSING for item in tally.damage.values())
+    lost = [
+        item for item in tally.damage.values() if item.what in {MISSING, UNREADABLE} or item.shard.startswith("pipe:")
+    ]
+    if lane is not None and _starves(lane) and not (much and not tally.kept) and not (lost and not lane.usable):
+        yield from _lane_cures(lane, options)
+    if gone:
+        yield "bring the missing shards back, or leave them out of --train-data"
+    yield from _damage_cures(list(tally.damage.values()))
+    if waited is not None and not much and not _starves(lane):
+        yield from _longer(options)
+    shard = next((reason.first.shard for reason in much), "") or (lane.shard if lane else "")
+    urls = data if data and (gone or not shard) else shard
+    if urls:
+        yield f"{_ALL}: wdsflow validate {quote(urls)}{' --allow-pipe' if urls.startswith('pipe:') else ''}"
+
+
+def _damage_cures(damage: Sequence[Damage]) -> Iterator[str]:
+    unreadable = next((item for item in damage if item.what == UNREADABLE), None)
+    if unreadable is not None:
+        yield f"see whether it can be read: {inspect(unreadable.shard)}"
+    for item in damage:
+        if item.what in {MISSING, UNREADABLE}:
+            continue
+        if item.shard.startswith("pipe:"):
+            yield f"see what the command says: sh -c {quote(item.shard.removeprefix('pipe:'))} > /dev/null"
+        else:
+            yield f"what can be saved of damaged shards: wdsflow repair {quote(item.shard)} -o repaired"
+        return
+
+
+def _longer(options: FeedOptions) -> Iterator[str]:
+    longer = f"{10 * options.stall_after:g}"
+    yield f"if data is slow and does come, wait longer: {command(options, stall_after=longer)}"
+
+
+def _caption_cures(names: Sequence[str], much: Sequence[Reason], options: FeedOptions) -> Iterator[str]:
+    looked_at = [part.partition(":")[0] for part in (options.caption or "").split("|") if ":" in part]
+    json = next((name for name in (*looked_at, *_JSON) if name in names or name in looked_at), None)
+    if json is not None:
+        shard = next(reason.first.shard for reason in much if reason.first.reason in _NO_CAPTION)
+        peeked = peek(shard, json, allow_pipe=False)
+        there = names if json in names else [json, *names]
+        found = list(caption_cures(options, there, [peeked] if peeked is not None else []))
+        yield from found
+        if not any(f"{json}:" in cure for cure in found):
+            where = f"{command(options, caption=f'{json}:NAME')}, NAME as wdsflow validate says"
+            yield f"captions may be in {json}: {where}"
+    else:
+        yield from caption_cures(options, names, [])
+
+
+def _lane_cures(lane: LaneFacts, options: FeedOptions) -> Iterator[str]:
+    if options.schedule != "balanced":
+        yield f"one share for all workers: {command(options, schedule='balanced')}"
+    fewer = [f"fewer workers than {lane.lanes} (--workers)"] if lane.lanes > 1 else []
+    smaller = [f"--batch-size {lane.usable}"] if lane.usable else []
+    yield f"or of OpenCLIP's own arguments: {' or '.join(fewer + smaller)}" if fewer or smaller else "more shards"
+
+
+def _by_count(tally: Tally) -> list[Reason]:
+    return sorted(tally.losses.values(), key=lambda reason: -reason.count)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

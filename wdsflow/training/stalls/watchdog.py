@@ -1,0 +1,250 @@
+"""Tells all ranks of a stall on one of them, and ends the ranks that cannot end by themselves.
+
+A rank that waits in a collective runs no Python in its main thread, so a thread of its own listens for the news.
+"""
+
+import atexit
+import logging
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from wdsflow.shards.source.pipe import end_commands
+from wdsflow.text.escape import escape
+from wdsflow.training.feed_errors import FeedStopped
+from wdsflow.training.workers.decoder_process import kill_decoders
+
+from .feed_log import cry, say
+from .rank_board import Board, connect
+from .stall import StallError
+
+_EVERY, _PAUSE = 1.0, 5.0  # seconds between two looks at the store; without a look this process was stopped
+_GRACE = 6.0  # seconds that a rank has to end by itself
+_HEARING = 3.0  # seconds that a rank which fails waits for the others to hear of it
+_LINES, _WIDE = 40, 1000  # of a message
+_WRITERS = ("torch.serialization", "safetensors.torch", "torch.distributed.checkpoint.state_dict_saver")
+
+_shown: set[str] = set()  # messages that this process has printed
+_living: "weakref.WeakSet[Watchdog]" = weakref.WeakSet()
+
+
+def explain(error: BaseException) -> StallError | None:
+    """Return what another rank said when it failed, if that may be why ``error`` was raised here: raise it from it.
+
+    A rank in a collective gets "Connection closed by peer" when another rank ends.
+    """
+    return next((stall for each in list(_living) if (stall := each.explain(error)) is not None), None)
+
+
+class Watchdog:
+    """Brings a stall of one rank to all ranks.
+
+    The rank that stalls calls ``failed``, or ``check`` inside ``waiting``. On the others ``check`` raises StallError. A
+    rank that does not call it, because it waits in a collective, prints the message. Once a rank has failed all have
+    six seconds to end by themselves, or to call ``stop``; then their processes are ended with exit status 1, but not
+    while they write a checkpoint. A process without other ranks is never ended.
+    """
+
+    def __init__(self, stall_after: float) -> None:
+        self.stall_after = stall_after
+        self._board: Board | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+        self._pid = os.getpid()
+        self._message: str | None = None  # of the rank that failed
+        self._told = False  # the main thread knows it, or has said it itself
+        self._wait: tuple[float, Callable[[float], StallError]] | None = None
+        self._looked = 0.0  # when anybody looked at the time last
+        _living.add(self)
+
+    def start(self) -> None:
+        """Listen to the other ranks. Does nothing if it runs."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        if self._pid != os.getpid():  # forked: the connection is the parent's, and the event may be locked
+            self._pid, self._board, self._stopped = os.getpid(), None, threading.Event()
+        self._stopped.clear()
+        self._told = False
+        if self._board is None:
+            self._board = self._connect()
+        self._thread = threading.Thread(target=self._run, name="wdsflow-watchdog", daemon=True)
+        self._thread.start()
+        atexit.register(self._leave)  # a daemon thread inside of torch while Python shuts down may crash it
+
+    def stop(self) -> None:
+        """Stop listening. What has been heard stays known to ``explain``."""
+        self._stopped.set()
+        atexit.unregister(self._leave)
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread() and self._pid == os.getpid():
+            thread.join(timeout=2)
+
+    def __enter__(self) -> "Watchdog":  # noqa: PYI034 - Self needs Python 3.11
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @contextmanager
+    def waiting(self, describe: Callable[[float], StallError]) -> Iterator[None]:
+        """Mark a wait for a batch: ``check`` fails when it has lasted for ``stall_after`` seconds.
+
+        ``describe`` gets the seconds waited and returns the error.
+        """
+        self._looked = time.monotonic()
+        self._wait = (self._looked, describe)
+        try:
+            yield
+        finally:
+            self._wait = None
+
+    def again(self) -> None:
+        """Begin to count this wait anew: something else than a batch is being done, and goes on."""
+        if self._wait is not None:
+            self._wait = (time.monotonic(), self._wait[1])
+
+    def check(self) -> None:
+        """Raise StallError if another rank has failed, or if this wait has lasted too long. Call it while waiting."""
+        if self._message is not None and self._pid == os.getpid():
+            raise self._heard(self._message)
+        self._look()
+        wait = self._wait
+        if wait is not None and (waited := time.monotonic() - wait[0]) >= self.stall_after:
+            error = wait[1](waited)
+            self.failed(error)
+            raise error
+
+    def failed(self, error: BaseException) -> None:
+        """Tell the other ranks why this one ends; returns when all have heard of it, or after three seconds.
+
+        Do so before raising: this process may be the one that keeps the store, and torchrun ends all ranks with the
+        first.
+        """
+        self._told = True
+        if self._pid != os.getpid() or not self._post(error):
+            return
+        until = time.monotonic() + _HEARING
+        with suppress(RuntimeError):
+            while self._board is not None and time.monotonic() < until and not self._board.known_to_all():
+                time.sleep(0.05)
+
+    def explain(self, error: BaseException) -> StallError | None:
+        """Return what another rank said when it failed, if that is why ``error`` was raised here."""
+        if isinstance(error, FeedStopped) or not isinstance(error, Exception) or self._pid != os.getpid():
+            return None
+        self._listen(urgent=True)
+        return None if self._message is None else self._heard(self._message)
+
+    def _look(self) -> None:
+        """Leave out of this wait the time that this process was stopped: by Ctrl-Z, or with its machine."""
+        now, wait = time.monotonic(), self._wait
+        pause, self._looked = now - self._looked, now
+        if wait is not None and pause > max(_PAUSE, self.stall_after / 2):
+            self._wait = (wait[0] + pause, wait[1])
+
+    def _connect(self) -> Board | None:
+        try:
+            return connect()
+        except RuntimeError as error:
+            say(logging.WARNING, f"feed: ranks cannot tell each other of a stall: {escape(str(error))}")
+            return None
+
+    def _leave(self) -> None:
+        self.stop()
+        board = self._board
+        if board is not None and self._message is None and not self._told and self._pid == os.getpid():
+            with suppress(RuntimeError):
+                if board.is_open():
+                    board.leave()
+
+    def _heard(self, message: str) -> StallError:
+        self._told = True
+        self._acknowledge()
+        return StallError(message)
+
+    def _acknowledge(self) -> None:
+        with suppress(RuntimeError):
+            if self._board is not None:
+                self._board.acknowledge()
+
+    def _post(self, error: BaseException) -> bool:
+        board = self._board
+        if board is None or self._message is not None:
+            return False
+        told = str(error) if isinstance(error, FeedStopped) else f"{type(error).__name__}: {error}"
+        lines = [escape(line, _WIDE) for line in told.splitlines()[:_LINES]]
+        message = "\n".join(lines)
+        try:
+            board.post(message if message.startswith("rank ") else f"rank {board.rank} failed: {message}")
+        except RuntimeError:
+            return False
+        return True
+
+    def _listen(self, *, urgent: bool = False) -> None:
+        board = self._board
+        if board is None or self._message is not None:
+            return
+        try:
+            if urgent or board.is_open():
+                self._message = board.read()
+            if self._message is None and board.is_over():
+                self._board = None
+        except RuntimeError:  # the rank that kept the store has ended
+            self._board = None
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_EVERY):
+            self._listen()
+            self._look()
+            wait = self._wait
+            if self._message is not None:
+                if wait is not None:
+                    self._stopped.wait(_EVERY)  # the main thread will call check, and what it raises says it all
+                self._end(self._message)
+                return
+            if self._told:
+                self._end("")
+                return
+            if wait is not None and (waited := time.monotonic() - wait[0]) >= self.stall_after + 2 * _EVERY:
+                error = wait[1](waited)  # the main thread hangs where it does not even check
+                self._post(error)
+                self._end(str(error))
+                return
+
+    def _end(self, message: str) -> None:
+        if not self._told:
+            _show(message)
+            self._acknowledge()
+        if self._board is None or self._stopped.wait(_GRACE):
+            return
+        while _saving():
+            if self._stopped.wait(_EVERY):
+                return
+        # Aborting the process group would be gentler, but gloo takes no notice, and after NCCL's abort the main
+        # thread goes on with sums that are garbage, perhaps into a checkpoint.
+        cry(f"rank {self._board.rank} did not end by itself: its process is ended now")
+        end_commands()
+        kill_decoders()
+        os._exit(1)
+
+
+def _show(message: str) -> None:
+    if message not in _shown:
+        _shown.add(message)
+        cry(message)
+
+
+def _saving() -> bool:
+    """Tell whether the main thread writes a checkpoint, which would be left cut off."""
+    frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 - documented
+    while frame is not None:
+        if frame.f_code.co_name.startswith("save") and frame.f_globals.get("__name__") in _WRITERS:
+            return True
+        frame = frame.f_back
+    return False
