@@ -31,7 +31,7 @@ class Forecast:
 
 
 def advice(does: str = 'Take captions from the json field "caption" (OpenCLIP 4)', **facts: Any) -> Advice:
-    given: dict[str, Any] = {"regains": 10_000, "command": "--json-text-key caption", "consumer": "open-clip-3.3"}
+    given: dict[str, Any] = {"regains": 10_000, "command": "--json-text-key caption", "reader": "open-clip-3.3"}
     return Advice(does=does, **(given | facts))
 
 
@@ -67,7 +67,7 @@ def verdict(
     **facts: Any,
 ) -> Verdict:
     given: dict[str, Any] = {
-        "consumer": "open-clip-3.3",
+        "reader": "open-clip-3.3",
         "title": "OpenCLIP 3.3.0",
         "exact": True,
         "funnel": Funnel(2 * samples, samples, usable, usable, usable),
@@ -115,7 +115,7 @@ def stalled(samples: int = 10_000) -> Report:
                 shard=f"shards/{number:04d}.tar",
                 message=f"{number:04d}.tar: {samples // 2:,} of {samples // 2:,} samples have captions in json only",
                 count=samples // 2,
-                consumers=("open-clip-3.3",),
+                readers=("open-clip-3.3",),
                 repair=Repair("wdsflow repair shards/0000.tar --text-from json:caption", True, "writes new shards"),
             )
             for number in range(2)
@@ -137,9 +137,7 @@ def nasty() -> Report:
             [Gap(url, (NASTY,), 1)],
         ),
         verdicts=[
-            verdict(
-                "crashes", 30, 5, (Reason(NASTY, 1, NASTY, url, NASTY, 3),), title=f"x{NASTY}", consumer="c" + NASTY
-            )
+            verdict("crashes", 30, 5, (Reason(NASTY, 1, NASTY, url, NASTY, 3),), title=f"x{NASTY}", reader="c" + NASTY)
         ],
         findings=[
             finding(shard=url, key=NASTY, offset=1_024, message=NASTY, repair=Repair(NASTY, False, NASTY)),
@@ -149,7 +147,7 @@ def nasty() -> Report:
         ignored=[(finding("W009", message=NASTY), NASTY)],
         known=2,
         forecasts=[Forecast((NASTY, "  indented " + NASTY))],
-        advice=[advice(NASTY, command=NASTY, consumer=NASTY, safe=False)],
+        advice=[advice(NASTY, command=NASTY, reader=NASTY, safe=False)],
         level="full",
         notes=[NASTY],
         seconds=0.5,

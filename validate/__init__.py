@@ -1,7 +1,7 @@
 """Prove before training that shards will train.
 
 >>> from wdsflow.validate import check
->>> report = check("shards/{000..042}.tar", consumers=["open-clip"])  # doctest: +SKIP
+>>> report = check("shards/{000..042}.tar", readers=["open-clip"])  # doctest: +SKIP
 >>> report.ok, report.verdicts, report.findings  # doctest: +SKIP
 """
 

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.engines.base import EngineName, check_engine
-from wdsflow.readers import CONSUMERS, resolve
+from wdsflow.readers import READERS, resolve
 from wdsflow.readers.arguments import Arguments, parse_arguments
-from wdsflow.readers.base import Consumer, Options
+from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.scan_for import scan_options
 from wdsflow.readers.sidecars import read_sidecars
@@ -33,7 +33,7 @@ Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with who scans
 
 def check(
     urls: str | Path | Iterable[str | Path],
-    consumers: Sequence[str] = ("open-clip",),
+    readers: Sequence[str] = ("open-clip",),
     *,
     level: Level = "headers",
     arguments: Sequence[str] | None = None,
@@ -52,9 +52,9 @@ def check(
 
     Args:
         urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` parts several in one string.
-        consumers: readers to judge for: ``open-clip`` (the installed version) or names from ``CONSUMERS``.
+        readers: readers to judge for: ``open-clip`` (the installed version) or names from ``READERS``.
         level: ``names`` reads tar headers; ``headers`` also captions, json and the first bytes of images;
-            ``full`` decodes every field as the consumer would.
+            ``full`` decodes every field as the reader would.
         arguments: command line of open_clip_train; turns on the forecast for ``world_size`` ranks.
         world_size: ranks that train.
         max_loss: share of samples, 0 to 1, that may vanish before the outcome is "loses".
@@ -69,7 +69,7 @@ def check(
         allow_pipe: run ``pipe:`` urls in a shell.
 
     Raises:
-        NoShards, UnknownConsumer, UnknownCode, ArgumentsError: nothing by that name; the message has the nearest.
+        NoShards, UnknownReader, UnknownCode, ArgumentsError: nothing by that name; the message has the nearest.
         EngineError: there is no cluster, or nobody there can read. ValueError: no engine of that name.
     """
     start = time.perf_counter()
@@ -78,16 +78,16 @@ def check(
     written, expansion = _expanded(urls)
     check_codes(select, ignore or {})
     environment = versions()
-    parsed, readers = _readers(consumers, arguments, world_size, environment)
-    options = scan_options(level, readers, expansion.urls, allow_pipe=allow_pipe)
+    parsed, judged_for = _readers(readers, arguments, world_size, environment)
+    options = scan_options(level, judged_for, expansion.urls, allow_pipe=allow_pipe)
     evidence = _gather(expansion, options, scan, progress)
     report = Report(written, evidence, level=level, against_baseline=baseline is not None)
-    context = _context(report, readers, max_loss, parsed, environment)
+    context = _context(report, judged_for, max_loss, parsed, environment)
     report.forecasts, report.verdicts = _forecasts(context, parsed, options, scan), context.verdicts
     report.findings, report.ignored = run_rules(context, select, ignore or {})
     report.findings, report.known = apply_baseline(report.findings, () if baseline is None else baseline)
     training = None if arguments is None else tuple(arguments)
-    asked = Invocation(written, tuple(consumers), level, training, world_size, allow_pipe)
+    asked = Invocation(written, tuple(readers), level, training, world_size, allow_pipe)
     report.findings, report.advice = settle(report.findings, advise(context, options, scan), asked)
     report.seconds = evidence.seconds = time.perf_counter() - start
     return report
@@ -99,7 +99,7 @@ def _expanded(urls: str | Path | Iterable[str | Path]) -> tuple[tuple[str, ...],
 
 
 def _context(
-    report: Report, readers: list[Consumer], max_loss: float, parsed: Arguments | None, environment: dict[str, str]
+    report: Report, readers: list[Reader], max_loss: float, parsed: Arguments | None, environment: dict[str, str]
 ) -> Context:
     """Return what rules look at; there are verdicts where something could be read."""
     evidence, urls = report.evidence, tuple(report.urls)
@@ -110,10 +110,10 @@ def _context(
 
 def _readers(
     asked: Sequence[str], arguments: Sequence[str] | None, world_size: int, environment: dict[str, str]
-) -> tuple[Arguments | None, list[Consumer]]:
+) -> tuple[Arguments | None, list[Reader]]:
     names = list(dict.fromkeys(name for each in asked for name in resolve(each, environment)))
-    parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, consumers=names)
-    return parsed, [CONSUMERS[name](parsed.options(name) if parsed else Options()) for name in names]
+    parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, readers=names)
+    return parsed, [READERS[name](parsed.options(name) if parsed else Options()) for name in names]
 
 
 def _gather(expansion: Expansion, options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:
@@ -129,7 +129,7 @@ def _forecasts(context: Context, parsed: Arguments | None, options: ScanOptions,
         return []
     forecasts = []
     held_out = _scan_validation(context, parsed, options, scan)
-    for index, reader in enumerate(context.consumers):
+    for index, reader in enumerate(context.readers):
         if not reader.name.startswith("open-clip"):
             continue
         result = forecast(context.evidence, reader, parsed, context.sidecars, validation=held_out)

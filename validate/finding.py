@@ -29,7 +29,7 @@ class Advice:
 
     regains: int  # samples that would reach a batch and do not now
     does: str  # what changes, in one line, escaped already
-    consumer: str = ""  # the reader for which it was computed
+    reader: str = ""  # the reader for which it was computed
     title: str = ""  # its name for people
     usable: int | None = None  # samples that would reach a batch; None: not known, or not what changes
     now: int = 0
@@ -59,7 +59,7 @@ def promised(advice: Sequence[Advice]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fact about the data that hurts some consumer. Reported, never raised."""
+    """A fact about the data that hurts some reader. Reported, never raised."""
 
     code: str
     severity: Severity
@@ -69,5 +69,5 @@ class Finding:
     offset: int | None = None
     count: int = 1
     rate: float | None = None  # count / samples where that makes sense
-    consumers: tuple[str, ...] = ()
+    readers: tuple[str, ...] = ()
     repair: Repair | None = None

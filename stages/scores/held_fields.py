@@ -33,7 +33,7 @@ class Held(dict[str, bytes]):
         return data if not start and size == len(data) else data[start : start + size]
 
 
-class Reader(Protocol):
+class FieldReader(Protocol):
     """Who reads a sample's fields, and counts."""
 
     fields: Fields

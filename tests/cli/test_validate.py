@@ -30,10 +30,10 @@ def test_captions_in_json_stall_with_status_1_and_advice(tmp_path, capsys):
     assert "caption" in shown
 
 
-def test_several_consumers_have_a_verdict_each(tmp_path, capsys):
+def test_several_readers_have_a_verdict_each(tmp_path, capsys):
     assert run(shards.with_json(tmp_path), "--for", "open-clip-3.3", "--for", "datasets", "--format", "json") == 1
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
-    assert [verdict["consumer"] for verdict in verdicts] == ["open-clip-3.3", "datasets"]
+    assert [verdict["reader"] for verdict in verdicts] == ["open-clip-3.3", "datasets"]
     assert verdicts[0]["outcome"] == "stalls"
 
 

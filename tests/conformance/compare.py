@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.conformance.generate import ShardSet, make_set
 from tests.conformance.predict import Prediction, predict, scan_all
-from wdsflow.readers import CONSUMERS, Options
+from wdsflow.readers import READERS, Options
 from wdsflow.readers.scan_for import scan_options
 
 _SCRIPT = Path(__file__).with_name("readers.py")
@@ -23,15 +23,15 @@ _SCRIPT = Path(__file__).with_name("readers.py")
 class Environment:
     """How to run a real reader: which one, with which Python, and which folders come first on its path."""
 
-    consumer: str
     reader: str
+    program: str
     python: str = sys.executable
     path: tuple[str, ...] = ()
     missing: str = ""  # why it cannot be run here
 
 
 def environments(variables: Mapping[str, str]) -> list[Environment]:
-    """Return how each consumer's reader is run here, by the variables that say where those not installed lie.
+    """Return how each reader is run here, by the variables that say where those not installed lie.
 
     ``WDSFLOW_WEBDATASET1`` is a folder with webdataset 1.x, ``WDSFLOW_OPEN_CLIP_HEAD`` one with the sources of
     open_clip's main branch, ``WDSFLOW_RAY_PYTHON`` a Python with ray where this one has none.
@@ -81,9 +81,9 @@ class RealReader:
             "HF_HOME": str(scratch / "hf"),
             "HF_HUB_OFFLINE": "1",
         }
-        self._errors = (scratch / f"{environment.consumer}.log").open("w+")
+        self._errors = (scratch / f"{environment.reader}.log").open("w+")
         self._process = subprocess.Popen(
-            [environment.python, str(_SCRIPT), environment.reader],
+            [environment.python, str(_SCRIPT), environment.program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -142,15 +142,15 @@ class Comparison:
         return "\n".join(lines)
 
 
-def options_for(consumer: str, seed: int, shards: int) -> Options:
+def options_for(reader: str, seed: int, shards: int) -> Options:
     """Draw what the reader is told: workers and ranks for OpenCLIP, keys too for its version 4."""
     rng = Random(seed)
-    if not consumer.startswith("open-clip"):
+    if not reader.startswith("open-clip"):
         return Options()
     world_size = rng.choice((1, 1, 1, 2))
     workers = rng.choice([count for count in (0, 0, 1, 2, 3) if count * world_size <= shards])
     options = Options(seed=rng.randrange(5), epoch=rng.randrange(3), workers=workers, world_size=world_size)
-    if consumer == "open-clip-3.3":
+    if reader == "open-clip-3.3":
         return options
     return replace(
         options,
@@ -161,23 +161,23 @@ def options_for(consumer: str, seed: int, shards: int) -> Options:
     )
 
 
-def compare(reader: RealReader, consumer: str, seeds: Iterable[int], folder: Path) -> Iterator[Comparison]:
+def compare(process: RealReader, reader: str, seeds: Iterable[int], folder: Path) -> Iterator[Comparison]:
     """Make each seed's shard set, read it, predict it, compare, and remove it again where both agree."""
     for seed in seeds:
-        made = make_set(seed, folder, tables=consumer in _TABLES)
-        options = options_for(consumer, seed, len(made.shards))
-        asker = CONSUMERS[consumer](options)
+        made = make_set(seed, folder, tables=reader in _TABLES)
+        options = options_for(reader, seed, len(made.shards))
+        asker = READERS[reader](options)
         prediction = predict(scan_all(made.urls, scan_options("full", [asker], made.urls)), asker)
-        real = reader.read(made.urls, options)
-        differences = tuple(_differences(consumer, prediction, real))
+        real = process.read(made.urls, options)
+        differences = tuple(_differences(reader, prediction, real))
         yield Comparison(made, options, prediction, real, differences)
         if not differences:
             made.remove()
 
 
-def _differences(consumer: str, prediction: Prediction, real: Mapping[str, Any]) -> Iterator[str]:
+def _differences(reader: str, prediction: Prediction, real: Mapping[str, Any]) -> Iterator[str]:
     verdict = prediction.verdict
-    if consumer in _TABLES and not verdict.exact:
+    if reader in _TABLES and not verdict.exact:
         return  # it says itself that it does not know
     error, stall = real["error"] is not None, real["stall"]
     keys = [[key for key, _ in worker] for worker in real["keys"]]
@@ -185,7 +185,7 @@ def _differences(consumer: str, prediction: Prediction, real: Mapping[str, Any])
         yield f"verdict {verdict.outcome}, really {'error' if error else 'stall' if stall else 'it ran'}"
     if prediction.error != error:
         yield f"predicted {'an' if prediction.error else 'no'} error"
-    if error and consumer in _ROWS_UNKNOWN:
+    if error and reader in _ROWS_UNKNOWN:
         return
     if [Counter(worker) for worker in prediction.keys] != [Counter(worker) for worker in keys]:
         yield "other samples"

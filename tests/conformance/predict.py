@@ -1,9 +1,9 @@
-"""What a consumer is predicted to make of a generated shard set: by the verdict, and sample by sample."""
+"""What a reader is predicted to make of a generated shard set: by the verdict, and sample by sample."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import (
     Evidence,
     Run,
@@ -78,11 +78,11 @@ def scan_all(urls: Sequence[str], options: ScanOptions) -> Scanned:
     return scanned
 
 
-def predict(scanned: Scanned, consumer: Consumer) -> Prediction:
-    """Predict what the consumer makes of the shards."""
-    prediction = Prediction(judge(Evidence("full", scanned.shards), consumer))
-    for worker in consumer.order(scanned.shards):
-        keys, error = _one_worker(consumer, worker, scanned.logs)
+def predict(scanned: Scanned, reader: Reader) -> Prediction:
+    """Predict what the reader makes of the shards."""
+    prediction = Prediction(judge(Evidence("full", scanned.shards), reader))
+    for worker in reader.order(scanned.shards):
+        keys, error = _one_worker(reader, worker, scanned.logs)
         prediction.keys.append(keys)
         prediction.error = prediction.error or error
         if error:
@@ -90,40 +90,40 @@ def predict(scanned: Scanned, consumer: Consumer) -> Prediction:
     return prediction
 
 
-def _one_worker(consumer: Consumer, shards: Sequence[ShardEvidence], logs: Logs) -> tuple[list[str], bool]:
+def _one_worker(reader: Reader, shards: Sequence[ShardEvidence], logs: Logs) -> tuple[list[str], bool]:
     """Walk run by run, with none of the shortcuts of the verdict's own pass."""
     keys: list[str] = []
-    if consumer.at_start(shards):
+    if reader.at_start(shards):
         return keys, True
-    consumer = consumer.bound_to(shards)
+    reader = reader.bound_to(shards)
     waiting: list[Run] = []  # not yet closed
     for shard in shards:
-        if consumer.at_shard(shard):
+        if reader.at_shard(shard):
             return keys, True
-        opened = consumer.opens(shard)
-        _, runs = logs.get(id(consumer.runs(shard)), (None, [])) if opened else (None, [])
+        opened = reader.opens(shard)
+        _, runs = logs.get(id(reader.runs(shard)), (None, [])) if opened else (None, [])
         for run in runs:
             if waiting and waiting[-1].key != run.key:
-                if _take(consumer, waiting, keys):
+                if _take(reader, waiting, keys):
                     return keys, True
                 waiting.clear()
             waiting.append(run)
         stop = shard.stop if opened else Stop("unreadable")
-        if consumer.at_stop(stop):
-            if consumer.flushes(shard):
-                _take(consumer, waiting, keys)
+        if reader.at_stop(stop):
+            if reader.flushes(shard):
+                _take(reader, waiting, keys)
             return keys, True
-        if not consumer.joins(stop):
-            if _take(consumer, waiting, keys):
+        if not reader.joins(stop):
+            if _take(reader, waiting, keys):
                 return keys, True
             waiting.clear()
-    crashed = _take(consumer, waiting, keys)
-    return keys, crashed or (consumer.empty_raises and not keys)
+    crashed = _take(reader, waiting, keys)
+    return keys, crashed or (reader.empty_raises and not keys)
 
 
-def _take(consumer: Consumer, waiting: list[Run], keys: list[str]) -> bool:
+def _take(reader: Reader, waiting: list[Run], keys: list[str]) -> bool:
     """Add the keys of the usable samples of one run, which may lie in several shards; True if it raises."""
-    for fate in consumer.fates(tuple(part for run in waiting for part in run.shape)) if waiting else ():
+    for fate in reader.fates(tuple(part for run in waiting for part in run.shape)) if waiting else ():
         if fate.kind == "crash":
             return True
         if fate.kind == "usable":

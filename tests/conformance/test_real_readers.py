@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.compare import Environment, RealReader, compare, environments
-from wdsflow.readers import CONSUMERS
+from wdsflow.readers import READERS
 
 SETS = {"open-clip-3.3": 50, "open-clip-4": 20, "webdataset-1": 40, "datasets": 40, "ray-data": 6}
 
 
-@pytest.mark.parametrize("environment", environments(os.environ), ids=lambda environment: environment.consumer)
+@pytest.mark.parametrize("environment", environments(os.environ), ids=lambda environment: environment.reader)
 def test_the_prediction_is_what_the_real_reader_does(environment: Environment, tmp_path: Path) -> None:
     if environment.missing:
         pytest.skip(environment.missing)
@@ -22,12 +22,12 @@ def test_the_prediction_is_what_the_real_reader_does(environment: Environment, t
     with closing(RealReader(environment, tmp_path)) as reader:
         wrong = [
             str(result)
-            for result in compare(reader, environment.consumer, range(SETS[environment.consumer]), shards)
+            for result in compare(reader, environment.reader, range(SETS[environment.reader]), shards)
             if result.differences
         ]
 
     assert not wrong, "\n\n".join(wrong[:3])
 
 
-def test_every_consumer_is_compared_with_its_reader() -> None:
-    assert {environment.consumer for environment in environments({})} == set(CONSUMERS) == set(SETS)
+def test_every_reader_is_compared_with_the_real_one() -> None:
+    assert {environment.reader for environment in environments({})} == set(READERS) == set(SETS)

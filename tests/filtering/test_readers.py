@@ -84,9 +84,9 @@ def test_openclip_trains_on_the_output_without_being_told_how_many_samples_there
 
 
 def test_our_own_judge_finds_nothing_in_the_output(filtered: Path):
-    report = check(str(filtered / "{00000..00003}.tar"), consumers=["open-clip-3.3", "webdataset-1"], level="full")
+    report = check(str(filtered / "{00000..00003}.tar"), readers=["open-clip-3.3", "webdataset-1"], level="full")
     assert [verdict.outcome for verdict in report.verdicts] == ["trains", "trains"]
     of_the_shards = [finding for finding in report.findings if finding.code != "P311"]  # that is of what is installed
     assert [finding for finding in of_the_shards if finding.severity != "info"] == []
-    whole = check(str(filtered), consumers=["open-clip-3.3"], level="full")
+    whole = check(str(filtered), readers=["open-clip-3.3"], level="full")
     assert [verdict.usable for verdict in whole.verdicts] == [28]

@@ -25,9 +25,9 @@ GOLDEN = Path(__file__).parents[1] / "validate" / "rules" / "golden"
 @pytest.fixture(scope="module")
 def readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, RealReader]]:
     scratch = tmp_path_factory.mktemp("readers")
-    at_hand = [each for each in environments(os.environ) if each.consumer in READERS and not each.missing]
+    at_hand = [each for each in environments(os.environ) if each.reader in READERS and not each.missing]
     with ExitStack() as stack:
-        yield {each.consumer: stack.enter_context(closing(RealReader(each, scratch))) for each in at_hand}
+        yield {each.reader: stack.enter_context(closing(RealReader(each, scratch))) for each in at_hand}
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wdsflow.readers import Consumer
+from wdsflow.readers import Reader
 from wdsflow.scan.evidence import (
     Part,
     Run,
@@ -23,9 +23,9 @@ def shape(members: str) -> Shape:
     return tuple(parts)
 
 
-def outcomes(consumer: Consumer, members: str) -> list[str]:
+def outcomes(reader: Reader, members: str) -> list[str]:
     """Return what becomes of each sample, in words."""
-    fates = consumer.fates(shape(members))
+    fates = reader.fates(shape(members))
     return [
         "usable"
         if fate.kind == "usable"

@@ -98,13 +98,13 @@ def test_flags_of_openclip_4_are_read_where_nothing_is_installed(without_opencli
 
 def test_flags_of_openclip_4_are_refused_for_3_3_and_named(without_openclip):
     with pytest.raises(ArgumentsError, match="--image-key exists from OpenCLIP 4 on"):
-        parse_arguments(["--image-key=png"], consumers=["open-clip-3.3"])
+        parse_arguments(["--image-key=png"], readers=["open-clip-3.3"])
 
 
 def test_flags_of_openclip_4_are_refused_where_3_3_is_installed_unless_4_is_asked_for(with_openclip_33):
     with pytest.raises(ArgumentsError, match=r"--json-text-key exists from OpenCLIP 4 on; open_clip_torch 3\."):
         parse_arguments(["--json-text-key", "caption"])
-    assert parse_arguments(["--json-text-key", "caption"], consumers=["open-clip-4"]).json_text_key == "caption"
+    assert parse_arguments(["--json-text-key", "caption"], readers=["open-clip-4"]).json_text_key == "caption"
 
 
 def test_an_unknown_flag_is_refused_in_openclips_words(with_openclip_33, capfd):

@@ -12,7 +12,7 @@ import zstandard
 
 from tests.conformance.predict import predict, scan_all
 from tests.shards.archives import JPEG, tar_bytes
-from wdsflow.readers import CONSUMERS, Options
+from wdsflow.readers import READERS, Options
 from wdsflow.readers.scan_for import scan_options
 
 pa = pytest.importorskip("pyarrow")
@@ -60,7 +60,7 @@ def hurt(r: Random, kind: str) -> bytes:
 
 @pytest.mark.parametrize("kind", PACKERS)
 def test_what_ray_makes_of_a_compressed_shard_is_foretold(kind, tmp_path: Path):
-    reader = CONSUMERS["ray-data"](Options())
+    reader = READERS["ray-data"](Options())
     for seed in range(40):
         r = Random(seed)
         path = tmp_path / f"{seed}.tar{r.choice(['', '.gz', '.bz2', '.zst', '.xz', f'.{kind}', f'.{kind}'])}".rstrip(

@@ -2,8 +2,8 @@ import pickle
 
 import pytest
 
-from wdsflow.readers import CONSUMERS, UnknownConsumer, resolve
-from wdsflow.readers.base import Consumer
+from wdsflow.readers import READERS, UnknownReader, resolve
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, Stop
 from wdsflow.validate.verdicts.wording import CRASHES, LOSSES
 
@@ -22,43 +22,43 @@ def test_open_clip_means_the_installed_version() -> None:
     ("name", "hint"), [("open-clip-3", "did you mean open-clip-3.3?"), ("dataset", "did you mean datasets?")]
 )
 def test_a_name_that_is_nearly_right_is_named(name: str, hint: str) -> None:
-    with pytest.raises(UnknownConsumer) as error:
+    with pytest.raises(UnknownReader) as error:
         resolve(name, {})
 
     assert hint in str(error.value)
 
 
 def test_a_name_that_is_all_wrong_lists_what_there_is() -> None:
-    with pytest.raises(UnknownConsumer) as error:
+    with pytest.raises(UnknownReader) as error:
         resolve("tfds!!", {})
 
     assert "open-clip, open-clip-3.3, open-clip-4, webdataset-1, datasets, ray-data" in str(error.value)
 
 
-@pytest.mark.parametrize("consumer", CONSUMERS.values(), ids=CONSUMERS)
-def test_every_pair_of_fields_has_a_fate_that_has_words(consumer: type[Consumer]) -> None:
-    reader = consumer()
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+def test_every_pair_of_fields_has_a_fate_that_has_words(reader: type[Reader]) -> None:
+    made = reader()
     parts = [Part(field, status) for field in FIELDS for status in STATUSES]
     for first in parts:
         for second in (part for part in parts if part.status in ("ok", "bad", "empty")):
-            fates = reader.fates((first, second))
+            fates = made.fates((first, second))
             assert fates
             for fate in fates:
                 words = {**LOSSES, **CRASHES} if fate.kind == "crash" else LOSSES
                 assert fate.kind == "usable" or fate.reason in words
-            assert reader.fates((first, second)) == fates
+            assert made.fates((first, second)) == fates
 
 
-@pytest.mark.parametrize("consumer", CONSUMERS.values(), ids=CONSUMERS)
-def test_every_way_to_end_a_shard_has_an_answer_that_has_words(consumer: type[Consumer]) -> None:
-    reader: Consumer = pickle.loads(pickle.dumps(consumer()))
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+def test_every_way_to_end_a_shard_has_an_answer_that_has_words(reader: type[Reader]) -> None:
+    made: Reader = pickle.loads(pickle.dumps(reader()))
     for kind in ("end", "eof", "silent", "error", "unreadable"):
-        crash = reader.at_stop(Stop(kind))
+        crash = made.at_stop(Stop(kind))
         assert crash is None or crash.reason in CRASHES
-        assert isinstance(reader.joins(Stop(kind)), bool)
+        assert isinstance(made.joins(Stop(kind)), bool)
 
 
-@pytest.mark.parametrize("consumer", CONSUMERS.values(), ids=CONSUMERS)
-def test_every_consumer_says_what_it_cannot_know_and_where_it_looked(consumer: type[Consumer]) -> None:
-    assert "Cannot be known here" in str(consumer.__doc__)
-    assert "Source:" in str(consumer.__doc__)
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+def test_every_reader_says_what_it_cannot_know_and_where_it_looked(reader: type[Reader]) -> None:
+    assert "Cannot be known here" in str(reader.__doc__)
+    assert "Source:" in str(reader.__doc__)

@@ -16,8 +16,8 @@ from wdsflow.validate.verdicts.verdict import judge
 CUT = Stop("error")
 
 
-def verdict(consumer: object, *shards: ShardEvidence) -> tuple[str, int, list[str]]:
-    result = judge(Evidence("full", list(shards)), consumer)  # type: ignore[arg-type]
+def verdict(reader: object, *shards: ShardEvidence) -> tuple[str, int, list[str]]:
+    result = judge(Evidence("full", list(shards)), reader)  # type: ignore[arg-type]
     return result.outcome, result.usable, [reason.slug for reason in result.reasons]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.archives import Entry, write
-from wdsflow.readers import CONSUMERS
+from wdsflow.readers import READERS
 from wdsflow.scan.evidence import (
     OK,
     UNKNOWN,
@@ -35,7 +35,7 @@ def keys(runs: Runs) -> list[str]:
 def test_each_reader_sees_its_own_members(tmp_path: Path, level: Level) -> None:
     shard = scan(tmp_path / "a.tar", members("0.cls d/._0.cls 0.txt __x__/1.cls __y__.bin 0.json"), level)
 
-    seen = {name: keys(consumer().runs(shard)) for name, consumer in CONSUMERS.items()}
+    seen = {name: keys(reader().runs(shard)) for name, reader in READERS.items()}
     assert seen["open-clip-3.3"] == seen["webdataset-1"] == ["0", "d/", "0", "__y__", "0"]
     assert seen["datasets"] == ["0", "__x__/1", "0"]
     assert seen["ray-data"] == ["0", "d/", "0", "__x__/1", "__y__", "0"]
@@ -62,10 +62,10 @@ def test_keys_that_come_back_are_counted_for_readers_that_refuse_them(tmp_path: 
     shard = scan(tmp_path / "a.tar", members(names))
 
     assert bool(shard.tally(tally).count) == bool(tally)
-    assert bool(CONSUMERS["ray-data"]().at_shard(shard)) == bool(tally)
+    assert bool(READERS["ray-data"]().at_shard(shard)) == bool(tally)
 
 
-def test_fields_that_a_consumer_was_told_to_take_are_looked_into(tmp_path: Path) -> None:
+def test_fields_that_a_reader_was_told_to_take_are_looked_into(tmp_path: Path) -> None:
     entries = [Entry("0.caption", b"\xff"), Entry("0.picture", b"none"), Entry("0.other", b"\xff")]
     told = scan(tmp_path / "a.tar", entries, "full", text_key=("caption",), image_key=("picture",))
     untold = scan(tmp_path / "a.tar", entries, "full")

@@ -52,7 +52,7 @@ def advise(context: Context, options: ScanOptions, scan: Scan) -> list[Advice]:
 def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
     """Yield what each thing that a repair can do brings by itself, and what those that are needed bring together."""
     if not trial.known:
-        yield Advice(0, _plainly(trial.shards), verdict.consumer, options=())
+        yield Advice(0, _plainly(trial.shards), verdict.reader, options=())
     ideas = _ideas(trial, verdict)
     plain, usable = trial.safely(verdict, Edits())
     best = least = verdict.usable if usable is None else max(usable, verdict.usable)
@@ -125,10 +125,10 @@ def _ideas(trial: Trial, verdict: Verdict) -> list[Edits]:
 
 def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
     """Yield flags of OpenCLIP 4: with a command where a training command was given."""
-    if not verdict.consumer.startswith("open-clip"):
+    if not verdict.reader.startswith("open-clip"):
         return
     at_hand = "open-clip-4" in context.names() or release(context.environment.get("open_clip_torch", "")) >= (4,)
-    if "open-clip-4" in context.names() and verdict.consumer != "open-clip-4":
+    if "open-clip-4" in context.names() and verdict.reader != "open-clip-4":
         return  # said once, for OpenCLIP 4
     options = trial.reader(verdict).options
     unflagged = trial.as_they_are(OpenClip4(options), lambda shape, _: shape, "")
@@ -155,7 +155,7 @@ def _is_plain(found: JsonKey) -> bool:
 
 def _flag(verdict: Verdict, trial: Trial, usable: int, flags: tuple[str, str], *, at_hand: bool) -> Advice:
     does = f"train with {command(flags)} ({'OpenCLIP 4' if at_hand else 'from OpenCLIP 4 on'})"
-    judged = verdict.consumer == "open-clip-4"  # else the scan did not look at contents as OpenCLIP 4 does
+    judged = verdict.reader == "open-clip-4"  # else the scan did not look at contents as OpenCLIP 4 does
     advice = replace(trial.promise(verdict, does, usable), flags=flags if at_hand else ())
     return advice if judged else replace(advice, title="OpenCLIP 4", exact=False)
 
@@ -163,7 +163,7 @@ def _flag(verdict: Verdict, trial: Trial, usable: int, flags: tuple[str, str], *
 def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
     """Yield stages in plain webdataset code that take captions from json, for people with a loader of their own."""
     named = caption_name(context.evidence.shards)
-    if named is None or verdict.consumer not in ("open-clip-3.3", "open-clip-4", "webdataset-1"):
+    if named is None or verdict.reader not in ("open-clip-3.3", "open-clip-4", "webdataset-1"):
         return
     if not _is_plain(named[1]):
         return  # no line of code that one would want to paste

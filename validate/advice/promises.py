@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.readers.datasets import EXAMPLES
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.typed_columns import holds_value
@@ -51,13 +51,13 @@ class Trial:
         self._looked_at: dict[Edits, bool] = {}
         self._uncertain: set[tuple[str, Edits]] = set()  # where the number of usable samples is a guess
 
-    def reader(self, verdict: Verdict) -> Consumer:
+    def reader(self, verdict: Verdict) -> Reader:
         """Return the reader of a verdict."""
-        return next(each for each in self.context.consumers if each.name == verdict.consumer)
+        return next(each for each in self.context.readers if each.name == verdict.reader)
 
     def after_repair(self, verdict: Verdict, edits: Edits) -> int | None:
         """Return how many samples reach a batch after a repair; None where the reader would or might raise."""
-        place = (verdict.consumer, edits)
+        place = (verdict.reader, edits)
         if place not in self._usable_after:
             shards = changed(self.repaired, edits, edits.caption)
             self._usable_after[place] = self._usable(shards, self.reader(verdict))
@@ -82,7 +82,7 @@ class Trial:
         without = replace(edits, drop_bad=True)
         return without, self.after_repair(verdict, without)
 
-    def as_they_are(self, reader: Consumer, edit: Edit, caption: str) -> int | None:
+    def as_they_are(self, reader: Reader, edit: Edit, caption: str) -> int | None:
         """Return how many samples reach a batch if samples are changed on their way to a reader.
 
         None where the reader would or might raise, or where samples go over the border between two shards.
@@ -92,7 +92,7 @@ class Trial:
         unreadable = [shard for shard in self.shards if shard.error is not None]
         return self._usable([*unreadable, *changed(self.shards, edit, caption)], reader)
 
-    def _usable(self, shards: Sequence[ShardEvidence], reader: Consumer) -> int | None:
+    def _usable(self, shards: Sequence[ShardEvidence], reader: Reader) -> int | None:
         if reader.same_fields and not is_uniform(shards):
             return None  # which samples come first is not known after a change
         if reader.raises and not is_known(shards):
@@ -100,7 +100,7 @@ class Trial:
         verdict = judge(Evidence(self.context.evidence.level, list(shards)), reader)
         return None if verdict.outcome == "crashes" else verdict.usable
 
-    def refused(self, reader: Consumer) -> list[str]:
+    def refused(self, reader: Reader) -> list[str]:
         """Return the fields beside image and caption that a reader cannot decode in some sample, after a repair.
 
         Samples without image or caption are looked at as if they had them.
@@ -128,14 +128,14 @@ class Trial:
         title = verdict.title.split(" (")[0]
         exact = verdict.exact and is_known(self.shards)
         gained = usable - verdict.usable
-        return Advice(gained, does, verdict.consumer, title, usable, verdict.usable, verdict.samples, exact)
+        return Advice(gained, does, verdict.reader, title, usable, verdict.usable, verdict.samples, exact)
 
     def repair(self, verdict: Verdict, does: str, usable: int, edits: Edits) -> Advice:
         """Return the same for a repair; without a number where shards or columns are not known as they would be."""
         exact = verdict.exact and self._looked_at[edits]
         safe = not edits.drop and not edits.drop_bad
         advice = replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)
-        certain = self.known and (verdict.consumer, edits) not in self._uncertain
+        certain = self.known and (verdict.reader, edits) not in self._uncertain
         return advice if certain else replace(advice, usable=None)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from wdsflow.readers.arguments import Arguments
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip_33 import OpenClip33
 from wdsflow.readers.startup import shard_urls
 from wdsflow.scan.evidence import Evidence
@@ -13,9 +13,9 @@ from ..forecast.workload import Shards, epochs_to_check, least_usable, named_sha
 _TRIES = 32
 
 
-def working_workers(evidence: Evidence, consumer: Consumer, arguments: Arguments) -> int | None:
+def working_workers(evidence: Evidence, reader: Reader, arguments: Arguments) -> int | None:
     """Return the largest number of workers a rank, below the present one, that starves none; None if there is none."""
-    shards = _shards(evidence, consumer, arguments)
+    shards = _shards(evidence, reader, arguments)
     if shards is None:
         return None
     most = min(arguments.workers - 1, len(shards.shards) // arguments.world_size)
@@ -26,20 +26,20 @@ def working_workers(evidence: Evidence, consumer: Consumer, arguments: Arguments
     return None
 
 
-def working_batch_size(evidence: Evidence, consumer: Consumer, arguments: Arguments) -> int | None:
+def working_batch_size(evidence: Evidence, reader: Reader, arguments: Arguments) -> int | None:
     """Return the largest batch that every worker can fill in every epoch; None if one of them has no sample."""
-    shards = _shards(evidence, consumer, arguments)
+    shards = _shards(evidence, reader, arguments)
     if shards is None or len(shards.shards) < arguments.workers * arguments.world_size:
         return None
     least = least_usable(shards, arguments, _epochs(shards, arguments))
     return min(least, arguments.batch_size) or None
 
 
-def _shards(evidence: Evidence, consumer: Consumer, arguments: Arguments) -> Shards | None:
-    if not isinstance(consumer, OpenClip33) or arguments.dataset_resampled or arguments.seed < 0:
+def _shards(evidence: Evidence, reader: Reader, arguments: Arguments) -> Shards | None:
+    if not isinstance(reader, OpenClip33) or arguments.dataset_resampled or arguments.seed < 0:
         return None
     named = named_shards(shard_urls(arguments), evidence)
-    return Shards(consumer, named.shards) if named.shards and not named.unknown else None
+    return Shards(reader, named.shards) if named.shards and not named.unknown else None
 
 
 def _epochs(shards: Shards, arguments: Arguments) -> int:

@@ -20,15 +20,15 @@ def advise_training(context: Context) -> list[Advice]:
 
 def _settings(context: Context, forecast: Forecast) -> Iterator[Advice]:
     arguments = context.arguments
-    consumer = next(each for each in context.consumers if each.name == forecast.consumer)
+    reader = next(each for each in context.readers if each.name == forecast.reader)
     refused = forecast.crash is not None and "number of shards must be" in forecast.crash
     if refused or (forecast.stalled and forecast.usable):
-        usable = forecast.usable or next(each.usable for each in context.verdicts if each.consumer == forecast.consumer)
-        workers = working_workers(context.evidence, consumer, arguments)
+        usable = forecast.usable or next(each.usable for each in context.verdicts if each.reader == forecast.reader)
+        workers = working_workers(context.evidence, reader, arguments)
         all_epochs = "every worker gets batches in all epochs that were checked"
         if workers is not None:
             yield _advice(forecast, usable, all_epochs, "--workers", str(workers))
-        batch = working_batch_size(context.evidence, consumer, arguments)
+        batch = working_batch_size(context.evidence, reader, arguments)
         if batch is not None:
             yield _advice(forecast, usable, all_epochs, "--batch-size", str(batch))
         if usable and not arguments.dataset_resampled:
@@ -38,4 +38,4 @@ def _settings(context: Context, forecast: Forecast) -> Iterator[Advice]:
 
 
 def _advice(forecast: Forecast, regains: int, brings: str, *flags: str) -> Advice:
-    return Advice(regains, f"train with {command(flags)}: {brings}", forecast.consumer, flags=flags)
+    return Advice(regains, f"train with {command(flags)}: {brings}", forecast.reader, flags=flags)

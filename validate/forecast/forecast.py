@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from wdsflow.readers.arguments import Arguments
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip_33 import OpenClip33
 from wdsflow.readers.sidecars import Sidecars
 from wdsflow.readers.startup import EpochLength, Start, epoch_length, start
@@ -58,7 +58,7 @@ class Resampled:
 class Forecast:
     """What one OpenCLIP version will do with one training command."""
 
-    consumer: str
+    reader: str
     shards: int = 0
     workers: int = 0
     world_size: int = 1
@@ -104,7 +104,7 @@ class Forecast:
 
 def forecast(
     evidence: Evidence,
-    consumer: Consumer,
+    reader: Reader,
     arguments: Arguments,
     sidecars: Sidecars | None = None,
     *,
@@ -114,13 +114,13 @@ def forecast(
 
     Args:
         evidence: what the scan found in the training shards, in the order in which the urls name them.
-        consumer: open-clip-3.3 or open-clip-4.
+        reader: open-clip-3.3 or open-clip-4.
         arguments: the training command.
         sidecars: what lies beside the shards.
         validation: the same for the shards of ``--val-data``, if they were scanned.
     """
     basis: dict[str, Any] = {
-        "consumer": consumer.name,
+        "reader": reader.name,
         "workers": arguments.workers,
         "world_size": arguments.world_size,
         "batch_size": arguments.batch_size,
@@ -129,7 +129,7 @@ def forecast(
         "warmup": 0 if arguments.skip_scheduler else arguments.warmup,
     }
     why_not = _foreign(arguments)
-    if why_not or not isinstance(consumer, OpenClip33) or not evidence.shards:
+    if why_not or not isinstance(reader, OpenClip33) or not evidence.shards:
         return Forecast(**basis, applies=False, exact=False, notes=(why_not or "only OpenCLIP's loader is forecast",))
     found = start(arguments, [shard.url for shard in evidence.shards], sidecars)
     listed, note, unknown = named_shards(found.urls, evidence)
@@ -140,8 +140,8 @@ def forecast(
     assert found.samples is not None
     length = epoch_length(found.samples, arguments.batch_size, arguments.world_size, arguments.workers)
     basis |= {"length": length, "length_source": found.source, "steps": length.batches // arguments.accum_freq}
-    basis["validation"], basis["validation_crash"] = judge_validation(arguments, consumer, validation)
-    shards = Shards(consumer, listed, unknown)
+    basis["validation"], basis["validation_crash"] = judge_validation(arguments, reader, validation)
+    shards = Shards(reader, listed, unknown)
     if arguments.dataset_resampled:
         basis |= _drawn(shards, arguments, found, length)
     else:
@@ -175,7 +175,7 @@ def _dealt(shards: Shards, arguments: Arguments, length: EpochLength) -> dict[st
     result = _shares(first, arguments, length)
     result["exact"] = arguments.seed >= 0
     result["resources"] = estimate(
-        arguments, shards.consumer, shards.shards, [each.raw for each in first], result["usable"]
+        arguments, shards.reader, shards.shards, [each.raw for each in first], result["usable"]
     )
     for epoch in range(wanted):
         passes = first if epoch == 0 else list(worker_passes(shards, arguments, epoch))
@@ -233,5 +233,5 @@ def _drawn(shards: Shards, arguments: Arguments, found: Start, length: EpochLeng
     result["epochs_checked"] = arguments.epochs
     chosen: list[ShardEvidence] = [shards.shards[index] for index in drawable]
     raw = sum(shards.alone[index].formed for index in drawable)
-    result["resources"] = estimate(arguments, shards.consumer, chosen, [raw], result["usable"])
+    result["resources"] = estimate(arguments, shards.reader, chosen, [raw], result["usable"])
     return result

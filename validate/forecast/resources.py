@@ -37,18 +37,18 @@ class Resources:
 
 
 def estimate(
-    arguments: Arguments, consumer: OpenClip33, shards: Sequence[ShardEvidence], raw: Sequence[int], usable: int
+    arguments: Arguments, reader: OpenClip33, shards: Sequence[ShardEvidence], raw: Sequence[int], usable: int
 ) -> Resources:
     """Return the needs of one machine.
 
     Args:
         arguments: the training command.
-        consumer: the loader.
+        reader: the loader.
         shards: all shards.
         raw: samples in the shards of each worker, rank by rank; one entry, the sum, where shards are drawn.
         usable: of all samples in ``shards``, those that reach a batch.
     """
-    size, initial = shuffle_buffer(consumer)
+    size, initial = shuffle_buffer(reader)
     total, contents = sum(raw), sum(shard.member_bytes for shard in shards)
     mean = contents / total if total and contents else None
     split = max(1, arguments.workers)
@@ -86,9 +86,9 @@ def fullest(samples: int, size: int, initial: int) -> int:
     return min(size, samples if samples <= initial else initial + (samples - initial) // 2)
 
 
-def shuffle_buffer(consumer: OpenClip33) -> tuple[int, int]:
+def shuffle_buffer(reader: OpenClip33) -> tuple[int, int]:
     """Return size and initial filling of the buffer that shuffles samples; OpenCLIP 4 takes them from variables."""
-    if consumer.name != "open-clip-4":
+    if reader.name != "open-clip-4":
         return _SAMPLE_SHUFFLE_SIZE, _SAMPLE_SHUFFLE_INITIAL
     return (
         _number("OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE", _SAMPLE_SHUFFLE_SIZE),

@@ -13,7 +13,7 @@ from ..verdicts.reader_pass import run_pass
 _MOST_URLS = 100_000
 
 
-def judge_validation(arguments: Arguments, consumer: OpenClip33, evidence: Evidence | None) -> tuple[str | None, bool]:
+def judge_validation(arguments: Arguments, reader: OpenClip33, evidence: Evidence | None) -> tuple[str | None, bool]:
     """Return what is wrong with the validation shards, None if nothing is, and whether that ends the training.
 
     Rank 0 alone reads them, each worker its share; an empty share just ends. Where nothing at all comes, 3.3.0
@@ -25,11 +25,11 @@ def judge_validation(arguments: Arguments, consumer: OpenClip33, evidence: Evide
         why = _all_missing(arguments.val_data)
     else:
         split = max(1, arguments.workers)
-        usable = sum(run_pass(consumer, evidence.shards[worker::split]).usable for worker in range(split))
+        usable = sum(run_pass(reader, evidence.shards[worker::split]).usable for worker in range(split))
         why = "" if usable else f"none of the {evidence.samples:,} samples of --val-data is usable"
     if not why:
         return None, False
-    if consumer.name == "open-clip-4":
+    if reader.name == "open-clip-4":
         return f"{why}: evaluation reports nothing, and says nothing", False
     wait = " while the other ranks wait" if arguments.world_size > 1 else ""
     return (

@@ -41,13 +41,13 @@ class Shards:
     """
 
     def __init__(
-        self, consumer: OpenClip33, shards: Sequence[ShardEvidence], unknown: frozenset[int] = frozenset()
+        self, reader: OpenClip33, shards: Sequence[ShardEvidence], unknown: frozenset[int] = frozenset()
     ) -> None:
-        self.consumer = consumer
+        self.reader = reader
         self.shards = shards
         self.unknown = unknown  # places of those that may hold samples, and were not scanned
-        self.alone = [run_pass(consumer, [shard]) for shard in shards]
-        runs = [consumer.runs(shard) if consumer.opens(shard) else Runs() for shard in shards]
+        self.alone = [run_pass(reader, [shard]) for shard in shards]
+        runs = [reader.runs(shard) if reader.opens(shard) else Runs() for shard in shards]
         self.heads = [each.head.key if each.head else None for each in runs]
         last = [each.tail or each.head for each in runs]
         self.tails = [run.key if run is not None else None for run in last]
@@ -58,7 +58,7 @@ class Shards:
         for index in indices:
             head = self.heads[index]
             if self.alone[index].crash is not None or (head is not None and head == tail):
-                return run_pass(self.consumer, [self.shards[index] for index in indices])
+                return run_pass(self.reader, [self.shards[index] for index in indices])
             if head is not None:
                 tail = self.tails[index]
         total = PassResult()
@@ -97,7 +97,7 @@ def epochs_to_check(epochs: int, n_shards: int) -> int:
     return max(1, min(epochs, max(_EPOCHS_LEAST, _VISITS // max(1, n_shards))))
 
 
-def orders(consumer: OpenClip33, count: int, arguments: Arguments, epoch: int) -> list[list[int]]:
+def orders(reader: OpenClip33, count: int, arguments: Arguments, epoch: int) -> list[list[int]]:
     """Return the indices of each worker's shards in one epoch, rank by rank, without resampling.
 
     With a negative seed every worker shuffles by a seed of its own: then only the number of shards is right.
@@ -105,14 +105,14 @@ def orders(consumer: OpenClip33, count: int, arguments: Arguments, epoch: int) -
     order: Sequence[int] = range(count)
     if arguments.seed >= 0:
         rng = random.Random(arguments.seed + epoch)
-        order = list(shuffled(order, *consumer.shuffle_buffer(), rng))
+        order = list(shuffled(order, *reader.shuffle_buffer(), rng))
     return assign(order, arguments.world_size, arguments.workers)
 
 
 def worker_passes(shards: Shards, arguments: Arguments, epoch: int) -> Iterator[WorkerPass]:
     """Yield what each worker finds in one epoch, rank by rank."""
     split = max(1, arguments.workers)
-    for number, indices in enumerate(orders(shards.consumer, len(shards.shards), arguments, epoch)):
+    for number, indices in enumerate(orders(shards.reader, len(shards.shards), arguments, epoch)):
         result = shards.over(indices)
         crash = None if result.crash is None else crash_text(result.crash.reason, result.crash.detail)
         yield WorkerPass(

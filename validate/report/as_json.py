@@ -58,7 +58,7 @@ def _shard(shard: ShardEvidence) -> dict[str, Any]:
 def _verdict(verdict: Verdict, report: Report) -> dict[str, Any]:
     forecasts = [each.to_dict() for each in report.forecasts]
     return {
-        "consumer": verdict.consumer,
+        "reader": verdict.reader,
         "outcome": verdict.outcome,
         "samples": verdict.samples,
         "usable": verdict.usable,
@@ -75,7 +75,7 @@ def _verdict(verdict: Verdict, report: Report) -> dict[str, Any]:
         },
         "lost": dict(verdict.lost),
         "level": report.level,
-        "forecast": next((each for each in forecasts if each.get("consumer") == verdict.consumer), None),
+        "forecast": next((each for each in forecasts if each.get("reader") == verdict.reader), None),
         "advice": [_advice(each) for each in report.advice if _belongs(each, verdict, report)],
     }
 
@@ -101,7 +101,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "offset": finding.offset,
         "count": finding.count,
         "message": finding.message,
-        "consumers": list(finding.consumers),
+        "readers": list(finding.readers),
         "repair": None if repair is None else {"command": repair.command, "safe": repair.safe, "note": repair.note},
         "rate": finding.rate,
         "fingerprint": fingerprint(finding),
@@ -117,15 +117,15 @@ def _advice(advice: Advice) -> dict[str, Any]:
         "command": advice.command,
         "language": advice.language,
         "flags": list(advice.flags),
-        "consumer": advice.consumer,
+        "reader": advice.reader,
         "safe": advice.safe,
     }
 
 
 def _belongs(advice: Advice, verdict: Verdict, report: Report) -> bool:
     """Tell whether advice stands with a verdict; that for a reader nobody asked for stands with the first one."""
-    judged = [each.consumer for each in report.verdicts]
-    return verdict.consumer == (advice.consumer if advice.consumer in judged else judged[0])
+    judged = [each.reader for each in report.verdicts]
+    return verdict.reader == (advice.reader if advice.reader in judged else judged[0])
 
 
 def clean(value: Any) -> Any:

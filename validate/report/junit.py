@@ -1,4 +1,4 @@
-"""The report as JUnit XML: one suite a consumer, so that a CI page names who fails, and one for the shards."""
+"""The report as JUnit XML: one suite a reader, so that a CI page names who fails, and one for the shards."""
 
 import re
 from collections.abc import Iterable
@@ -31,8 +31,8 @@ def render(report: Report) -> str:
 
 
 def _verdict_suite(root: Element, verdict: Verdict) -> None:
-    suite = SubElement(root, "testsuite", name=_text(verdict.consumer))
-    case = SubElement(suite, "testcase", name="trains", classname=_text(f"wdsflow.{verdict.consumer}"))
+    suite = SubElement(root, "testsuite", name=_text(verdict.reader))
+    case = SubElement(suite, "testcase", name="trains", classname=_text(f"wdsflow.{verdict.reader}"))
     summary, reasons = said(verdict)
     text = _text(f"{verdict.title} {verdict.outcome}: {summary}")
     if verdict.outcome == "trains":

@@ -22,7 +22,7 @@ class ForecastLike(Protocol):
 
 @dataclass(slots=True)
 class Report:
-    """The verdict for each consumer, the findings behind it, and what to do.
+    """The verdict for each reader, the findings behind it, and what to do.
 
     ``str(report)`` is the text that ``wdsflow validate`` prints, ``report.to_dict()`` what ``--format json`` holds;
     a notebook shows it as a page.
@@ -43,7 +43,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every consumer trains and no finding is an error; with a baseline, whether no new one is.
+        """Whether every reader trains and no finding is an error; with a baseline, whether no new one is.
 
         A verdict other than "trains" always has an error among its findings, so that a baseline knows it by that.
         """

@@ -36,7 +36,7 @@ def to_sarif(report: Report) -> dict[str, Any]:
         "rules": _rules(codes, everything),
     }
     verdicts = [
-        {"consumer": each.consumer, "outcome": each.outcome, "samples": each.samples, "usable": each.usable}
+        {"reader": each.reader, "outcome": each.outcome, "samples": each.samples, "usable": each.usable}
         for each in report.verdicts
     ]
     run = {
@@ -84,7 +84,7 @@ def _result(finding: Finding, codes: list[str], fallback: str | None, reason: st
         "level": _LEVELS[finding.severity],
         "message": {"text": _message(finding)},
         "partialFingerprints": {"wdsflow/v1": fingerprint(finding)},
-        "properties": {"count": finding.count, "consumers": list(finding.consumers)},
+        "properties": {"count": finding.count, "readers": list(finding.readers)},
     }
     where = finding.shard if finding.shard is not None else fallback
     if where is not None:

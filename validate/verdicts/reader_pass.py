@@ -1,4 +1,4 @@
-"""One pass of a consumer over shards, computed from evidence: what is formed, lost and usable.
+"""One pass of a reader over shards, computed from evidence: what is formed, lost and usable.
 
 Samples are counted by shape, so a pass over a shard costs as many steps as it has distinct shapes. Runs at the
 ends of shards are walked one by one, because a reader that does not mark the end of a shard goes on with the
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wdsflow.readers.base import Consumer, Fate
+from wdsflow.readers.base import Fate, Reader
 from wdsflow.scan.evidence import (
     Run,
     Runs,
@@ -81,8 +81,8 @@ class PassResult:
 
 
 class _Pass:
-    def __init__(self, consumer: Consumer) -> None:
-        self.consumer = consumer
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
         self.result = PassResult()
         self.fates: dict[Shape, tuple[Fate, ...]] = {}
         self.open: Run | None = None
@@ -91,7 +91,7 @@ class _Pass:
     def of(self, shape: Shape) -> tuple[Fate, ...]:
         fates = self.fates.get(shape)
         if fates is None:
-            fates = self.fates[shape] = self.consumer.fates(shape)
+            fates = self.fates[shape] = self.reader.fates(shape)
         return fates
 
     def take(self, shape: Shape, count: int, place: Place) -> bool:
@@ -133,30 +133,30 @@ class _Pass:
         return False
 
     def shard(self, shard: ShardEvidence) -> bool:
-        if crash := self.consumer.at_shard(shard):
+        if crash := self.reader.at_shard(shard):
             return self.crash(crash, shard)
-        stop, runs = shard.stop, self.consumer.runs(shard)
-        if not self.consumer.opens(shard):
+        stop, runs = shard.stop, self.reader.runs(shard)
+        if not self.reader.opens(shard):
             stop, runs = Stop("unreadable", 0, f"stored as {shard.compression}"), Runs()
         if runs.head is not None and not self.begin(runs.head, shard):
             return False
         if runs.tail is not None and not (self.close() and self.inner(runs, shard) and self.begin(runs.tail, shard)):
             return False
-        if crash := self.consumer.at_stop(stop):
-            if self.consumer.flushes(shard) and not self.close():
+        if crash := self.reader.at_stop(stop):
+            if self.reader.flushes(shard) and not self.close():
                 return False
             return self.crash(crash, shard, stop.offset)
-        return self.consumer.joins(stop) or self.close()
+        return self.reader.joins(stop) or self.close()
 
 
-def run_pass(consumer: Consumer, shards: Sequence[ShardEvidence]) -> PassResult:
-    """Walk shards in the given order as one worker of the consumer would, once."""
-    walk = _Pass(consumer.bound_to(shards))
-    if shards and (crash := consumer.at_start(shards)):
+def run_pass(reader: Reader, shards: Sequence[ShardEvidence]) -> PassResult:
+    """Walk shards in the given order as one worker of the reader would, once."""
+    walk = _Pass(reader.bound_to(shards))
+    if shards and (crash := reader.at_start(shards)):
         walk.crash(crash, shards[0])
     elif all(walk.shard(shard) for shard in shards):
         walk.close()
     result = walk.result
-    if shards and not result.complete and result.crash is None and consumer.empty_raises:
+    if shards and not result.complete and result.crash is None and reader.empty_raises:
         walk.crash(Fate("crash", "group", "no-samples"), shards[0])
     return result

@@ -1,10 +1,10 @@
-"""The verdict for one consumer: trains, loses, stalls or crashes, with the funnel that leads there."""
+"""The verdict for one reader: trains, loses, stalls or crashes, with the funnel that leads there."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import (
     BAD,
     UNKNOWN,
@@ -36,20 +36,20 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """How many are left after each step of a consumer's pipeline, in one pass over all shards."""
+    """How many are left after each step of a reader's pipeline, in one pass over all shards."""
 
     members: int
-    samples: int  # as the consumer forms them
-    complete: int  # have an image and a caption, as the consumer asks for them
+    samples: int  # as the reader forms them
+    complete: int  # have an image and a caption, as the reader asks for them
     decoded: int
     usable: int  # reach a batch
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one consumer makes of the shards."""
+    """What one reader makes of the shards."""
 
-    consumer: str
+    reader: str
     title: str
     outcome: Outcome
     samples: int  # distinct keys in the shards
@@ -62,30 +62,30 @@ class Verdict:
     barren: tuple[str, ...] = ()  # shards that can be read, of which no sample reaches a batch
 
 
-def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Verdict:
-    """Say what a consumer makes of the shards in one pass, in its own order.
+def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict:
+    """Say what a reader makes of the shards in one pass, in its own order.
 
     Args:
         evidence: what the scan found.
-        consumer: the reader.
+        reader: the reader.
         max_loss: the share of samples, 0 to 1, that may vanish before "trains" becomes "loses".
     """
     result = PassResult()
     starved = False  # some worker passes nothing: the loader waits for it, whatever the others have
-    for worker in consumer.order(evidence.shards):
-        one = run_pass(consumer, worker)
+    for worker in reader.order(evidence.shards):
+        one = run_pass(reader, worker)
         starved = starved or not one.usable
         result.merge(one)
         if result.crash is not None:
             break
     samples = evidence.samples
-    pickled = _pickled(evidence, consumer)
-    unknown = "" if evidence.level == "names" else consumer.unknown(evidence.shards)
+    pickled = _pickled(evidence, reader)
+    unknown = "" if evidence.level == "names" else reader.unknown(evidence.shards)
     exact = evidence.level == "full" and not _guessed(evidence) and not pickled and not unknown
     return Verdict(
-        consumer=consumer.name,
-        title=consumer.title,
-        outcome=_outcome(result, starved and consumer.empty_stalls, samples, max_loss),
+        reader=reader.name,
+        title=reader.title,
+        outcome=_outcome(result, starved and reader.empty_stalls, samples, max_loss),
         samples=samples,
         usable=result.usable,
         reasons=tuple(_reasons(result, evidence, samples)),
@@ -99,12 +99,12 @@ def judge(evidence: Evidence, consumer: Consumer, max_loss: float = 0.05) -> Ver
         exact=exact,
         note=_note(evidence, pickled, unknown),
         lost=_by_reason(result),
-        barren=tuple(_barren(evidence, consumer)),
+        barren=tuple(_barren(evidence, reader)),
     )
 
 
-def _barren(evidence: Evidence, consumer: Consumer) -> Iterator[str]:
-    bound = consumer.bound_to(evidence.shards)
+def _barren(evidence: Evidence, reader: Reader) -> Iterator[str]:
+    bound = reader.bound_to(evidence.shards)
     for shard in evidence.shards:
         shapes = {item.shape for item in bound.runs(shard).inner} if bound.opens(shard) else set()
         shapes |= {run.shape for run in (bound.runs(shard).head, bound.runs(shard).tail) if run and bound.opens(shard)}
@@ -131,10 +131,10 @@ def _guessed(evidence: Evidence) -> bool:
     return any(part.status == UNKNOWN for shard in evidence.shards for shape in _shapes(shard) for part in shape)
 
 
-def _pickled(evidence: Evidence, consumer: Consumer) -> bool:
-    """Tell whether the consumer unpickles a field, on whose contents, never opened here, its samples depend."""
+def _pickled(evidence: Evidence, reader: Reader) -> bool:
+    """Tell whether the reader unpickles a field, on whose contents, never opened here, its samples depend."""
     shapes = {shape for shard in evidence.shards for shape in _shapes(shard) if any(map(_is_unsafe, shape))}
-    return any(consumer.fates(shape) != consumer.fates(tuple(map(_spoiled, shape))) for shape in shapes)
+    return any(reader.fates(shape) != reader.fates(tuple(map(_spoiled, shape))) for shape in shapes)
 
 
 def _is_unsafe(part: Part) -> bool:

@@ -114,7 +114,7 @@ Urls = Annotated[
         help="Shards: paths, braces {000..042}, globs, folders, @list.txt, urls; a::b names several.",
     ),
 ]
-Consumers = Annotated[
+Readers = Annotated[
     list[str] | None,
     typer.Option(
         "--for",

@@ -11,7 +11,6 @@ from .cli_options import (
     Address,
     AllowPipe,
     Baseline,
-    Consumers,
     Engine,
     Engines,
     Format,
@@ -23,6 +22,7 @@ from .cli_options import (
     MaxLoss,
     Output,
     PrintSchema,
+    Readers,
     Select,
     Urls,
     WorldSize,
@@ -61,7 +61,7 @@ def _reasons(values: Sequence[str] | None) -> dict[str, str]:
 def validate(
     context: typer.Context,
     urls: Urls = None,
-    consumers: Consumers = None,
+    readers: Readers = None,
     level: Levels = Level.headers,
     select: Select = None,
     ignore: Ignore = None,
@@ -99,7 +99,7 @@ def validate(
         _must_load(baseline)
     report = _check(
         urls or _train_data(training or []),
-        consumers=consumers or ["open-clip"],
+        readers=readers or ["open-clip"],
         level=level.value,
         arguments=training,
         world_size=world_size,
@@ -142,7 +142,7 @@ def _nothing_read(report: "Report", form: str, output: Path | None) -> NoReturn:
 
 def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.engines.base import EngineError
-    from wdsflow.readers import UnknownConsumer
+    from wdsflow.readers import UnknownReader
     from wdsflow.readers.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check import check
@@ -157,7 +157,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
         fail(str(error), "all codes: wdsflow explain")
     except ArgumentsError as error:
         fail(f"in the arguments after --: {error}")
-    except (UnknownConsumer, EngineError) as error:
+    except (UnknownReader, EngineError) as error:
         fail(str(error))
 
 

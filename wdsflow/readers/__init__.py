@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Mapping
 
-from .base import Consumer, Fate, Options
+from .base import Fate, Options, Reader
 from .datasets import Datasets
 from .open_clip_4 import OpenClip4
 from .open_clip_33 import OpenClip33
@@ -11,34 +11,34 @@ from .ray_data import RayData
 from .webdataset_1 import WebDataset1
 
 __all__ = [
-    "CONSUMERS",
-    "Consumer",
+    "READERS",
     "Datasets",
     "Fate",
     "OpenClip4",
     "OpenClip33",
     "Options",
     "RayData",
-    "UnknownConsumer",
+    "Reader",
+    "UnknownReader",
     "WebDataset1",
     "resolve",
 ]
 
-CONSUMERS: dict[str, type[Consumer]] = {
-    consumer.name: consumer for consumer in (OpenClip33, OpenClip4, WebDataset1, Datasets, RayData)
+READERS: dict[str, type[Reader]] = {
+    reader.name: reader for reader in (OpenClip33, OpenClip4, WebDataset1, Datasets, RayData)
 }
 
 INSTALLED_OPEN_CLIP = "open-clip"
 
 
-class UnknownConsumer(LookupError):
-    """A name that no consumer has; the message says which there are."""
+class UnknownReader(LookupError):
+    """A name that no reader has; the message says which there are."""
 
     def __init__(self, name: str) -> None:
-        names = [INSTALLED_OPEN_CLIP, *CONSUMERS]
+        names = [INSTALLED_OPEN_CLIP, *READERS]
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-        super().__init__(f"unknown consumer {name!r}: {hint}")
+        super().__init__(f"unknown reader {name!r}: {hint}")
         self.name = name
 
 
@@ -50,15 +50,15 @@ def resolve(name: str, environment: Mapping[str, str]) -> list[str]:
         environment: distribution -> installed version.
 
     Raises:
-        UnknownConsumer: if no consumer has that name.
+        UnknownReader: if no reader has that name.
 
     >>> resolve("open-clip", {"open_clip_torch": "4.1.0"}), resolve("open-clip", {})
     (['open-clip-4'], ['open-clip-3.3'])
     """
-    if name in CONSUMERS:
+    if name in READERS:
         return [name]
     if name != INSTALLED_OPEN_CLIP:
-        raise UnknownConsumer(name)
+        raise UnknownReader(name)
     version = environment.get("open_clip_torch") or environment.get("open-clip-torch") or ""
     major = version.partition(".")[0]
     return [OpenClip4.name if major.isdigit() and int(major) >= 4 else OpenClip33.name]

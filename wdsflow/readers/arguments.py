@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from importlib import metadata
 from typing import Any
 
-from .base import Consumer, Options
+from .base import Options, Reader
 from .installed_versions import release
 from .openclip_flags import SINCE_4, own_parser
 
@@ -57,9 +57,9 @@ class Arguments:
     local_world_size: int = 1  # processes on one machine
     parser: str = "wdsflow"  # or "open_clip_train 3.3.0"
 
-    def options(self, consumer: Consumer | str) -> Options:
-        """Return what these arguments tell a consumer; 3.3 has no flags for fields, and ignores those values."""
-        name = consumer if isinstance(consumer, str) else consumer.name
+    def options(self, reader: Reader | str) -> Options:
+        """Return what these arguments tell a reader; 3.3 has no flags for fields, and ignores those values."""
+        name = reader if isinstance(reader, str) else reader.name
         run = Options(
             seed=self.seed, workers=self.workers, world_size=self.world_size, resampled=self.dataset_resampled
         )
@@ -82,7 +82,7 @@ def parse_arguments(
     *,
     world_size: int = 1,
     local_world_size: int | None = None,
-    consumers: Sequence[str] = (),
+    readers: Sequence[str] = (),
 ) -> Arguments:
     """Read open_clip_train's arguments.
 
@@ -90,7 +90,7 @@ def parse_arguments(
         argv: the words behind ``--``.
         world_size: processes over all machines.
         local_world_size: processes on one machine; by default all of them, at most 8.
-        consumers: names of the consumers asked for. "open-clip-4" allows the flags of OpenCLIP 4 even where
+        readers: names of the readers asked for. "open-clip-4" allows the flags of OpenCLIP 4 even where
             3.3 is installed.
 
     Raises:
@@ -99,9 +99,9 @@ def parse_arguments(
     if world_size < 1 or (local_world_size is not None and not 1 <= local_world_size <= world_size):
         raise ArgumentsError("--world-size must be at least 1, and a machine's share of it between 1 and that")
     version = installed_openclip()
-    wants_4 = "open-clip-4" in consumers
+    wants_4 = "open-clip-4" in readers
     modern = _given(argv, SINCE_4)
-    if modern and not wants_4 and (consumers or (version and release(version) < (4,))):
+    if modern and not wants_4 and (readers or (version and release(version) < (4,))):
         raise ArgumentsError(_too_new(modern[0], version))
     own = version is None or (wants_4 and release(version) < (4,))
     parsed = _run(own_parser if own else _openclip_parser, argv)

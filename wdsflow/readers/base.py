@@ -1,4 +1,4 @@
-"""A consumer: the reader for whom shards are judged."""
+"""A reader: a program that shards are judged for."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ USABLE = Fate("usable", "batch")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the consumer was told to do; open_clip_train's names, defaults those of an unset flag."""
+    """What the reader was told to do; open_clip_train's names, defaults those of an unset flag."""
 
     image_key: str = "jpg;png;jpeg;webp"
     text_key: str = "txt"
@@ -46,7 +46,7 @@ def split_keys(keys: str | None) -> tuple[str, ...]:
     return tuple(name for key in (keys or "").split(";") if (name := key.strip()))
 
 
-class Consumer(ABC):
+class Reader(ABC):
     """How one reader groups members into samples, which it drops, and when it ends or hangs.
 
     Stateless and cheap: ``fates`` is asked once for each distinct shape.
@@ -101,8 +101,8 @@ class Consumer(ABC):
         """Tell whether the sample that is open where a shard ends in an error still comes out before the error."""
         return False
 
-    def bound_to(self, shards: Sequence[ShardEvidence]) -> "Consumer":
-        """Return the consumer as it is after it looked at the first shards; one that infers nothing is itself."""
+    def bound_to(self, shards: Sequence[ShardEvidence]) -> "Reader":
+        """Return the reader as it is after it looked at the first shards; one that infers nothing is itself."""
         return self
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:

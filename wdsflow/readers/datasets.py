@@ -14,7 +14,7 @@ from wdsflow.scan.evidence import (
 )
 from wdsflow.scan.naming import is_hidden
 
-from .base import USABLE, Consumer, Fate, Options
+from .base import USABLE, Fate, Options, Reader
 from .grouping import (
     KEY,
     URL,
@@ -41,7 +41,7 @@ _MEDIA = frozenset(
 )
 
 
-class Datasets(Consumer):
+class Datasets(Reader):
     """``load_dataset("webdataset", data_files=[...], split="train", streaming=True)``, iterated to its end.
 
     Field names keep their case. The first five samples of the first shard must have the same fields; they become the
@@ -120,7 +120,7 @@ class Datasets(Consumer):
         return cut != last.key and not cut.endswith("/") and not is_hidden(cut)  # "folder/" is the key of a dot-file
 
     def bound_to(self, shards: Sequence[ShardEvidence]) -> "Datasets":
-        """Return the consumer with the columns that the first sample of the first shard gives."""
+        """Return the reader with the columns that the first sample of the first shard gives."""
         shapes = _first_shapes(self.runs(shards[0])) if shards else []
         return Datasets(self.options, _fields(shapes[0]) if shapes else None)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
 
 from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE, assign, shuffled
-from .base import USABLE, Consumer, Fate
+from .base import USABLE, Fate, Reader
 from .grouping import (
     MARKED_BAD,
     Sample,
@@ -29,7 +29,7 @@ _TEXT_KEY = "txt"
 _DECODED = IMAGES | TEXTS | OTHERS | PICKLES
 
 
-class OpenClip33(Consumer):
+class OpenClip33(Reader):
     """OpenCLIP 3.3.0's training pipeline on webdataset 0.2.86 or older.
 
     It keeps samples that have ``txt`` and one of jpg, png, jpeg, webp, then decodes *every* field: any field that does

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from wdsflow.scan.evidence import Runs, Shape, ShardEvidence, Stop
 
-from .base import USABLE, Consumer, Fate
+from .base import USABLE, Fate, Reader
 from .grouping import (
     KEY,
     MARKED_BAD,
@@ -28,7 +28,7 @@ _TROUBLE = {
 _FORBIDDEN = frozenset({"pt", "pth", "pickle", "pkl"})
 
 
-class RayData(Consumer):
+class RayData(Reader):
     """``ray.data.read_webdataset(paths)`` with the default decoder, every row taken.
 
     Field names keep their case. It decodes jpg and png, but gives jpeg and webp as bytes, which count as images here.

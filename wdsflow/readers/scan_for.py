@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wdsflow.readers.base import Consumer, split_keys
+from wdsflow.readers.base import Reader, split_keys
 from wdsflow.readers.first_rows import first_columns
 from wdsflow.scan.evidence import Level
 from wdsflow.scan.scan_options import ScanOptions
 
 
 def scan_options(
-    level: Level, readers: Sequence[Consumer], urls: Sequence[str], *, allow_pipe: bool = False
+    level: Level, readers: Sequence[Reader], urls: Sequence[str], *, allow_pipe: bool = False
 ) -> ScanOptions:
     """Return what a scan of these shards for these readers must look at.
 

@@ -2,7 +2,7 @@
 
 from wdsflow.scan.evidence import Shape, Stop
 
-from .base import USABLE, Consumer, Fate
+from .base import USABLE, Fate, Reader
 from .grouping import (
     KEY,
     MARKED_BAD,
@@ -28,7 +28,7 @@ _TEXT_KEY = "txt"
 _LOCAL_PATH = "__local_path__"  # set with the first member of a sample from a local file
 
 
-class WebDataset1(Consumer):
+class WebDataset1(Reader):
     """webdataset 1.x: ``WebDataset(urls, shardshuffle=False).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
 
     With the default handlers every error is raised: a missing or cut shard, a field twice in one sample, a field that

@@ -58,7 +58,7 @@ class Looker:
     ) -> None:
         self.shard = shard
         self.columns: Mapping[str, Kind] = columns.kinds if columns is not None else {}
-        self.kinds = kinds or {}  # for fields that are opaque unless a consumer was told to take them
+        self.kinds = kinds or {}  # for fields that are opaque unless a reader was told to take them
         self.full = level == "full"
         self.wanted = wanted
         self.max_image_pixels = max_image_pixels

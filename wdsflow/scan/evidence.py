@@ -1,4 +1,4 @@
-"""What one pass over the shards found out. Rules and consumers look here, never at a tar.
+"""What one pass over the shards found out. Rules and readers look here, never at a tar.
 
 Its size grows with the number of shards, not of samples: samples are counted by *shape*, and of each
 kind of trouble only the first place and the number of places are kept.
@@ -17,7 +17,7 @@ BAD = "bad"  # its decoder would raise
 EMPTY, BLANK, NOT_UTF8 = "empty", "blank", "not-utf8"  # captions: no bytes; white space only; not text
 NO_CAPTION = "no-caption"  # readable json without a usable string under the wanted names
 BOMB = "bomb"  # Pillow refuses it from the header: more than twice its MAX_IMAGE_PIXELS
-BIG, BIG_BAD = "big", "big-bad"  # over the consumer's pixel limit; decodable or not
+BIG, BIG_BAD = "big", "big-bad"  # over the reader's pixel limit; decodable or not
 UNSAFE = "unsafe"  # pickled: never opened by us
 MISFIT = "!"  # follows any status: the value does not fit the type of its column, see ``Part.fits``
 

@@ -23,7 +23,7 @@ def scan_shard(
 
     Args:
         url: a local path or a url that fsspec opens.
-        options: level and what consumers ask of contents.
+        options: level and what readers ask of contents.
         collector: makes what takes the runs.
     """
     options = options or ScanOptions()

@@ -48,7 +48,7 @@ def scan_shards(
 
     Args:
         urls: shards.
-        options: level and what consumers ask of contents.
+        options: level and what readers ask of contents.
         jobs: processes; None takes one for each core this process may use, 1 scans in this process.
         progress: called in this process after each shard.
         how: what scans each shard, in another way than ``scan_shard``; other processes must be able to import it.

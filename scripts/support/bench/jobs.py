@@ -24,7 +24,7 @@ def ours(level: Literal["names", "headers", "full"], paths: list[str]) -> Result
     from wdsflow.validate import check
 
     clock = Clock()
-    report = check(paths, consumers=["open-clip-3.3"], level=level, jobs=1)
+    report = check(paths, readers=["open-clip-3.3"], level=level, jobs=1)
     return clock.stop(samples=report.evidence.samples, flagged=_flagged(report))
 
 

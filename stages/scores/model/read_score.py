@@ -16,7 +16,7 @@ from wdsflow.shards.caption_field import (
     parse_json,
 )
 
-from ..held_fields import Reader
+from ..held_fields import FieldReader
 from ..score_errors import ScoreError
 from ..selection import Names, chosen
 
@@ -34,7 +34,7 @@ _BOMS = {
 }
 
 
-def image_header(reader: Reader, name: str) -> ImageHeader:
+def image_header(reader: FieldReader, name: str) -> ImageHeader:
     """Return the header of an image that has one; ``width`` may still be 0 where the format keeps that elsewhere."""
     size = reader.fields.size(name)
     head = reader.read(name, 0, _HEAD)
@@ -51,14 +51,14 @@ def image_header(reader: Reader, name: str) -> ImageHeader:
     return header
 
 
-def moves(reader: Reader, name: str, header: ImageHeader) -> bool:
+def moves(reader: FieldReader, name: str, header: ImageHeader) -> bool:
     """Return whether an image is an animation. A GIF tells by its second frame, which is looked for in the first MiB."""
     if header.format == "gif" and not header.animated and reader.fields.size(name) > _HEAD:
         header = read_header(reader.read(name, 0, MAX_HEADER)) or header
     return header.animated
 
 
-def orientation_of(reader: Reader, name: str, header: ImageHeader) -> int:
+def orientation_of(reader: FieldReader, name: str, header: ImageHeader) -> int:
     """Return an image's orientation. A WebP tells it in a chunk behind its pixels, which are not read."""
     if header.format in _TURNED_INSIDE:
         raise ScoreError("unknown-orientation", f"field {name!r}: that of {header.format} is not looked for")
@@ -75,7 +75,7 @@ def orientation_of(reader: Reader, name: str, header: ImageHeader) -> int:
     return 1 if told is None else told
 
 
-def caption_texts(reader: Reader, places: tuple[Names | CaptionField, ...]) -> list[str]:
+def caption_texts(reader: FieldReader, places: tuple[Names | CaptionField, ...]) -> list[str]:
     """Return the captions of the first place that holds any."""
     for place in places:
         if isinstance(place, Names):
@@ -88,7 +88,7 @@ def caption_texts(reader: Reader, places: tuple[Names | CaptionField, ...]) -> l
     return []
 
 
-def _text(reader: Reader, name: str) -> str:
+def _text(reader: FieldReader, name: str) -> str:
     size = reader.fields.size(name)
     if size > _LONGEST:
         raise ScoreError("large-text", f"field {name!r} has {size:,} bytes, at most {_LONGEST:,} are read")
@@ -102,7 +102,7 @@ def _text(reader: Reader, name: str) -> str:
         raise ScoreError("not-utf8", f"field {name!r}: {error}") from None
 
 
-def json_tree(reader: Reader, name: str) -> Any:
+def json_tree(reader: FieldReader, name: str) -> Any:
     """Return a field's json, parsed."""
     size = reader.fields.size(name)
     if size > LARGEST:
@@ -113,7 +113,7 @@ def json_tree(reader: Reader, name: str) -> Any:
         raise ScoreError("bad-json", f"field {name!r}: {error}") from None
 
 
-def _in_json(reader: Reader, place: CaptionField) -> list[str]:
+def _in_json(reader: FieldReader, place: CaptionField) -> list[str]:
     if place.member not in reader.fields:
         return []
     tree = json_tree(reader, place.member)
@@ -133,7 +133,7 @@ def _in_json(reader: Reader, place: CaptionField) -> list[str]:
     return []
 
 
-def as_file(reader: Reader, name: str) -> io.RawIOBase:
+def as_file(reader: FieldReader, name: str) -> io.RawIOBase:
     """Return a field as a file of which only what is asked for is read. It raises ScoreError where that cannot be had."""
     return _Ranges(reader, name)
 
@@ -141,7 +141,7 @@ def as_file(reader: Reader, name: str) -> io.RawIOBase:
 class _Ranges(io.RawIOBase):
     """A field as a file of which only what is asked for is read."""
 
-    def __init__(self, reader: Reader, name: str) -> None:
+    def __init__(self, reader: FieldReader, name: str) -> None:
         self._reader, self._name, self._at = reader, name, 0
 
     def readable(self) -> bool:
@@ -167,7 +167,7 @@ class _Ranges(io.RawIOBase):
         return len(data)
 
 
-def _tiff_header(reader: Reader, name: str) -> ImageHeader:
+def _tiff_header(reader: FieldReader, name: str) -> ImageHeader:
     """Let Pillow follow the offset to the directory, which many writers put at the end."""
     from PIL import TiffImagePlugin
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from wdsflow.text.install import install_extras
 
-from ..held_fields import Reader
+from ..held_fields import FieldReader
 from ..model.read_score import as_file
 from ..score_errors import ScoreError
 from .extent import HEAD, least_size
@@ -17,7 +17,7 @@ _TRUNCATED = frozenset(("EOFError", "OSError"))  # PyAV's, when a part is missin
 
 
 @contextmanager
-def opened(reader: Reader, name: str) -> Iterator[Any]:
+def opened(reader: FieldReader, name: str) -> Iterator[Any]:
     """Open a field as PyAV's container. Raises ScoreError, also for what PyAV raises inside of the block.
 
     Slugs: "not-a-video" (another format than MP4, MOV, Matroska, WebM and AVI), "truncated", "undecodable",
@@ -49,7 +49,7 @@ def video_stream(container: Any) -> Any:
     raise ScoreError("no-video-stream", f"there are {len(container.streams)} streams, none of them a video")
 
 
-def _slug(reader: Reader, name: str, error: Exception) -> str:
+def _slug(reader: FieldReader, name: str, error: Exception) -> str:
     if type(error).__name__ in _TRUNCATED:
         return "truncated"
     head = reader.read(name, 0, 16)

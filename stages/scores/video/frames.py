@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from ..held_fields import Reader
+from ..held_fields import FieldReader
 from ..score_errors import ScoreError
 from .container import opened, video_stream
 from .sampling import Sampling
@@ -30,7 +30,7 @@ class Frames(list[Any]):
     """The frames of a video, in order, or what was made of each."""
 
 
-def video_frames(reader: Reader, name: str, sampling: Sampling, budget: int, make: Make | None = None) -> Frames:
+def video_frames(reader: FieldReader, name: str, sampling: Sampling, budget: int, make: Make | None = None) -> Frames:
     """Return frames of a field, RGB as PyAV's ``to_image`` gives them. Never empty.
 
     ``make`` turns each into an array as soon as it is decoded: one frame of full size is held at a time.

@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ..held_fields import Reader
+from ..held_fields import FieldReader
 from ..score_errors import ScoreError
 from .container import opened, video_stream
 
@@ -26,7 +26,7 @@ class VideoFacts(NamedTuple):
     frames: int | None
 
 
-def video_facts(reader: Reader, name: str) -> VideoFacts:
+def video_facts(reader: FieldReader, name: str) -> VideoFacts:
     """Return the facts of a field; no frame is decoded. Raises ScoreError."""
     with opened(reader, name) as container:
         return facts_of(container, video_stream(container), reader.fields.size(name))

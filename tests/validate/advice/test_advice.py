@@ -9,7 +9,7 @@ import pytest
 from tests.printed.sets import SETS, write
 from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import pairs, tar
-from wdsflow.readers import CONSUMERS
+from wdsflow.readers import READERS
 from wdsflow.readers.arguments import Arguments
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_options import ScanOptions
@@ -89,7 +89,7 @@ def training(usable, **changes):
     given = {"train_num_samples": 100, "workers": 4, "batch_size": 8, "epochs": 3, "warmup": 0}
     command = Arguments(**(given | changes))
     evidence = Evidence("full", shards)
-    reader = CONSUMERS["open-clip-3.3"](command.options("open-clip-3.3"))
+    reader = READERS["open-clip-3.3"](command.options("open-clip-3.3"))
     context = Context(evidence, [reader], [judge(evidence, reader)], arguments=command)
     context.forecast = forecast(evidence, reader, command)
     return advise(context, ScanOptions("full"), lambda *_, **__: [])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.validate.openclip import Sample, evidence_of, plain
-from wdsflow.readers import CONSUMERS
+from wdsflow.readers import READERS
 from wdsflow.readers.arguments import Arguments
 from wdsflow.readers.open_clip_4 import OpenClip4
 from wdsflow.readers.open_clip_33 import OpenClip33
@@ -32,7 +32,7 @@ def command(**changes):
     return Arguments(**(given | changes))
 
 
-def test_a_pass_over_several_shards_is_that_of_the_consumer():
+def test_a_pass_over_several_shards_is_that_of_the_reader():
     rng = random.Random(3)
     contents = [[Sample(str(rng.randint(0, 3)), "no caption") for _ in range(rng.randint(0, 3))] for _ in range(30)]
     for number, samples in enumerate(contents):
@@ -196,7 +196,7 @@ def test_a_command_that_reads_no_shards_in_the_known_way_has_no_forecast(changes
 
 
 def test_only_openclip_has_a_forecast():
-    assert not forecast(shards(1), CONSUMERS["webdataset-1"](), command()).applies
+    assert not forecast(shards(1), READERS["webdataset-1"](), command()).applies
 
 
 def test_an_empty_validation_set_crashes_3_3_and_is_passed_over_by_4():

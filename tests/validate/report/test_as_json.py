@@ -37,9 +37,9 @@ def test_the_schema_knows_every_name_that_is_written():
 
 def test_the_first_names_are_the_promised_ones_in_their_order():
     assert list(load(factories.healthy()))[:6] == ["version", "ok", "samples", "shards", "verdicts", "findings"]
-    assert list(load(factories.healthy())["verdicts"][0])[:5] == ["consumer", "outcome", "samples", "usable", "reasons"]
+    assert list(load(factories.healthy())["verdicts"][0])[:5] == ["reader", "outcome", "samples", "usable", "reasons"]
     assert list(load(factories.stalled())["findings"][0])[:9] == [
-        *("code", "severity", "shard", "key", "offset", "count", "message", "consumers", "repair")
+        *("code", "severity", "shard", "key", "offset", "count", "message", "readers", "repair")
     ]
 
 

@@ -10,7 +10,7 @@ def suites(report) -> Element:
     return fromstring(render(report, "junit"))
 
 
-def test_each_consumer_is_a_suite_that_fails_unless_it_trains():
+def test_each_reader_is_a_suite_that_fails_unless_it_trains():
     assert suites(factories.healthy()).find(".//failure") is None
     root = suites(factories.stalled())
     suite = root.find("testsuite[@name='open-clip-3.3']")

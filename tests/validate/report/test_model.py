@@ -14,7 +14,7 @@ def test_a_report_is_ok_when_all_train_and_no_finding_is_an_error():
     assert report.exit_status == 1
 
 
-def test_one_consumer_that_does_not_train_is_enough():
+def test_one_reader_that_does_not_train_is_enough():
     for outcome in ("loses", "stalls", "crashes"):
         report = factories.healthy()
         report.verdicts = [*report.verdicts, factories.verdict(outcome)]

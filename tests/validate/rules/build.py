@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from wdsflow.readers import CONSUMERS
+from wdsflow.readers import READERS
 from wdsflow.readers.base import Options
 from wdsflow.readers.first_rows import first_columns
 from wdsflow.scan.evidence import Evidence, Level, ShardEvidence
@@ -33,7 +33,7 @@ class Case:
     """Shards by name, and for whom they are judged. Bytes of None: there is no such file."""
 
     shards: dict[str, bytes | None]
-    consumers: tuple[str, ...] = ("open-clip-3.3",)
+    readers: tuple[str, ...] = ("open-clip-3.3",)
     level: Level = "headers"
     options: Options = field(default_factory=Options)
     facts: dict[str, Any] = field(default_factory=dict)  # of the first shard, where real bytes would be too many
@@ -48,12 +48,12 @@ class Case:
     def context(self, folder: Path) -> Context:
         self.write(folder)
         wanted = tuple((self.options.json_text_key or "").split(";")) if self.options.json_text_key else ()
-        columns = first_columns(str(folder / next(iter(self.shards)))) if "datasets" in self.consumers else None
+        columns = first_columns(str(folder / next(iter(self.shards)))) if "datasets" in self.readers else None
         scan = ScanOptions(self.level, wanted, self.options.max_image_pixels, columns=columns)
         shards = [scan_shard(str(folder / name), scan) for name in self.shards]
         if self.facts:
             shards[0] = replace(shards[0], **self.facts)
-        return context_of(shards, self.consumers, self.level, self.options)
+        return context_of(shards, self.readers, self.level, self.options)
 
     def findings(self, folder: Path, *select: str) -> list[Finding]:
         return run_rules(self.context(folder), select)[0]
@@ -61,14 +61,14 @@ class Case:
 
 def context_of(
     shards: list[ShardEvidence],
-    consumers: Iterable[str] = ("open-clip-3.3",),
+    readers: Iterable[str] = ("open-clip-3.3",),
     level: Level = "headers",
     options: Options | None = None,
 ) -> Context:
     evidence = Evidence(level, shards)
-    readers = [CONSUMERS[name](options) for name in consumers]
+    made = [READERS[name](options) for name in readers]
     urls = tuple(shard.url for shard in shards)
-    return Context(evidence, readers, [judge(evidence, reader) for reader in readers], urls=urls)
+    return Context(evidence, made, [judge(evidence, each) for each in made], urls=urls)
 
 
 def tar(members: Iterable[tuple[str, bytes] | tarfile.TarInfo], *, end: bool = True, mtime: float = 0) -> bytes:
@@ -161,7 +161,7 @@ def shown(findings: Iterable[Finding], folder: Path) -> str:
     for finding in findings:
         rate = "" if finding.rate is None else f" ({finding.rate:.1%})"
         place = f"{finding.shard} {finding.key!a} {finding.offset}"
-        lines += [f"{finding.code} {finding.severity} {place} x{finding.count}{rate} {', '.join(finding.consumers)}"]
+        lines += [f"{finding.code} {finding.severity} {place} x{finding.count}{rate} {', '.join(finding.readers)}"]
         lines += ["  " + finding.message]
         if finding.repair is not None:
             safe = "$" if finding.repair.safe else "unsafe $"

@@ -7,16 +7,16 @@ import pytest
 from tests.validate.rules.build import Case, jpeg, pairs, samples, tar
 
 
-def _twins(consumer: str, *, between: bool) -> Case:
+def _twins(reader: str, *, between: bool) -> Case:
     members = []
     for name, data in pairs(4):
         members += [("d/" + name, data)]
         members += [("d/._" + name, b"\0")] if between or name.endswith("txt") else []
-    return Case({"0.tar": tar(members)}, consumers=(consumer,))
+    return Case({"0.tar": tar(members)}, readers=(reader,))
 
 
 @pytest.mark.parametrize(
-    ("consumer", "between", "severity"),
+    ("reader", "between", "severity"),
     [
         ("open-clip-3.3", True, "error"),
         ("open-clip-3.3", False, "warning"),
@@ -25,12 +25,12 @@ def _twins(consumer: str, *, between: bool) -> Case:
     ],
 )
 def test_twins_are_an_error_only_where_they_part_samples_or_end_the_reader(
-    consumer: str, between: bool, severity: str, tmp_path: Path
+    reader: str, between: bool, severity: str, tmp_path: Path
 ):
-    (finding,) = _twins(consumer, between=between).findings(tmp_path, "W012")
+    (finding,) = _twins(reader, between=between).findings(tmp_path, "W012")
 
     assert finding.severity == severity
-    assert finding.consumers == ((consumer,) if severity == "error" else ())
+    assert finding.readers == ((reader,) if severity == "error" else ())
     assert ("they part no sample here" in finding.message) is not between
 
 

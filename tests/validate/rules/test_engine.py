@@ -118,7 +118,7 @@ def test_a_loss_is_told_for_those_readers_who_have_it(tmp_path: Path):
     case = Case({"0.tar": tar(pairs(3, id=b"x"))}, READERS[:3])
     (finding,) = case.findings(tmp_path, "F121")
 
-    assert finding.consumers == ("open-clip-3.3", "webdataset-1")
+    assert finding.readers == ("open-clip-3.3", "webdataset-1")
     assert "OpenCLIP 3.3.0 drops 3 samples" in finding.message
     assert "webdataset 1.x ends with an exception" in finding.message
 
@@ -126,7 +126,7 @@ def test_a_loss_is_told_for_those_readers_who_have_it(tmp_path: Path):
 def test_openclip_4_flags_are_advised_only_where_it_is_at_hand(tmp_path: Path):
     case = CASES["F101"]
     context = case.context(tmp_path)
-    context.consumers = context.consumers[:1]
+    context.readers = context.readers[:1]
     (old,), _ = run_rules(context, ["F101"])
     context.environment = {"open_clip_torch": "4.1.0"}
     (new,), _ = run_rules(context, ["F101"])
@@ -141,7 +141,7 @@ def test_zstandard_is_an_error_for_readers_that_cannot_unpack_it():
     (finding,), _ = run_rules(context_of(shards, READERS), ["W004"])
 
     assert finding.severity == "error"
-    assert finding.consumers == READERS[:4]  # Arrow unpacks it for Ray Data
+    assert finding.readers == READERS[:4]  # Arrow unpacks it for Ray Data
 
 
 def test_an_error_does_not_vanish_behind_a_remark(tmp_path: Path):

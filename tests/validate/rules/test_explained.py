@@ -38,4 +38,4 @@ def test_what_is_lost_is_explained(seed: int, tmp_path: Path):
             assert finding.message.isprintable()
             assert finding.count > 0
             assert finding.rate is None or 0 < finding.rate <= 1
-            assert set(finding.consumers) <= {reader}
+            assert set(finding.readers) <= {reader}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import shown
-from wdsflow.readers import CONSUMERS
+from wdsflow.readers import READERS
 from wdsflow.readers.arguments import Arguments
 from wdsflow.readers.sidecars import Folder, SidecarFact, Sidecars
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
@@ -31,7 +31,7 @@ class Command:
     others: int = 0  # samples without a caption in each
     arguments: dict[str, Any] = field(default_factory=dict)
     given: bool = True  # False: no training command
-    consumers: tuple[str, ...] = ("open-clip-3.3",)
+    readers: tuple[str, ...] = ("open-clip-3.3",)
     sidecars: Sidecars = field(default_factory=Sidecars)
     gaps: tuple[Gap, ...] = ()
     urls: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Command:
         evidence = Evidence("full", shards, list(self.gaps))
         default = {"train_num_samples": sum(self.usable), "workers": 2, "batch_size": 4, "warmup": 0, "epochs": 4}
         command = Arguments(**(default | self.arguments))
-        readers = [CONSUMERS[name](command.options(name)) for name in self.consumers]
+        readers = [READERS[name](command.options(name)) for name in self.readers]
         verdicts = [judge(evidence, reader) for reader in readers]
         urls = self.urls or tuple(shard.url for shard in shards)
         context = Context(evidence, readers, verdicts, urls=urls, sidecars=self.sidecars, environment=self.environment)
@@ -79,10 +79,10 @@ def broken(name: str, problem: Any, detail: str, folder: Folder | None = None) -
 EMPTY = Evidence("full", [evidence_of("v/0.tar", plain(0, others=30))])
 
 CASES: dict[str, Command] = {
-    "P301": Command((0, 0), others=50, consumers=("open-clip-3.3", "datasets"), given=False),
+    "P301": Command((0, 0), others=50, readers=("open-clip-3.3", "datasets"), given=False),
     "P302": Command((100, 3, 100, 2), arguments={"seed": 1, "workers": 4}),
     "P303": Command(
-        (100, 100, 100), arguments={"workers": 2, "world_size": 2}, consumers=("open-clip-3.3", "open-clip-4")
+        (100, 100, 100), arguments={"workers": 2, "world_size": 2}, readers=("open-clip-3.3", "open-clip-4")
     ),
     "P304": Command((40, 100), arguments={"seed": 1}),
     "P305": Command(

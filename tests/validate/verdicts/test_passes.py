@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.readers import CONSUMERS
-from wdsflow.readers.base import Consumer
+from wdsflow.readers import READERS
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import (
     BAD,
     OK,
@@ -34,11 +34,11 @@ def shard(number: int, members: Members, stop: Stop | None = None) -> ShardEvide
     return ShardEvidence(f"{number}.tar", members=len(members), stop=stop or Stop(), runs=collector.runs())
 
 
-def walked(consumer: Consumer, streams: list[Members]) -> tuple[int, Counter[str], bool]:
+def walked(reader: Reader, streams: list[Members]) -> tuple[int, Counter[str], bool]:
     usable, lost = 0, Counter[str]()
     for stream in streams:
         for _, group in groupby(stream, key=lambda member: member[0]):
-            for fate in consumer.fates(tuple(part for _, part in group)):
+            for fate in reader.fates(tuple(part for _, part in group)):
                 if fate.kind == "crash":
                     return usable, lost, True
                 usable += fate.kind == "usable"
@@ -48,9 +48,9 @@ def walked(consumer: Consumer, streams: list[Members]) -> tuple[int, Counter[str
 
 @given(SHARDS)
 def test_openclip_joins_samples_across_shards(shards: list[Members]) -> None:
-    consumer = CONSUMERS["open-clip-3.3"]()
-    result = run_pass(consumer, [shard(number, members) for number, members in enumerate(shards)])
-    usable, lost, _ = walked(consumer, [list(chain.from_iterable(shards))])
+    reader = READERS["open-clip-3.3"]()
+    result = run_pass(reader, [shard(number, members) for number, members in enumerate(shards)])
+    usable, lost, _ = walked(reader, [list(chain.from_iterable(shards))])
 
     assert result.usable == usable
     assert Counter({loss.reason: count for loss, count in result.lost.items()}).total() == lost.total()
@@ -60,9 +60,9 @@ def test_openclip_joins_samples_across_shards(shards: list[Members]) -> None:
 
 @given(SHARDS)
 def test_webdataset_1_stops_at_the_first_error_and_joins_nothing(shards: list[Members]) -> None:
-    consumer = CONSUMERS["webdataset-1"]()
-    result = run_pass(consumer, [shard(number, members) for number, members in enumerate(shards)])
-    usable, _, crashed = walked(consumer, shards)
+    reader = READERS["webdataset-1"]()
+    result = run_pass(reader, [shard(number, members) for number, members in enumerate(shards)])
+    usable, _, crashed = walked(reader, shards)
 
     assert result.usable == usable
     if usable or crashed:
@@ -78,18 +78,18 @@ def test_an_error_in_the_archive_takes_the_open_sample_with_it_where_the_reader_
     stop = Stop(kind, 99)  # type: ignore[arg-type]
     broken = shard(0, members, stop)
 
-    raising = run_pass(CONSUMERS["webdataset-1"](), [broken])
+    raising = run_pass(READERS["webdataset-1"](), [broken])
     assert raising.usable == 1
     assert raising.crash is not None
     assert raising.crash_place is not None
     assert raising.crash_place.offset == 99
-    assert run_pass(CONSUMERS["open-clip-3.3"](), [broken]).usable == 2
+    assert run_pass(READERS["open-clip-3.3"](), [broken]).usable == 2
 
 
 def test_the_caption_of_the_next_shard_is_paired_with_the_image_of_a_cut_one() -> None:
     cut = shard(0, [("a", Part("jpg", OK))], Stop("silent", 7))
     following = shard(1, [("a", Part("txt", OK)), ("a", Part("jpg", OK)), ("b", Part("jpg", OK))])
-    result = run_pass(CONSUMERS["open-clip-3.3"](), [cut, following])
+    result = run_pass(READERS["open-clip-3.3"](), [cut, following])
 
     assert result.usable == 1
     assert result.formed == 3
@@ -98,7 +98,7 @@ def test_the_caption_of_the_next_shard_is_paired_with_the_image_of_a_cut_one() -
 @pytest.mark.parametrize(("name", "exact"), [("open-clip-3.3", False), ("webdataset-1", False), ("open-clip-4", True)])
 def test_a_verdict_that_rests_on_an_unopened_pickle_is_not_exact(name: str, exact: bool) -> None:
     fields = [Part("jpg", OK), Part("txt", OK), Part("pyd", UNSAFE)]
-    verdict = judge(Evidence("full", [shard(0, [(key, part) for key in "ab" for part in fields])]), CONSUMERS[name]())
+    verdict = judge(Evidence("full", [shard(0, [(key, part) for key in "ab" for part in fields])]), READERS[name]())
 
     assert verdict.exact is exact
     assert ("pickled" in verdict.note) is not exact

@@ -41,7 +41,7 @@ class MissingEverywhere(Rule):
                 for role in want.absent:
                     groups.setdefault((role, want.names[role]), []).append(want)
         for (role, names), wanting in groups.items():
-            yield self.finding(context, role, names, [want.consumer.name for want in wanting])
+            yield self.finding(context, role, names, [want.reader.name for want in wanting])
 
     def finding(self, context: Context, role: Role, names: tuple[str, ...], hurt: list[str]) -> Finding:
         """Return the finding for one thing that is nowhere."""
@@ -60,7 +60,7 @@ class MissingEverywhere(Rule):
             offset=head.offset if head else None,
             count=samples,
             rate=1.0,
-            consumers=tuple(hurt),
+            readers=tuple(hurt),
             repair=cure,
         )
 
@@ -72,7 +72,7 @@ def field_phrase(names: tuple[str, ...]) -> str:
 
 
 def _what_happens(context: Context, hurt: list[str]) -> str:
-    verdicts = {verdict.consumer: verdict for verdict in context.verdicts}
+    verdicts = {verdict.reader: verdict for verdict in context.verdicts}
     groups: dict[str, list[str]] = {}
     for name in hurt:
         groups.setdefault(_outcome(verdicts.get(name)), []).append(name)

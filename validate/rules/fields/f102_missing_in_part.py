@@ -56,13 +56,13 @@ def partial_losses(context: Context, code: str, *, instead: bool, cure: Cure) ->
             if bool(lack.instead) == instead:
                 rows[lack.shard.url, lack.roles, lack.instead, lack.count].append((want, lack))
                 halved = any(lack.shard.tally(name).count for name in _HALVING)
-                totals[want.consumer.name] += 0 if halved else lack.count
+                totals[want.reader.name] += 0 if halved else lack.count
     limit = context.max_loss * context.evidence.samples
     order = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
     for together in sorted(rows.values(), key=lambda row: order[row[0][1].shard.url]):
         want, lack = together[0]
-        names = [item.consumer.name for item, _ in together]
-        ending = [item.consumer.name for item, one in together if crashes(context, item.consumer, one.shape)]
+        names = [item.reader.name for item, _ in together]
+        ending = [item.reader.name for item, one in together if crashes(context, item.reader, one.shape)]
         worst = bool(ending) or any(totals[name] > limit for name in names)
         yield Finding(
             code=code,
@@ -73,7 +73,7 @@ def partial_losses(context: Context, code: str, *, instead: bool, cure: Cure) ->
             offset=lack.offset,
             count=lack.count,
             rate=min(lack.count / lack.shard.samples, 1.0) if lack.shard.samples else None,
-            consumers=tuple(names),
+            readers=tuple(names),
             repair=cure(context, lack),
         )
 

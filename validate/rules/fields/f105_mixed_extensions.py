@@ -56,15 +56,15 @@ class MixedExtensions(Rule):
             offset=place.offset,
             count=sum(counts[name] for name in rare),
             rate=1 - counts[common] / counts.total(),
-            consumers=tuple(lost),
+            readers=tuple(lost),
         )
 
     def _lost(self, context: Context, common: str, rare: list[str]) -> dict[str, int]:
         """Return for each reader how many samples it would use more if all images had one name."""
         lost: dict[str, int] = {}
-        for consumer in context.consumers:
-            reader = context.bound(consumer)
-            if reader is consumer:
+        for reader in context.readers:
+            bound = context.bound(reader)
+            if bound is reader:
                 continue
             for target in (common, *rare):
                 others = {name for name in (common, *rare) if name != target}
@@ -72,8 +72,8 @@ class MixedExtensions(Rule):
                 def mend(part: Part, target: str = target, others: set[str] = others) -> Part:
                     return Part(target, part.status) if part.suffix in others else part
 
-                samples = sum(loss(context, reader, shard, mend).samples for shard in context.evidence.shards)
-                lost[consumer.name] = max(lost.get(consumer.name, 0), samples)
+                samples = sum(loss(context, bound, shard, mend).samples for shard in context.evidence.shards)
+                lost[reader.name] = max(lost.get(reader.name, 0), samples)
         return {name: count for name, count in lost.items() if count}
 
 

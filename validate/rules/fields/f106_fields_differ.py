@@ -41,7 +41,7 @@ class FieldsDiffer(Rule):
                     message=f"{_difference(usual - fields, fields - usual)} unlike {number(agreeing, 'other shard')}",
                     shard=shard.url,
                     count=shard.samples,
-                    consumers=context.names(),
+                    readers=context.names(),
                 )
 
 

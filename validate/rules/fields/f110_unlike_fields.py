@@ -34,10 +34,10 @@ class UnlikeFields(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         shards = context.evidence.shards
         if shards:
-            starts = {consumer.name: consumer.at_start(shards) for consumer in context.consumers}
+            starts = {reader.name: reader.at_start(shards) for reader in context.readers}
             yield from self._first_five(context, shards[0], _names(starts))
         for shard in shards:
-            crashes = {consumer.name: consumer.at_shard(shard) for consumer in context.consumers}
+            crashes = {reader.name: reader.at_shard(shard) for reader in context.readers}
             hurt = _names(crashes)
             if hurt:
                 field = next(crash.detail for name, crash in crashes.items() if crash and name in hurt)
@@ -47,7 +47,7 @@ class UnlikeFields(Rule):
                     message=f'its first sample has "{escape(field, 40)}" and others do not: '
                     f"{context.titles(hurt)} end{'s' if len(hurt) == 1 else ''} with an exception",
                     shard=shard.url,
-                    consumers=hurt,
+                    readers=hurt,
                 )
 
     def _first_five(self, context: Context, shard: ShardEvidence, hurt: tuple[str, ...]) -> Iterator[Finding]:
@@ -59,7 +59,7 @@ class UnlikeFields(Rule):
                 message=f"the first shard has no sample to tell the fields by: {context.titles(hurt)} "
                 f"end{'s' if len(hurt) == 1 else ''} with an exception",
                 shard=shard.url,
-                consumers=hurt,
+                readers=hurt,
             )
         usual = _fields(runs.head.shape) if runs.head else frozenset()
         for shape, key, offset in _early(runs):
@@ -73,7 +73,7 @@ class UnlikeFields(Rule):
                     shard=shard.url,
                     key=key,
                     offset=offset,
-                    consumers=hurt,
+                    readers=hurt,
                 )
                 return
 

@@ -29,10 +29,10 @@ class TwoImages(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         for role in ("image", "caption"):
             asked: dict[tuple[str, ...], list[str]] = {}
-            for consumer in context.consumers:
-                names = wanted(context, consumer, role)
+            for reader in context.readers:
+                names = wanted(context, reader, role)
                 if len(names) > 1:
-                    asked.setdefault(names, []).append(consumer.name)
+                    asked.setdefault(names, []).append(reader.name)
             for names, hurt in asked.items():
                 yield from self._double(context, names, hurt)
 
@@ -57,5 +57,5 @@ class TwoImages(Rule):
                     offset=place.offset,
                     count=count,
                     rate=min(count / shard.samples, 1.0) if shard.samples else None,
-                    consumers=tuple(hurt),
+                    readers=tuple(hurt),
                 )

@@ -47,5 +47,5 @@ class FrequentCaption(Rule):
                 shard=shard.url,
                 count=count,
                 rate=count / captions,
-                consumers=context.names(),
+                readers=context.names(),
             )

@@ -31,16 +31,16 @@ class JsonAsText(Rule):
     severity = "error"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        for consumer in context.consumers:
-            names = split_keys(consumer.options.text_key)
-            if consumer.options.json_text_key or "json" not in names:
+        for reader in context.readers:
+            names = split_keys(reader.options.text_key)
+            if reader.options.json_text_key or "json" not in names:
                 continue
             better = set(names[: names.index("json")])
             count, place = 0, None
             for shard in context.evidence.shards:
-                for item in folded(context, consumer, shard):
+                for item in folded(context, reader, shard):
                     fields = {part.suffix.lower() for part in item.shape}
-                    if "json" in fields and not fields & better and context.usable(consumer, item.shape):
+                    if "json" in fields and not fields & better and context.usable(reader, item.shape):
                         count += item.count
                         place = place or (shard.url, item)
             if place is None:
@@ -49,12 +49,12 @@ class JsonAsText(Rule):
                 code=self.code,
                 severity=self.severity,
                 message=f"{number(count, 'sample')} {'has' if count == 1 else 'have'} the raw json as caption "
-                f"({context.titles([consumer.name])} with --text-key): braces and names are tokenized",
+                f"({context.titles([reader.name])} with --text-key): braces and names are tokenized",
                 shard=place[0],
                 key=place[1].key,
                 offset=place[1].offset,
                 count=count,
-                consumers=(consumer.name,),
+                readers=(reader.name,),
                 repair=_cure(context),
             )
 

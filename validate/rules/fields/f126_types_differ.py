@@ -31,7 +31,7 @@ class TypesDiffer(TallyRule):
     tallies = ("column.misfit",)
 
     def check(self, context: Context) -> Iterator[Finding]:
-        hurt = tuple(consumer.name for consumer in context.consumers if consumer.makes_columns)
+        hurt = tuple(reader.name for reader in context.readers if reader.makes_columns)
         shards = context.evidence.shards
         if not hurt or not shards:
             return
@@ -62,7 +62,7 @@ class TypesDiffer(TallyRule):
             key=tally.key,
             offset=tally.offset,
             count=tally.count,
-            consumers=hurt,
+            readers=hurt,
             repair=self._as_bytes(context, field),
         )
 

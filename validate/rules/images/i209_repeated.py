@@ -48,7 +48,7 @@ class Repeated(Rule):
                 shard=first.url,
                 count=sum(count for _, count in often),
                 rate=min(sum(count for _, count in often) / images, 1.0) if images else None,
-                consumers=context.names(),
+                readers=context.names(),
             )
         for earlier, later in list(shared_sketches(context, "image_sketch"))[:3]:
             yield Finding(
@@ -56,5 +56,5 @@ class Repeated(Rule):
                 severity=self.severity,
                 message=f"shares images with {escape(earlier.url.rpartition('/')[2])}: at least one in eight",
                 shard=later.url,
-                consumers=context.names(),
+                readers=context.names(),
             )

@@ -46,5 +46,5 @@ class SlowImages(Rule):
             "model sees",
             count=large,
             rate=large / images,
-            consumers=context.names(),
+            readers=context.names(),
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from wdsflow.readers.base import Consumer, Fate
+from wdsflow.readers.base import Fate, Reader
 from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
 from wdsflow.text.escape import escape
 
@@ -20,7 +20,7 @@ class Context:
     """Everything a rule may look at. ``arguments``, ``forecast`` and ``sidecars`` are None where not asked for."""
 
     evidence: Evidence
-    consumers: list[Consumer]
+    readers: list[Reader]
     verdicts: list[Verdict]
     max_loss: float = 0.05
     urls: tuple[str, ...] = ()  # as the user wrote them
@@ -28,37 +28,37 @@ class Context:
     forecast: Any = None  # forecast.Forecast
     sidecars: Any = None  # sidecars.Sidecars
     environment: dict[str, str] = field(default_factory=dict)  # distribution -> installed version
-    _bound: dict[int, Consumer] = field(default_factory=dict, repr=False)
+    _bound: dict[int, Reader] = field(default_factory=dict, repr=False)
     _fates: dict[tuple[int, Shape], tuple[Fate, ...]] = field(default_factory=dict, repr=False)
     known_shapes: dict[tuple[int, bool], Any] = field(default_factory=dict, repr=False)  # of shapes.folded
     known_roles: dict[tuple[str, str, Shape], bool] = field(default_factory=dict, repr=False)  # of shapes.has_role
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all consumers asked for."""
-        return tuple(consumer.name for consumer in self.consumers)
+        """Return the names of all readers asked for."""
+        return tuple(reader.name for reader in self.readers)
 
-    def fates(self, consumer: Consumer, shape: Shape) -> tuple[Fate, ...]:
-        """Return what becomes of a run of that shape; every consumer is asked once for each shape."""
-        known = self._fates.get((id(consumer), shape))
+    def fates(self, reader: Reader, shape: Shape) -> tuple[Fate, ...]:
+        """Return what becomes of a run of that shape; every reader is asked once for each shape."""
+        known = self._fates.get((id(reader), shape))
         if known is None:
-            known = self._fates[id(consumer), shape] = consumer.fates(shape)
+            known = self._fates[id(reader), shape] = reader.fates(shape)
         return known
 
-    def bound(self, consumer: Consumer) -> Consumer:
-        """Return a consumer as it is after it looked at the first shards."""
-        known = self._bound.get(id(consumer))
+    def bound(self, reader: Reader) -> Reader:
+        """Return a reader as it is after it looked at the first shards."""
+        known = self._bound.get(id(reader))
         if known is None:
-            known = self._bound[id(consumer)] = consumer.bound_to(self.evidence.shards)
+            known = self._bound[id(reader)] = reader.bound_to(self.evidence.shards)
         return known
 
-    def usable(self, consumer: Consumer, shape: Shape) -> int:
+    def usable(self, reader: Reader, shape: Shape) -> int:
         """Return how many samples of one run of that shape reach a batch."""
-        return sum(fate.kind == "usable" for fate in self.fates(consumer, shape))
+        return sum(fate.kind == "usable" for fate in self.fates(reader, shape))
 
     def titles(self, names: Iterable[str]) -> str:
-        """Return consumers as people call them: "OpenCLIP 3.3.0 and webdataset 1.x"."""
+        """Return readers as people call them: "OpenCLIP 3.3.0 and webdataset 1.x"."""
         wanted = set(names)
-        return listed([consumer.title.split(" (")[0] for consumer in self.consumers if consumer.name in wanted])
+        return listed([reader.title.split(" (")[0] for reader in self.readers if reader.name in wanted])
 
     def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
         """Say what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
@@ -71,7 +71,7 @@ class Context:
         wanted = set(names)
         told = []
         for verb, rest, gives_none in (("drop", what, False), ("give", f"None for {lost}", True)):
-            some = [each.name for each in self.consumers if each.name in wanted and each.gives_none == gives_none]
+            some = [each.name for each in self.readers if each.name in wanted and each.gives_none == gives_none]
             if some:
                 told.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
         return told
@@ -126,7 +126,7 @@ class TallyRule(Rule):
         return self.repair(shard.url)
 
     def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-        """Return the names of the consumers hurt; all that were asked for unless a rule knows better."""
+        """Return the names of the readers hurt; all that were asked for unless a rule knows better."""
         return context.names()
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
@@ -152,7 +152,7 @@ class TallyRule(Rule):
             offset=tally.offset,
             count=tally.count,
             rate=None if share is None else min(share, 1.0),
-            consumers=self.hurts(context, shard),
+            readers=self.hurts(context, shard),
             repair=self.cure(shard, tally) if shard.samples or shard.error else None,  # of nothing comes nothing
         )
 

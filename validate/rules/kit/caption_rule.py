@@ -40,7 +40,7 @@ class QualityRule(TallyRule):
             offset=first.offset,
             count=count,
             rate=count / total,
-            consumers=self.hurts(context, shard),
+            readers=self.hurts(context, shard),
             repair=self.repair(*context.targets()),
         )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
 
@@ -31,9 +31,9 @@ ROLES: tuple[Role, ...] = ("caption", "image")
 
 @dataclass(slots=True)
 class Lack:
-    """Samples of one shard that lack one thing for one consumer."""
+    """Samples of one shard that lack one thing for one reader."""
 
-    consumer: Consumer
+    reader: Reader
     shard: ShardEvidence
     roles: tuple[Role, ...]
     fields: str  # "json, jpg": what the first of them has
@@ -46,31 +46,31 @@ class Lack:
 
 @dataclass(slots=True)
 class Wants:
-    """What one consumer wants, and what of it is nowhere in the shards."""
+    """What one reader wants, and what of it is nowhere in the shards."""
 
-    consumer: Consumer
+    reader: Reader
     names: dict[Role, tuple[str, ...]] = field(default_factory=dict)
     absent: tuple[Role, ...] = ()
 
 
 def wants(context: Context) -> list[Wants]:
-    """Return what consumers want, those left out that take any sample."""
+    """Return what readers want, those left out that take any sample."""
     found = []
-    for consumer in context.consumers:
-        names = {role: wanted(context, consumer, role) for role in ROLES}
+    for reader in context.readers:
+        names = {role: wanted(context, reader, role) for role in ROLES}
         if not any(names.values()):
             continue
-        absent = tuple(role for role in ROLES if names[role] and not _somewhere(context, consumer, role))
-        found.append(Wants(consumer, names, absent))
+        absent = tuple(role for role in ROLES if names[role] and not _somewhere(context, reader, role))
+        found.append(Wants(reader, names, absent))
     return found
 
 
-def _somewhere(context: Context, consumer: Consumer, role: Role) -> bool:
+def _somewhere(context: Context, reader: Reader, role: Role) -> bool:
     """Tell whether any sample has it, were there no dots in base names: of those W010 speaks."""
     return any(
-        has_role(context, consumer, tuple(undotted(shard, part) for part in item.shape), role)
+        has_role(context, reader, tuple(undotted(shard, part) for part in item.shape), role)
         for shard in context.evidence.shards
-        for item in folded(context, consumer, shard)
+        for item in folded(context, reader, shard)
     )
 
 
@@ -81,27 +81,27 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
         rows: dict[tuple[tuple[Role, ...], str], Lack] = {}
         cut = shard.stop.kind in ("silent", "error") or (shard.stop.kind == "eof" and missing_at_end(shard))
         # Of a cut sample W001, W002 or W018 speak.
-        for item in folded(context, want.consumer, shard, with_tail=not cut):
+        for item in folded(context, want.reader, shard, with_tail=not cut):
             if is_junk(item.key):
                 continue  # macOS twins and dot-files in folders: W012
-            missing = tuple(role for role in roles if not has_role(context, want.consumer, item.shape, role))
-            if not missing or _dots_explain(context, want.consumer, shard, item.shape, missing):
+            missing = tuple(role for role in roles if not has_role(context, want.reader, item.shape, role))
+            if not missing or _dots_explain(context, want.reader, shard, item.shape, missing):
                 continue
             instead = alternative(shard, item.shape, missing[0]) if len(missing) == 1 else ""
             lack = rows.get((missing, instead))
             if lack is None:
                 fields = ", ".join(sorted({shown(part.suffix).lower() for part in item.shape}))
-                lack = Lack(want.consumer, shard, missing, fields, instead, item.shape, 0, item.key, item.offset)
+                lack = Lack(want.reader, shard, missing, fields, instead, item.shape, 0, item.key, item.offset)
                 rows[missing, instead] = lack
             lack.count += item.count
         yield from rows.values()
 
 
 def _dots_explain(
-    context: Context, consumer: Consumer, shard: ShardEvidence, shape: Shape, missing: tuple[Role, ...]
+    context: Context, reader: Reader, shard: ShardEvidence, shape: Shape, missing: tuple[Role, ...]
 ) -> bool:
     mended = tuple(undotted(shard, part) for part in shape)
-    return mended != shape and all(has_role(context, consumer, mended, role) for role in missing)
+    return mended != shape and all(has_role(context, reader, mended, role) for role in missing)
 
 
 def alternative(shard: ShardEvidence, shape: Shape, role: Role) -> str:

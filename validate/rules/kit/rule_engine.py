@@ -40,7 +40,7 @@ def run_rules(
     """Run rules; return their findings, sorted, and the ignored ones with the reason why they are accepted.
 
     Args:
-        context: evidence, consumers and verdicts.
+        context: evidence, readers and verdicts.
         select: codes or their beginnings ("W", "W0", "W001"); only these rules run. All of them if empty.
         ignore: codes or their beginnings, with reasons. An ignored rule still explains others that depend on it.
 
@@ -104,7 +104,7 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
     kept, rest = ranked[:SHARDS_NAMED], ranked[SHARDS_NAMED:]
     total = sum(finding.count for finding in rest)
     shards = len({finding.shard for finding in rest})
-    hurt = {name for finding in rest for name in finding.consumers}
+    hurt = {name for finding in rest for name in finding.readers}
     message = f"{rule.title()}: the same in {number(shards, 'more shard')}, {total:,} times in all"
     folded = replace(
         rest[0],
@@ -114,7 +114,7 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
         offset=None,
         count=total,
         rate=None,
-        consumers=tuple(name for name in context.names() if name in hurt),
+        readers=tuple(name for name in context.names() if name in hurt),
         repair=rule.repair(*context.targets()) if rest[0].repair else None,
     )
     return [*kept, folded]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence, Tally
 from wdsflow.text.escape import escape
 
@@ -15,21 +15,21 @@ from .shape_rule import Loss, loss
 class LossRule(TallyRule):
     """A rule whose fault makes some readers drop samples, and others not.
 
-    A warning while no consumer asked for loses more than ``max_loss`` of all samples by it, then an error; an
+    A warning while no reader asked for loses more than ``max_loss`` of all samples by it, then an error; an
     error too where a reader ends with an exception. ``mend`` says what a part would be without the fault.
     """
 
     severity: ClassVar[Severity] = "warning"
-    harmless: ClassVar[Severity] = "info"  # the severity where no consumer asked for loses anything
+    harmless: ClassVar[Severity] = "info"  # the severity where no reader asked for loses anything
     capped: ClassVar[bool] = True  # no more samples are lost than the tally counted
 
     def mend(self, part: Part) -> Part:
         """Return the part as it would be without this fault; the very same one where it is not at fault."""
         raise NotImplementedError
 
-    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
-        """Return what the fault costs one consumer in one shard."""
-        found = loss(context, context.bound(consumer), shard, self.mend)
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> Loss:
+        """Return what the fault costs one reader in one shard."""
+        found = loss(context, context.bound(reader), shard, self.mend)
         return Loss(min(found.samples, count), found.crash) if self.capped else found
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -40,7 +40,7 @@ class LossRule(TallyRule):
             tally = self.seen(shard)
             if not tally.count:
                 continue
-            losses = {item.name: self.loss(context, item, shard, tally.count) for item in context.consumers}
+            losses = {item.name: self.loss(context, item, shard, tally.count) for item in context.readers}
             for name, item in losses.items():
                 totals[name] = totals.get(name, 0) + item.samples
             rows.append((shard, tally, losses))
@@ -52,7 +52,7 @@ class LossRule(TallyRule):
     def lossy(
         self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, Loss], over: set[str]
     ) -> Finding:
-        """Return the finding for one shard, with what each consumer makes of it."""
+        """Return the finding for one shard, with what each reader makes of it."""
         hurt = [name for name, item in losses.items() if item.samples or item.crash]
         worst = any(item.crash or name in over for name, item in losses.items() if name in hurt)
         quality = not hurt and self.harmless != "info"
@@ -69,13 +69,13 @@ class LossRule(TallyRule):
             offset=tally.offset,
             count=tally.count,
             rate=None if share is None else min(share, 1.0),
-            consumers=context.names() if quality else tuple(hurt),
+            readers=context.names() if quality else tuple(hurt),
             repair=self.cure(shard, tally) if shard.samples else None,
         )
 
 
 def consequence(context: Context, losses: dict[str, Loss]) -> str:
-    """Say which consumers drop how many samples, or end: "OpenCLIP 3.3.0 drops 3 samples"."""
+    """Say which readers drop how many samples, or end: "OpenCLIP 3.3.0 drops 3 samples"."""
     groups: dict[Loss, list[str]] = {}
     for name, item in losses.items():
         if item.samples or item.crash:

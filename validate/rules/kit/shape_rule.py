@@ -1,10 +1,10 @@
-"""Questions that rules ask consumers about the shapes of samples."""
+"""Questions that rules ask readers about the shapes of samples."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wdsflow.readers.base import Consumer, split_keys
+from wdsflow.readers.base import Reader, split_keys
 from wdsflow.readers.grouping import BAD_MARK
 from wdsflow.scan.evidence import (
     OK,
@@ -36,7 +36,7 @@ class Counted:
 
 
 class Loss(NamedTuple):
-    """What one fault costs one consumer in one shard."""
+    """What one fault costs one reader in one shard."""
 
     samples: int = 0
     crash: bool = False
@@ -57,11 +57,9 @@ def _of(run: Run) -> Counted:
     return Counted(run.shape, 1, run.key, run.offset)
 
 
-def folded(
-    context: Context, consumer: Consumer, shard: ShardEvidence, *, with_tail: bool = True
-) -> tuple[Counted, ...]:
-    """Return the shapes of a shard as a consumer meets them, those together that differ in wild field names only."""
-    runs = consumer.runs(shard)
+def folded(context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True) -> tuple[Counted, ...]:
+    """Return the shapes of a shard as a reader meets them, those together that differ in wild field names only."""
+    runs = reader.runs(shard)
     place = (id(runs), with_tail)
     known = context.known_shapes.get(place)
     if known is None:
@@ -80,28 +78,28 @@ def last_run(runs: Runs) -> Run | None:
     return runs.tail or runs.head
 
 
-def loss(context: Context, consumer: Consumer, shard: ShardEvidence, mend: Mend) -> Loss:
-    """Return how many samples of a shard one fault alone costs a consumer, were all else well with them.
+def loss(context: Context, reader: Reader, shard: ShardEvidence, mend: Mend) -> Loss:
+    """Return how many samples of a shard one fault alone costs a reader, were all else well with them.
 
     ``mend`` returns a part without the fault, or the very part where it finds none. A sample with two faults counts
     for both.
     """
     samples, crash = 0, False
-    for item in folded(context, consumer, shard):
+    for item in folded(context, reader, shard):
         mended = tuple(mend(part) for part in item.shape)
         if mended == item.shape:
             continue
         pairs = zip(item.shape, mended, strict=True)
         hurt = tuple(part if part != better else well(part) for part, better in pairs)
         healed = sound(mended)
-        samples += max(context.usable(consumer, healed) - context.usable(consumer, hurt), 0) * item.count
-        crash = crash or (crashes(context, consumer, hurt) and not crashes(context, consumer, healed))
+        samples += max(context.usable(reader, healed) - context.usable(reader, hurt), 0) * item.count
+        crash = crash or (crashes(context, reader, hurt) and not crashes(context, reader, healed))
     return Loss(samples, crash)
 
 
-def crashes(context: Context, consumer: Consumer, shape: Shape) -> bool:
+def crashes(context: Context, reader: Reader, shape: Shape) -> bool:
     """Tell whether a run of that shape ends the reader with an exception."""
-    return any(fate.kind == "crash" for fate in context.fates(consumer, shape))
+    return any(fate.kind == "crash" for fate in context.fates(reader, shape))
 
 
 def sound(shape: Shape) -> Shape:
@@ -116,33 +114,33 @@ def well(part: Part) -> Part:
     return part if kept and part.fits else Part(part.suffix, part.status if kept else OK)
 
 
-def wanted(context: Context, consumer: Consumer, role: str) -> tuple[str, ...]:
-    """Return the field names that a consumer takes for the ``role`` ("image" or "caption"); () if it wants none."""
-    images, captions = _candidates(consumer)
+def wanted(context: Context, reader: Reader, role: str) -> tuple[str, ...]:
+    """Return the field names that a reader takes for the ``role`` ("image" or "caption"); () if it wants none."""
+    images, captions = _candidates(reader)
     mine, others = (images, captions) if role == "image" else (captions, images)
-    if any(context.usable(consumer, (Part(name, OK),)) for name in others):
+    if any(context.usable(reader, (Part(name, OK),)) for name in others):
         return ()  # content with the other one alone
     return tuple(
-        name for name in mine if any(context.usable(consumer, (Part(other, OK), Part(name, OK))) for other in others)
+        name for name in mine if any(context.usable(reader, (Part(other, OK), Part(name, OK))) for other in others)
     )
 
 
-def has_role(context: Context, consumer: Consumer, shape: Shape, role: str) -> bool:
-    """Tell whether a sample has what the consumer takes for its image or caption, sound or not."""
-    place = (consumer.name, role, shape)
+def has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
+    """Tell whether a sample has what the reader takes for its image or caption, sound or not."""
+    place = (reader.name, role, shape)
     known = context.known_roles.get(place)
     if known is None:
-        known = context.known_roles[place] = _has_role(context, consumer, sound(shape), role)
+        known = context.known_roles[place] = _has_role(context, reader, sound(shape), role)
     return known
 
 
-def _has_role(context: Context, consumer: Consumer, shape: Shape, role: str) -> bool:
-    images, captions = _candidates(consumer)
+def _has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
+    images, captions = _candidates(reader)
     others = captions if role == "image" else images
     shape = tuple(part for part in shape if part.suffix.lower() != BAD_MARK)  # another fault than a missing field
     names = {part.suffix.lower() for part in shape}
     trials = [shape, *((*shape, Part(name, OK)) for name in others if name not in names)]
-    return any(context.usable(consumer, trial) for trial in trials)
+    return any(context.usable(reader, trial) for trial in trials)
 
 
 def mend_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) -> Mend:
@@ -154,8 +152,8 @@ def mend_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) ->
     return mend
 
 
-def _candidates(consumer: Consumer) -> tuple[list[str], list[str]]:
-    options = consumer.options
+def _candidates(reader: Reader) -> tuple[list[str], list[str]]:
+    options = reader.options
     images = [*split_keys(options.image_key), "jpg"]
     captions = ["json"] if options.json_text_key else []
     captions += [*split_keys(options.text_key), "txt"]

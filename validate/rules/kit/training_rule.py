@@ -28,9 +28,9 @@ class TrainingRule(Rule):
                 continue
             for each in self.look(context, context.arguments, forecast):
                 known = found.get((each.message, each.severity))
-                names = (*(known.consumers if known else ()), forecast.consumer)
+                names = (*(known.readers if known else ()), forecast.reader)
                 found[each.message, each.severity] = Finding(
-                    each.code, each.severity, each.message, count=each.count, consumers=names, repair=each.repair
+                    each.code, each.severity, each.message, count=each.count, readers=names, repair=each.repair
                 )
         yield from found.values()
 

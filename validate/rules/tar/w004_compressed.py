@@ -48,4 +48,4 @@ class Compressed(TallyRule):
 
 
 def _refusing(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-    return tuple(consumer.name for consumer in context.consumers if not consumer.opens(shard))
+    return tuple(reader.name for reader in context.readers if not reader.opens(shard))

@@ -1,6 +1,6 @@
 from collections import Counter
 
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Shape, ShardEvidence
 
 from ...finding import Repair
@@ -30,16 +30,16 @@ class DuplicateMember(LossRule):
     requires = ("W010",)  # a.v1.jpg and a.v2.jpg share the key a
     tallies = ("key.duplicate-field",)
 
-    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> Loss:
         samples, crash = 0, False
-        consumer = context.bound(consumer)
-        for item in folded(context, consumer, shard):
+        reader = context.bound(reader)
+        for item in folded(context, reader, shard):
             single = _single(item.shape)
             if single != item.shape:
-                dropped = sum(fate.kind == "dropped" for fate in context.fates(consumer, item.shape))
-                before = sum(fate.kind == "dropped" for fate in context.fates(consumer, single))
+                dropped = sum(fate.kind == "dropped" for fate in context.fates(reader, item.shape))
+                before = sum(fate.kind == "dropped" for fate in context.fates(reader, single))
                 samples += max(dropped - before, 0) * item.count
-                crash = crash or (crashes(context, consumer, item.shape) and not crashes(context, consumer, single))
+                crash = crash or (crashes(context, reader, item.shape) and not crashes(context, reader, single))
         return Loss(samples, crash)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

@@ -45,7 +45,7 @@ class SharedKeys(Rule):
             "do not have keys of their own",
             shard=second.url,
             count=len(pairs),
-            consumers=context.names(),
+            readers=context.names(),
         )
 
 

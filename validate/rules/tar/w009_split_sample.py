@@ -48,6 +48,6 @@ class SplitSample(Rule):
                 shard=shard.url,
                 key=tail.key,
                 offset=tail.offset,
-                consumers=context.names(),
+                readers=context.names(),
                 repair=repair(context.targets(), note="over all shards at once, so that the halves meet"),
             )

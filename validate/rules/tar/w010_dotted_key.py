@@ -1,4 +1,4 @@
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence
 
 from ...finding import Repair
@@ -30,26 +30,26 @@ class DottedKey(LossRule):
     requires = ("W012", "W022")  # the field of folder/._a.jpg is _a.jpg
     tallies = ("name.dotted",)
 
-    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> Loss:
         """Count each run once: how many samples merged into it cannot be known."""
         lost = 0
-        for item in folded(context, consumer, shard):
+        for item in folded(context, reader, shard):
             mended = tuple(undotted(shard, part) for part in item.shape)
-            if context.usable(consumer, sound(mended)) > context.usable(consumer, sound(item.shape)):
+            if context.usable(reader, sound(mended)) > context.usable(reader, sound(item.shape)):
                 lost += item.count
         if not lost:
             # Image and caption of one sample may have landed in two runs; together they would be one.
-            lost = self._parted(context, consumer, shard)
+            lost = self._parted(context, reader, shard)
         return Loss(lost)
 
-    def _parted(self, context: Context, consumer: Consumer, shard: ShardEvidence) -> int:
+    def _parted(self, context: Context, reader: Reader, shard: ShardEvidence) -> int:
         runs = [
             item
-            for item in folded(context, consumer, shard)
+            for item in folded(context, reader, shard)
             if any(undotted(shard, part) is not part for part in item.shape)
         ]
         parts: tuple[Part, ...] = tuple({undotted(shard, part): None for item in runs for part in item.shape})
-        if context.usable(consumer, sound(parts)) and not any(context.usable(consumer, item.shape) for item in runs):
+        if context.usable(reader, sound(parts)) and not any(context.usable(reader, item.shape) for item in runs):
             return sum(item.count for item in runs)
         return 0
 

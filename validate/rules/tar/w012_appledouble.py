@@ -1,4 +1,4 @@
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import is_junk
 
@@ -36,11 +36,11 @@ class AppleDouble(TallyRule):
         return f"{count:,} {noun} between the members{first_seen(detail)}: {effect}"
 
     def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-        """Return the consumers that lose samples by them or end with an exception."""
-        return tuple(item.name for item in context.consumers if _hurt(context, item, shard))
+        """Return the readers that lose samples by them or end with an exception."""
+        return tuple(item.name for item in context.readers if _hurt(context, item, shard))
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        """Return a warning where every consumer asked for gets its samples whole."""
+        """Return a warning where every reader asked for gets its samples whole."""
         return self.severity if self.hurts(context, shard) else "warning"
 
     def repair(self, *urls: str) -> Repair:
@@ -51,9 +51,9 @@ def _parts(shard: ShardEvidence) -> bool:
     return shard.tally("key.again").count > 0
 
 
-def _hurt(context: Context, consumer: Consumer, shard: ShardEvidence) -> bool:
-    if consumer.visible_only:
+def _hurt(context: Context, reader: Reader, shard: ShardEvidence) -> bool:
+    if reader.visible_only:
         return False
-    reader = context.bound(consumer)
-    junk = (item.shape for item in counted(consumer.runs(shard)) if is_junk(item.key))
-    return _parts(shard) or any(crashes(context, reader, shape) for shape in junk)
+    bound = context.bound(reader)
+    junk = (item.shape for item in counted(reader.runs(shard)) if is_junk(item.key))
+    return _parts(shard) or any(crashes(context, bound, shape) for shape in junk)

@@ -1,4 +1,4 @@
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence
 
 from ...finding import Repair
@@ -28,9 +28,9 @@ class UpperCase(LossRule):
     tallies = ("name.upper",)
     counts_samples = False
 
-    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> Loss:
         """Ask the reader both before and after it has fixed its columns: it may have fixed them in upper case."""
-        return max(loss(context, reader, shard, self.mend) for reader in (consumer, context.bound(consumer)))
+        return max(loss(context, each, shard, self.mend) for each in (reader, context.bound(reader)))
 
     def mend(self, part: Part) -> Part:
         return part if part.suffix.islower() else Part(part.suffix.lower(), part.status)

@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Run, ShardEvidence
 from wdsflow.scan.naming import is_junk
 from wdsflow.text.escape import escape
@@ -50,7 +50,7 @@ class Mispaired(Rule):
         for index, shard in enumerate(shards):
             tail = last_run(shard.runs)
             others = [other for other in heads.get(tail.key, ()) if other != index] if tail else []
-            met = {consumer.name: _meeting(context, consumer, index, others) for consumer in context.consumers}
+            met = {reader.name: _meeting(context, reader, index, others) for reader in context.readers}
             found = {name: meeting for name, meeting in met.items() if meeting is not None}
             if tail is not None and found:
                 rows.append((shard, tail, found))
@@ -79,31 +79,31 @@ class Mispaired(Rule):
             shard=shard.url,
             key=tail.key,
             offset=tail.offset,
-            consumers=tuple(found),
+            readers=tuple(found),
             repair=repair(context.targets(), "--drop-bad", safe=False, note="leaves the half sample out")
             if worst.mispaired
             else None,
         )
 
 
-def _meeting(context: Context, consumer: Consumer, index: int, others: list[int]) -> Meeting | None:
+def _meeting(context: Context, reader: Reader, index: int, others: list[int]) -> Meeting | None:
     """Return the worst that can happen at the end of shard ``index`` with one of the shards that begin with its key."""
     shards = context.evidence.shards
-    if not others or not consumer.joins(shards[index].stop):
+    if not others or not reader.joins(shards[index].stop):
         return None
-    tail = last_run(consumer.runs(shards[index]))
+    tail = last_run(reader.runs(shards[index]))
     lost = None
     for other in others:
-        head = consumer.runs(shards[other]).head
+        head = reader.runs(shards[other]).head
         if tail is None or head is None or head.key != tail.key:
             continue
-        apart = context.usable(consumer, tail.shape) + context.usable(consumer, head.shape)
+        apart = context.usable(reader, tail.shape) + context.usable(reader, head.shape)
         joined = tail.shape + head.shape
-        first = context.fates(consumer, joined)[:1]
+        first = context.fates(reader, joined)[:1]
         halves = not apart and others == [index + 1]  # one sample, cut in two: W009
-        whole = context.usable(consumer, tail.shape) > 0
+        whole = context.usable(reader, tail.shape) > 0
         if not whole and not halves and first and first[0].kind == "usable":
             return Meeting(shards[other], mispaired=True)
-        if context.usable(consumer, joined) < apart:
+        if context.usable(reader, joined) < apart:
             lost = lost or Meeting(shards[other], mispaired=False)
     return lost

@@ -1,4 +1,4 @@
-from wdsflow.readers.base import Consumer
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import is_junk
 
@@ -27,11 +27,11 @@ class MixedPrefix(LossRule):
     tallies = ("name.mixed-prefix",)
     counts_samples = False
 
-    def loss(self, context: Context, consumer: Consumer, shard: ShardEvidence, count: int) -> Loss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> Loss:
         lost = sum(
             item.count
-            for item in folded(context, consumer, shard)
-            if not context.usable(consumer, item.shape) and not is_junk(item.key)
+            for item in folded(context, reader, shard)
+            if not context.usable(reader, item.shape) and not is_junk(item.key)
         )
         return Loss(min(lost, count))
 

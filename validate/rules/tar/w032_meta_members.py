@@ -37,8 +37,8 @@ class MetaMembers(TallyRule):
 
 
 def _parted(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-    """Return the consumers that end because such members part samples, where nothing else does."""
+    """Return the readers that end because such members part samples, where nothing else does."""
     if not shard.tally("key.again-junk").count or shard.tally("key.again").count:
         return ()
-    crashes = {consumer.name: consumer.at_shard(shard) for consumer in context.consumers}
+    crashes = {reader.name: reader.at_shard(shard) for reader in context.readers}
     return tuple(name for name, crash in crashes.items() if crash is not None and crash.reason == "key-again")

@@ -40,5 +40,5 @@ class NothingPasses(Rule):
                 f"no sample reaches a batch in {title}, {end}{why}",
                 count=verdict.samples,
                 rate=1.0,
-                consumers=(verdict.consumer,),
+                readers=(verdict.reader,),
             )

@@ -42,11 +42,11 @@ class StarvedWorker(TrainingRule):
 
 
 def _cure(context: Context, arguments: Arguments, forecast: Forecast) -> Repair:
-    consumer = next(each for each in context.consumers if each.name == forecast.consumer)
-    workers = working_workers(context.evidence, consumer, arguments)
+    reader = next(each for each in context.readers if each.name == forecast.reader)
+    workers = working_workers(context.evidence, reader, arguments)
     if workers is not None:
         return flag("--workers", str(workers), note=": the most that works")
-    batch = working_batch_size(context.evidence, consumer, arguments)
+    batch = working_batch_size(context.evidence, reader, arguments)
     if batch is not None:
         return flag("--batch-size", str(batch), note=": the largest that works")
     return flag("--dataset-resampled", note=": every worker then draws from all shards")

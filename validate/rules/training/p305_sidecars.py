@@ -39,7 +39,7 @@ class WrongSidecar(Rule):
                 self.severity_of(fact, ended),
                 f"{fact.path} {_WORDS[fact.problem]}{fact.detail}",
                 count=fact.shards,
-                consumers=tuple(name for name in context.names() if name.startswith("open-clip")),
+                readers=tuple(name for name in context.names() if name.startswith("open-clip")),
             )
 
     def severity_of(self, fact: SidecarFact, ended: bool) -> Severity:

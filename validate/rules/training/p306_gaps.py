@@ -36,5 +36,5 @@ class Gaps(Rule):
                 self.severity,
                 f"{escape(gap.pattern)}: {number(gap.count, 'shard')} missing: {some}{more}",
                 count=gap.count,
-                consumers=context.names(),
+                readers=context.names(),
             )

@@ -39,5 +39,5 @@ class HalfDownload(Rule):
                 f"{escape(name or '.')}: {number(len(absent), 'shard')} without _stats.json ({some}), "
                 f"beside {len(folder.stats):,} with one: the download of these was not finished",
                 count=len(absent),
-                consumers=context.names(),
+                readers=context.names(),
             )

@@ -31,7 +31,7 @@ class ResampledLoss(TrainingRule):
         if drawn is None or not drawn.dead_shards:
             return
         if forecast.stalled:
-            if not any(verdict.usable for verdict in context.verdicts if verdict.consumer == forecast.consumer):
+            if not any(verdict.usable for verdict in context.verdicts if verdict.reader == forecast.reader):
                 return  # P301 says so
             yield self.finding(
                 "no shard that can be drawn holds a usable sample: training waits for ever",

@@ -34,4 +34,4 @@ class Versions(Rule):
             # Shards are often judged on machines that never train: only a training command makes it an error.
             severity = conflict.severity if context.arguments is not None else "warning"
             cure = Repair(conflict.cure) if isinstance(conflict.cure, Command) else None
-            yield Finding(self.code, severity, f"{conflict.versions}: {conflict.why}", consumers=names, repair=cure)
+            yield Finding(self.code, severity, f"{conflict.versions}: {conflict.why}", readers=names, repair=cure)

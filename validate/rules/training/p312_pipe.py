@@ -40,7 +40,7 @@ class LossyPipe(Rule):
         for url in dict.fromkeys(part for text in urls for part in text.split("::")):
             trouble = _trouble(url.removeprefix("pipe:")) if url.startswith("pipe:") else ""
             if trouble:
-                yield Finding(self.code, self.severity, f"{escape(url)}: {trouble}", consumers=context.names())
+                yield Finding(self.code, self.severity, f"{escape(url)}: {trouble}", readers=context.names())
 
 
 def _trouble(command: str) -> str:

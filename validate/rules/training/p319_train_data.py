@@ -38,7 +38,7 @@ class UnreadableUrls(Rule):
                 trouble = _trouble(pattern)
                 if trouble:
                     message = f"{flag} {escape(pattern)}: {trouble}"
-                    yield Finding(self.code, self.severity, message, consumers=clips(context))
+                    yield Finding(self.code, self.severity, message, readers=clips(context))
 
 
 def _trouble(pattern: str) -> str:

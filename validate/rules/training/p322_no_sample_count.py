@@ -31,6 +31,6 @@ class NoSampleCount(TrainingRule):
             facts = context.sidecars.facts if context.sidecars is not None else ()
             if not forecast.crash.startswith("RuntimeError") and any(fact.problem != "stale" for fact in facts):
                 return  # P305 names the file
-            verdict = next((each for each in context.verdicts if each.consumer == forecast.consumer), None)
+            verdict = next((each for each in context.verdicts if each.reader == forecast.reader), None)
             cure = flag("--train-num-samples", str(verdict.usable)) if verdict and verdict.usable else None
             yield self.finding(forecast.crash, cure=cure)
