@@ -11,23 +11,16 @@ from wdsflow.scan.evidence import (
     Stop,
 )
 from wdsflow.validate.finding import Advice, Finding, Repair
-from wdsflow.validate.report.report_model import Report
+from wdsflow.validate.forecast.forecast import Forecast, Starved
+from wdsflow.validate.report.report import Report
 from wdsflow.validate.verdicts.verdict import Funnel, Reason, Verdict
 
 NASTY = "a\x1b[31m[red]b[/red]\n::error::c\r\u202e\udcff\x00,%<script>alert(1)</script>&\ufffe"
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """Stands in for a forecast."""
-
-    said: tuple[str, ...] = ("rank 0 worker 3 gets 0 batches: training hangs at epoch 0",)
-
-    def lines(self) -> tuple[str, ...]:
-        return self.said
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"workers": 4}
+def forecast(crash: str | None = None) -> Forecast:
+    starved = Starved(epoch=0, rank=0, worker=3, usable=0, shards=1, batch_size=64)
+    return Forecast("open-clip-3.3", workers=4, crash=crash, stalled=() if crash else (starved,))
 
 
 def advice(does: str = 'Take captions from the json field "caption" (OpenCLIP 4)', **facts: Any) -> Advice:
@@ -146,7 +139,7 @@ def nasty() -> Report:
         ],
         ignored=[(finding("W009", message=NASTY), NASTY)],
         known=2,
-        forecasts=[Forecast((NASTY, "  indented " + NASTY))],
+        forecasts=[forecast(NASTY)],
         advice=[advice(NASTY, command=NASTY, reader=NASTY, safe=False)],
         level="full",
         notes=[NASTY],

@@ -22,7 +22,7 @@ from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .forecast.forecast import Forecast, forecast
 from .report.baseline import apply_baseline
-from .report.report_model import Report
+from .report.report import Report
 from .rules.kit.base import Context
 from .rules.kit.rule_engine import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
@@ -78,19 +78,29 @@ def check(
     written, expansion = _expanded(urls)
     check_codes(select, ignore or {})
     environment = versions()
-    parsed, judged_for = _readers(readers, arguments, world_size, environment)
-    options = scan_options(level, judged_for, expansion.urls, allow_pipe=allow_pipe)
+    parsed, readers_of = _readers(readers, arguments, world_size, environment)
+    options = scan_options(level, readers_of, expansion.urls, allow_pipe=allow_pipe)
     evidence = _gather(expansion, options, scan, progress)
-    report = Report(written, evidence, level=level, against_baseline=baseline is not None)
-    context = _context(report, judged_for, max_loss, parsed, environment)
-    report.forecasts, report.verdicts = _forecasts(context, parsed, options, scan), context.verdicts
-    report.findings, report.ignored = run_rules(context, select, ignore or {})
-    report.findings, report.known = apply_baseline(report.findings, () if baseline is None else baseline)
+    context = _context(evidence, readers_of, max_loss, written, parsed, environment, options, scan)
+    findings, ignored = run_rules(context, select, ignore or {})
+    findings, known = apply_baseline(findings, () if baseline is None else baseline)
     training = None if arguments is None else tuple(arguments)
     asked = Invocation(written, tuple(readers), level, training, world_size, allow_pipe)
-    report.findings, report.advice = settle(report.findings, advise(context, options, scan), asked)
-    report.seconds = evidence.seconds = time.perf_counter() - start
-    return report
+    findings, advice = settle(findings, advise(context, options, scan), asked)
+    evidence.seconds = time.perf_counter() - start
+    return Report(
+        written,
+        evidence,
+        context.verdicts,
+        findings,
+        ignored,
+        known,
+        against_baseline=baseline is not None,
+        forecasts=context.forecasts,
+        advice=advice,
+        level=level,
+        seconds=evidence.seconds,
+    )
 
 
 def _expanded(urls: str | Path | Iterable[str | Path]) -> tuple[tuple[str, ...], Expansion]:
@@ -99,13 +109,37 @@ def _expanded(urls: str | Path | Iterable[str | Path]) -> tuple[tuple[str, ...],
 
 
 def _context(
-    report: Report, readers: list[Reader], max_loss: float, parsed: Arguments | None, environment: dict[str, str]
+    evidence: Evidence,
+    readers: Sequence[Reader],
+    max_loss: float,
+    urls: tuple[str, ...],
+    parsed: Arguments | None,
+    environment: dict[str, str],
+    options: ScanOptions,
+    scan: Scan,
 ) -> Context:
-    """Return what rules look at; there are verdicts where something could be read."""
-    evidence, urls = report.evidence, tuple(report.urls)
+    """Return what rules look at; there are verdicts and forecasts where something could be read."""
     sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
-    verdicts = [] if report.nothing_read else [judge(evidence, reader, max_loss) for reader in readers]
-    return Context(evidence, readers, verdicts, max_loss, urls, parsed, sidecars=sidecars, environment=environment)
+    if all(shard.error is not None for shard in evidence.shards):
+        return Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=environment)
+    verdicts = [judge(evidence, reader, max_loss) for reader in readers]
+    forecasts: dict[int, Forecast] = {}
+    if parsed is not None:
+        held_out = _scan_validation(evidence, urls, parsed, options, scan)
+        for index, reader in enumerate(readers):
+            if reader.name.startswith("open-clip"):
+                forecasts[index] = forecast(evidence, reader, parsed, sidecars, validation=held_out)
+    return Context(
+        evidence,
+        readers,
+        [_overrule(verdict, forecasts.get(index)) for index, verdict in enumerate(verdicts)],
+        max_loss,
+        urls,
+        parsed,
+        tuple(forecasts.values()),
+        sidecars,
+        environment,
+    )
 
 
 def _readers(
@@ -123,36 +157,24 @@ def _gather(expansion: Expansion, options: ScanOptions, scan: Scan, progress: Fo
     return Evidence(options.level, shards, gaps)
 
 
-def _forecasts(context: Context, parsed: Arguments | None, options: ScanOptions, scan: Scan) -> list[Forecast]:
-    """Compute forecasts, and let what they prove overrule the verdict of a single pass."""
-    if parsed is None or not context.verdicts:
-        return []
-    forecasts = []
-    held_out = _scan_validation(context, parsed, options, scan)
-    for index, reader in enumerate(context.readers):
-        if not reader.name.startswith("open-clip"):
-            continue
-        result = forecast(context.evidence, reader, parsed, context.sidecars, validation=held_out)
-        forecasts.append(result)
-        context.verdicts[index] = _overrule(context.verdicts[index], result)
-    context.forecast = forecasts
-    return forecasts
-
-
-def _scan_validation(context: Context, parsed: Arguments, options: ScanOptions, scan: Scan) -> Evidence | None:
+def _scan_validation(
+    evidence: Evidence, urls: Sequence[str], parsed: Arguments, options: ScanOptions, scan: Scan
+) -> Evidence | None:
     """Scan the shards of ``--val-data``; None where there are none that can be found."""
     if not parsed.val_data:
         return None
-    if parsed.val_data in (parsed.train_data, "::".join(context.urls)):
-        return context.evidence
+    if parsed.val_data in (parsed.train_data, "::".join(urls)):
+        return evidence
     try:
         return Evidence(options.level, scan(expand([parsed.val_data]).urls, options))
     except NoShards:
         return None  # the forecast says so itself
 
 
-def _overrule(verdict: Verdict, result: Forecast) -> Verdict:
+def _overrule(verdict: Verdict, result: Forecast | None) -> Verdict:
     """Replace the outcome where the command as a whole crashes or starves although samples pass."""
+    if result is None:
+        return verdict
     if result.crash is not None:
         outcome: Outcome = "crashes"
         reason = Reason("forecast", 0, result.crash)

@@ -3,7 +3,7 @@
 import inspect
 
 from .finding import Severity
-from .rules import RULES, catalog
+from .rules.catalog import RULES, catalog
 from .rules.kit.base import Rule
 from .rules.kit.rule_engine import UnknownCode
 

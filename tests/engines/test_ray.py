@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -256,10 +257,10 @@ def test_validation_finds_what_one_process_finds(tmp_path: Path, cluster: Cluste
     together = check(urls, ["open-clip-3.3"], engine="ray", address=cluster.address, progress=tell)
     assert sorted(seen) == sorted(urls)
     for report in (alone, together):
-        report.seconds = report.evidence.seconds = 0
+        report.evidence.seconds = 0
         for shard in report.evidence.shards:
             shard.seconds = 0
-    assert together == alone
+    assert replace(together, seconds=0) == replace(alone, seconds=0)
 
 
 def test_a_node_without_the_shards_ends_the_run_with_its_name(cluster: Cluster):

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from wdsflow.readers.arguments import Arguments
 from wdsflow.text.shell import command
 
 from ..finding import Advice
 from ..forecast.forecast import Forecast
 from ..rules.kit.base import Context
-from ..rules.kit.training_rule import forecasts
 from .remedies import working_batch_size, working_workers
 
 
@@ -15,11 +15,15 @@ def advise_training(context: Context) -> list[Advice]:
     """Return settings with which a command that stalls or never steps would run."""
     if context.arguments is None:
         return []
-    return [advice for forecast in forecasts(context) if forecast.applies for advice in _settings(context, forecast)]
+    return [
+        advice
+        for forecast in context.forecasts
+        if forecast.applies
+        for advice in _settings(context, context.arguments, forecast)
+    ]
 
 
-def _settings(context: Context, forecast: Forecast) -> Iterator[Advice]:
-    arguments = context.arguments
+def _settings(context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Advice]:
     reader = next(each for each in context.readers if each.name == forecast.reader)
     refused = forecast.crash is not None and "number of shards must be" in forecast.crash
     if refused or (forecast.stalled and forecast.usable):

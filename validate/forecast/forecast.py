@@ -4,7 +4,7 @@ The arithmetic is OpenCLIP's own (startup.py, workload.py); what cannot be known
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.readers.arguments import Arguments
@@ -90,16 +90,6 @@ class Forecast:
     def total_steps(self) -> int:
         """Return the optimizer steps of the whole training."""
         return self.steps * self.epochs
-
-    def lines(self) -> list[str]:
-        """Return the forecast in plain sentences, the worst first."""
-        from .forecast_text import sentences
-
-        return sentences(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON."""
-        return {**asdict(self), "total_steps": self.total_steps, "lines": self.lines()}
 
 
 def forecast(

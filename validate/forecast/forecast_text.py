@@ -1,6 +1,8 @@
 """The forecast in plain sentences."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 from ..report.report_words import count, size
 from .forecast import Forecast
@@ -17,6 +19,11 @@ def sentences(forecast: Forecast) -> list[str]:
     if forecast.resources is not None:
         lines += _resources(forecast, forecast.resources)
     return lines + [f"Note: {note}." for note in forecast.notes]
+
+
+def as_dict(forecast: Forecast) -> dict[str, Any]:
+    """Return everything as plain values for JSON."""
+    return {**asdict(forecast), "total_steps": forecast.total_steps, "lines": sentences(forecast)}
 
 
 def _end(forecast: Forecast) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """Report and its formats."""
 
-from .report_model import Report
+from .report import Report
+from .report_model import Results
 
 FORMATS = ("text", "json", "sarif", "junit", "github", "html")
 
 
-def render(report: Report, form: str, width: int = 100) -> str:
+def render(report: Results, form: str, width: int = 100) -> str:
     """Return the report in one of ``FORMATS``, without colour.
 
     Args:

@@ -8,19 +8,20 @@ from typing import Any
 from wdsflow.scan.evidence import ShardEvidence
 
 from ..finding import Advice, Finding
+from ..forecast.forecast_text import as_dict
 from ..verdicts.verdict import Reason, Verdict
 from .baseline import fingerprint
-from .report_model import Report
+from .report_model import Results
 
 VERSION = 1  # of the shape; rises only where a reader of the old one would break
 
 
-def render(report: Report) -> str:
+def render(report: Results) -> str:
     """Return the report as JSON text, indented, ASCII only."""
-    return json.dumps(report.to_dict(), indent=2, allow_nan=False) + "\n"
+    return json.dumps(to_dict(report), indent=2, allow_nan=False) + "\n"
 
 
-def to_dict(report: Report) -> dict[str, Any]:
+def to_dict(report: Results) -> dict[str, Any]:
     """Return the report as plain dicts and lists.
 
     Its top has these six names and no other; what else there is to say stands with the verdict it belongs to.
@@ -55,8 +56,8 @@ def _shard(shard: ShardEvidence) -> dict[str, Any]:
     }
 
 
-def _verdict(verdict: Verdict, report: Report) -> dict[str, Any]:
-    forecasts = [each.to_dict() for each in report.forecasts]
+def _verdict(verdict: Verdict, report: Results) -> dict[str, Any]:
+    forecasts = [as_dict(each) for each in report.forecasts]
     return {
         "reader": verdict.reader,
         "outcome": verdict.outcome,
@@ -122,7 +123,7 @@ def _advice(advice: Advice) -> dict[str, Any]:
     }
 
 
-def _belongs(advice: Advice, verdict: Verdict, report: Report) -> bool:
+def _belongs(advice: Advice, verdict: Verdict, report: Results) -> bool:
     """Tell whether advice stands with a verdict; that for a reader nobody asked for stands with the first one."""
     judged = [each.reader for each in report.verdicts]
     return verdict.reader == (advice.reader if advice.reader in judged else judged[0])

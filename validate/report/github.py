@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from ..finding import Severity
 from ..verdicts.wording import unreadable_text
 from .finding_groups import cures, group, shards_of
-from .report_model import Report
+from .report_model import Results
 from .report_text import said
 from .report_words import command_lines, plain, relative
 
@@ -16,7 +16,7 @@ _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info"
 _NAMED = 5  # shards named in one annotation
 
 
-def render(report: Report) -> str:
+def render(report: Results) -> str:
     """Return the report as lines of workflow commands."""
     lines = []
     if report.nothing_read:

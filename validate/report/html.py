@@ -4,12 +4,13 @@ from html import escape as _quoted
 
 from wdsflow.scan.evidence import ShardEvidence
 
+from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import unreadable_text
 from .finding_groups import SEVERITIES, Group, cures, group
 from .next_steps import steps
 from .page_style import STYLE
-from .report_model import Report
+from .report_model import Results
 from .report_text import (
     MEANS,
     closing_line,
@@ -42,13 +43,13 @@ _PAGE = """<!doctype html>
 """
 
 
-def render(report: Report) -> str:
+def render(report: Results) -> str:
     """Return the report as a whole page."""
     outcome = ", ".join(f"{verdict.title}: {verdict.outcome}" for verdict in report.verdicts) or "shards"
     return _PAGE.format(title=_text(f"wdsflow: {outcome}"), body=fragment(report))
 
 
-def fragment(report: Report) -> str:
+def fragment(report: Results) -> str:
     """Return the report as one element with its own styles, to stand inside another page."""
     parts = [f"<style>{STYLE}</style>"]
     parts += [f"<p>{_text(unreadable_text(report.evidence.shards))}</p>"] if report.nothing_read else []
@@ -91,7 +92,7 @@ def _verdict(verdict: Verdict) -> str:
     )
 
 
-def _steps(report: Report) -> str:
+def _steps(report: Results) -> str:
     items = []
     for step in steps(report):
         care = "" if step.safe else " <span class=dim>unsafe: data is changed or left out</span>"
@@ -99,7 +100,7 @@ def _steps(report: Report) -> str:
     return f"<h3>What to do</h3><ol>{''.join(items)}</ol>" if items else ""
 
 
-def _findings(report: Report) -> str:
+def _findings(report: Results) -> str:
     groups = group(report.findings)
     parts = [f"<h3>{'Found' if groups else 'Nothing found that would hurt'}</h3>"] if report.verdicts or groups else []
     parts += [_group(each) for each in groups]
@@ -129,12 +130,12 @@ def _group(each: Group) -> str:
     )
 
 
-def _forecasts(report: Report) -> str:
-    blocks = ("\n".join(_text(line) for line in each.lines()) for each in report.forecasts)
+def _forecasts(report: Results) -> str:
+    blocks = ("\n".join(_text(line) for line in sentences(each)) for each in report.forecasts)
     return "".join(f"<h3>Forecast</h3><pre>{block}</pre>" for block in blocks)
 
 
-def _shards(report: Report) -> str:
+def _shards(report: Results) -> str:
     shards = report.evidence.shards
     if not shards:
         return ""

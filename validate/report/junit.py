@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from ..finding import Finding
 from ..verdicts.verdict import Verdict
 from .finding_groups import SEVERITIES, titles
-from .report_model import Report
+from .report_model import Results
 from .report_text import said
 from .report_words import command_lines, plain, relative
 
@@ -15,7 +15,7 @@ from .report_words import command_lines, plain, relative
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(report: Report) -> str:
+def render(report: Results) -> str:
     """Return the report as XML text."""
     root = Element("testsuites", name="wdsflow", time=f"{report.seconds:.3f}")
     names = titles()
@@ -43,7 +43,7 @@ def _verdict_suite(root: Element, verdict: Verdict) -> None:
     _totals(suite)
 
 
-def _shard_suite(root: Element, report: Report, names: dict[str, str]) -> None:
+def _shard_suite(root: Element, report: Results, names: dict[str, str]) -> None:
     """Add cases for each shard: for each rule that found something in it, and for readers that use none of its samples."""
     suite = SubElement(root, "testsuite", name="shards")
     unread = {shard.url: shard.error_detail or shard.error for shard in report.evidence.shards if shard.error}

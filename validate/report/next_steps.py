@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..finding import Advice, promised
 from .finding_groups import cures, titles
-from .report_model import Report
+from .report_model import Results
 from .report_words import plain
 
 
@@ -19,7 +19,7 @@ class Step:
     language: str = "shell"  # of the command
 
 
-def steps(report: Report) -> list[Step]:
+def steps(report: Results) -> list[Step]:
     """Return what to do; the same thing to do for several readers comes once, with what it brings each of them."""
     groups: dict[tuple[str, str], list[Advice]] = {}
     for each in report.advice:

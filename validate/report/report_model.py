@@ -2,40 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from wdsflow.scan.evidence import Evidence, Level
 
 from ..finding import Advice, Finding
+from ..forecast.forecast import Forecast
 from ..verdicts.verdict import Verdict
 
 
-class ForecastLike(Protocol):
-    """What a forecast must be able to say of itself."""
-
-    def lines(self) -> Sequence[str]:
-        """Return it as lines for people."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
-
-
-@dataclass(slots=True)
-class Report:
-    """The verdict for each reader, the findings behind it, and what to do.
-
-    ``str(report)`` is the text that ``wdsflow validate`` prints, ``report.to_dict()`` what ``--format json`` holds;
-    a notebook shows it as a page.
-    """
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The verdict for each reader, the findings behind it, and what to do: what the formats of the report show."""
 
     urls: Sequence[str]  # as written
     evidence: Evidence
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: Sequence[Verdict] = ()
     findings: list[Finding] = field(default_factory=list)
     ignored: list[tuple[Finding, str]] = field(default_factory=list)  # with the reason for which it is accepted
     known: int = 0  # findings that a baseline holds back
     against_baseline: bool = False  # only what the baseline does not know fails
-    forecasts: Sequence[ForecastLike] = ()
+    forecasts: Sequence[Forecast] = ()
     advice: Sequence[Advice] = ()
     level: Level = "headers"
     notes: list[str] = field(default_factory=list)
@@ -69,19 +55,3 @@ class Report:
     def samples(self) -> int:
         """Distinct keys over all shards."""
         return self.evidence.samples
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain dicts and lists; ``schema/report.schema.json`` describes them."""
-        from .as_json import to_dict
-
-        return to_dict(self)
-
-    def __str__(self) -> str:
-        from .report_text import render
-
-        return render(self, width=100)
-
-    def _repr_html_(self) -> str:
-        from .html import fragment
-
-        return fragment(self)

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..finding import Finding
+from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Outcome, Verdict
 from ..verdicts.wording import lack_text, unreadable_text
 from .console_writer import Writer
 from .finding_groups import SEVERITIES, Group, cures, group
 from .next_steps import Step, number_of, steps
-from .report_model import Report
+from .report_model import Results
 from .report_words import (
     count,
     duration,
@@ -39,7 +40,7 @@ MEANS: dict[Outcome, str] = {
 }
 
 
-def render(report: Report, width: int = 100) -> str:
+def render(report: Results, width: int = 100) -> str:
     """Return the report as text without colour, for lines of at most ``width`` characters (commands are not wrapped)."""
     from rich.console import Console
 
@@ -51,7 +52,7 @@ def render(report: Report, width: int = 100) -> str:
     return buffer.getvalue()
 
 
-def show(report: Report, console: "Console") -> None:
+def show(report: Results, console: "Console") -> None:
     """Print the report to a console."""
     writer = Writer(console)
     if report.nothing_read:
@@ -64,7 +65,7 @@ def show(report: Report, console: "Console") -> None:
     _closing(report, writer)
 
 
-def show_summary(report: Report, console: "Console") -> None:
+def show_summary(report: Results, console: "Console") -> None:
     """Print the verdicts and the totals only, for when the report itself goes to a file."""
     writer = Writer(console)
     if report.nothing_read:
@@ -77,7 +78,7 @@ def show_summary(report: Report, console: "Console") -> None:
     writer.line((closing_line(report), "dim"), hang=2)
 
 
-def _verdicts(report: Report, writer: Writer) -> None:
+def _verdicts(report: Results, writer: Writer) -> None:
     for number, verdict in enumerate(report.verdicts):
         if number:
             writer.blank()
@@ -138,7 +139,7 @@ def _steps(todo: list[Step], writer: Writer) -> None:
         writer.command(step.command, indent=7)
 
 
-def _findings(report: Report, todo: list[Step], writer: Writer) -> None:
+def _findings(report: Results, todo: list[Step], writer: Writer) -> None:
     groups = group(report.findings)
     if groups:
         writer.heading(f"Found: {_totals(groups)}")
@@ -207,7 +208,7 @@ def _fixes(each: Group, todo: list[Step], told: dict[str, str], writer: Writer) 
         writer.command(repair.command, indent=6)
 
 
-def ignored_lines(report: Report) -> Iterator[str]:
+def ignored_lines(report: Results) -> Iterator[str]:
     """Yield a line for each ignored code: how often it was found, and why it is accepted; and one for the baseline."""
     found: dict[tuple[str, str], int] = {}
     for finding, reason in report.ignored:
@@ -218,15 +219,15 @@ def ignored_lines(report: Report) -> Iterator[str]:
         yield f"{count(report.known, 'known finding')} in the baseline not shown"
 
 
-def _forecasts(report: Report, writer: Writer) -> None:
+def _forecasts(report: Results, writer: Writer) -> None:
     for each in report.forecasts:
         writer.heading("Forecast")
-        for line in each.lines():
+        for line in sentences(each):
             stripped = line.lstrip(" ")
             writer.line(plain(stripped), indent=2 + len(line) - len(stripped), hang=2)
 
 
-def _closing(report: Report, writer: Writer) -> None:
+def _closing(report: Results, writer: Writer) -> None:
     writer.blank()
     for note in notes(report):
         writer.line("Note: ", plain(note), hang=6)
@@ -237,12 +238,12 @@ def _closing(report: Report, writer: Writer) -> None:
         writer.command(f"wdsflow explain {codes[0]}", indent=2)
 
 
-def notes(report: Report) -> list[str]:
+def notes(report: Results) -> list[str]:
     """Return what the reader should bear in mind: what the level could not see, what was assumed."""
     return unique([*report.notes, *(verdict.note for verdict in report.verdicts if verdict.note)])
 
 
-def closing_line(report: Report) -> str:
+def closing_line(report: Results) -> str:
     """Say how much was looked at, and how long it took."""
     shards = report.evidence.shards
     unread = sum(1 for shard in shards if shard.error is not None)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -113,7 +114,7 @@ def validate(
         allow_pipe=allow_pipe,
     )
     if write_baseline:
-        _accept(report, write_baseline)
+        report = _accept(report, write_baseline)
     if report.nothing_read:
         _nothing_read(report, form.value, output)
     _tell(report, form.value, output)
@@ -171,14 +172,14 @@ def _must_load(baseline: Path) -> None:
         fail(str(error))
 
 
-def _accept(report: "Report", path: Path) -> None:
+def _accept(report: "Report", path: Path) -> "Report":
     from wdsflow.validate.report.baseline import apply_baseline, dump_baseline, fingerprint
 
     write_output(path, dump_baseline(report.findings))
     accepted = [fingerprint(finding) for finding in report.findings]
-    report.findings, report.known = apply_baseline(report.findings, accepted)
-    report.against_baseline = True
+    findings, known = apply_baseline(report.findings, accepted)
     print(f"wrote {len(set(accepted)):,} findings to {path}; --baseline {path} holds them back", file=sys.stderr)
+    return replace(report, findings=findings, known=known, against_baseline=True)
 
 
 def _tell(report: "Report", form: str, output: Path | None) -> None:

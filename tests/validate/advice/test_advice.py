@@ -90,8 +90,8 @@ def training(usable, **changes):
     command = Arguments(**(given | changes))
     evidence = Evidence("full", shards)
     reader = READERS["open-clip-3.3"](command.options("open-clip-3.3"))
-    context = Context(evidence, [reader], [judge(evidence, reader)], arguments=command)
-    context.forecast = forecast(evidence, reader, command)
+    found = (forecast(evidence, reader, command),)
+    context = Context(evidence, [reader], [judge(evidence, reader)], arguments=command, forecasts=found)
     return advise(context, ScanOptions("full"), lambda *_, **__: [])
 
 

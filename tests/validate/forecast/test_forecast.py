@@ -15,6 +15,7 @@ from wdsflow.readers.startup import epoch_length
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.advice.remedies import working_batch_size, working_workers
 from wdsflow.validate.forecast.forecast import forecast
+from wdsflow.validate.forecast.forecast_text import as_dict, sentences
 from wdsflow.validate.forecast.resources import fullest, image_size
 from wdsflow.validate.forecast.workload import Shards, named_shards, worker_passes
 from wdsflow.validate.verdicts.reader_pass import run_pass
@@ -60,7 +61,7 @@ def test_a_starved_worker_is_the_proof_of_a_stall():
     )
     assert found.batches_before_stall == 1
     assert found.exact
-    assert found.lines()[0].startswith("Stalls: rank 0 worker 1 gets 0 batches")
+    assert sentences(found)[0].startswith("Stalls: rank 0 worker 1 gets 0 batches")
 
 
 def test_a_stall_in_a_later_epoch_is_found():
@@ -111,19 +112,19 @@ def test_steps_count_whole_accumulations():
     assert (found.length.batches, found.steps, found.total_steps) == (20, 6, 30)
     never = forecast(shards(100, 100), OpenClip33(), command(accum_freq=21, train_num_samples=80))
     assert never.steps == 0
-    assert any("the optimizer never steps" in line for line in never.lines())
+    assert any("the optimizer never steps" in line for line in sentences(never))
 
 
 def test_a_warm_up_beyond_the_end_is_said():
     found = forecast(shards(100, 100), OpenClip33(), command(warmup=10_000))
-    assert any("--warmup 10,000 is longer" in line for line in found.lines())
+    assert any("--warmup 10,000 is longer" in line for line in sentences(found))
 
 
 def test_resampling_stalls_only_where_nothing_is_usable():
     given = command(dataset_resampled=True, workers=4)
     assert not forecast(shards(3, 0), OpenClip33(), given).stalled
     found = forecast(shards(0, 0, others=9), OpenClip33(), given)
-    assert "every worker gets 0 batches (0 usable samples in 2 shards" in found.lines()[0]
+    assert "every worker gets 0 batches (0 usable samples in 2 shards" in sentences(found)[0]
 
 
 def test_resampling_draws_as_often_as_a_simulation():
@@ -192,7 +193,7 @@ def test_other_shards_than_those_of_the_command_are_said():
 def test_a_command_that_reads_no_shards_in_the_known_way_has_no_forecast(changes):
     found = forecast(shards(1), OpenClip33(), command(**changes))
     assert not found.applies
-    assert found.lines()[0].startswith("No forecast: ")
+    assert sentences(found)[0].startswith("No forecast: ")
 
 
 def test_only_openclip_has_a_forecast():
@@ -255,6 +256,6 @@ def test_the_image_size_is_that_of_the_model_or_of_the_flag():
 )
 def test_a_forecast_is_plain_values_and_plain_lines(changes):
     found = forecast(shards(100, 3), OpenClip33(), command(**changes))
-    values = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert values["lines"] == found.lines() != []
-    assert all(line.isprintable() and line.endswith(".") for line in found.lines())
+    values = json.loads(json.dumps(as_dict(found), allow_nan=False))
+    assert values["lines"] == sentences(found) != []
+    assert all(line.isprintable() and line.endswith(".") for line in sentences(found))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from tests import factories
 from wdsflow.validate.finding import Repair
 from wdsflow.validate.report import render
@@ -14,7 +16,9 @@ def test_the_verdict_comes_first_and_is_an_error_unless_it_trains():
 
 def test_the_findings_of_a_rule_are_one_annotation():
     report = factories.healthy()
-    report.findings = [factories.finding("W001", shard=f"d/{number}.tar", message="cut") for number in range(9)]
+    report = replace(
+        report, findings=[factories.finding("W001", shard=f"d/{number}.tar", message="cut") for number in range(9)]
+    )
     shown = [line for line in lines(report) if "W001" in line]
     assert len(shown) == 1
     assert shown[0].startswith("::error file=d/0.tar,title=W001")
@@ -23,17 +27,19 @@ def test_the_findings_of_a_rule_are_one_annotation():
 
 def test_severities_become_error_warning_and_notice():
     report = factories.healthy()
-    report.findings = [
-        factories.finding(f"W00{number}", each) for number, each in enumerate(("error", "warning", "info"))
-    ]
+    report = replace(
+        report,
+        findings=[factories.finding(f"W00{number}", each) for number, each in enumerate(("error", "warning", "info"))],
+    )
     assert [line.partition(" ")[0] for line in lines(report)[1:]] == ["::error", "::warning", "::notice"]
 
 
 def test_what_ends_a_command_is_escaped():
     report = factories.healthy()
-    report.findings = [
-        factories.finding("W:1,2", shard="d/a,b:100%.tar", message="50% of x: y, z", repair=Repair("a\nb"))
-    ]
+    report = replace(
+        report,
+        findings=[factories.finding("W:1,2", shard="d/a,b:100%.tar", message="50% of x: y, z", repair=Repair("a\nb"))],
+    )
     assert lines(report)[1] == "::error file=d/a%2Cb%3A100%25.tar,title=W%3A1%2C2::50%25 of x: y, z%0Afix: a%0Ab"
 
 
@@ -45,5 +51,5 @@ def test_data_cannot_begin_a_command_of_its_own():
 
 def test_a_remote_shard_is_no_file_of_the_repository():
     report = factories.healthy()
-    report.findings = [factories.finding(shard="s3://bucket/0.tar")]
+    report = replace(report, findings=[factories.finding(shard="s3://bucket/0.tar")])
     assert "file=" not in lines(report)[1]

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from xml.etree.ElementTree import Element, fromstring
 
 from tests import factories
@@ -24,11 +25,14 @@ def test_each_reader_is_a_suite_that_fails_unless_it_trains():
 
 def test_a_shard_has_a_case_for_each_rule_that_fails_and_one_if_none_does():
     report = factories.healthy(3)
-    report.findings = [
-        factories.finding("W001", shard="shards/0001.tar"),
-        factories.finding("W002", "warning", shard="shards/0001.tar"),
-        factories.finding("W001", shard=None),
-    ]
+    report = replace(
+        report,
+        findings=[
+            factories.finding("W001", shard="shards/0001.tar"),
+            factories.finding("W002", "warning", shard="shards/0001.tar"),
+            factories.finding("W001", shard=None),
+        ],
+    )
     suite = suites(report).find("testsuite[@name='shards']")
     assert suite is not None
     cases = [(case.get("classname"), (case.get("name") or "")[:5], case.find("failure") is not None) for case in suite]

@@ -1,15 +1,17 @@
+from dataclasses import replace
+
 from tests import factories
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.report.report_model import Report
+from wdsflow.validate.report.report import Report
 
 
 def test_a_report_is_ok_when_all_train_and_no_finding_is_an_error():
     report = factories.healthy()
     assert report.ok
     assert report.exit_status == 0
-    report.findings = [factories.finding(severity="warning"), factories.finding(severity="info")]
+    report = replace(report, findings=[factories.finding(severity="warning"), factories.finding(severity="info")])
     assert report.ok
-    report.findings = [factories.finding(severity="error")]
+    report = replace(report, findings=[factories.finding(severity="error")])
     assert not report.ok
     assert report.exit_status == 1
 
@@ -17,16 +19,18 @@ def test_a_report_is_ok_when_all_train_and_no_finding_is_an_error():
 def test_one_reader_that_does_not_train_is_enough():
     for outcome in ("loses", "stalls", "crashes"):
         report = factories.healthy()
-        report.verdicts = [*report.verdicts, factories.verdict(outcome)]
+        report = replace(report, verdicts=[*report.verdicts, factories.verdict(outcome)])
         assert not report.ok
 
 
 def test_nothing_read_means_not_one_shard():
     report = factories.healthy()
     assert not report.nothing_read
-    report.evidence = Evidence("headers", [factories.shard(), factories.shard("gone.tar", 0, error="missing")])
+    report = replace(
+        report, evidence=Evidence("headers", [factories.shard(), factories.shard("gone.tar", 0, error="missing")])
+    )
     assert not report.nothing_read
-    report.evidence = Evidence("headers", [factories.shard("gone.tar", 0, error="missing")])
+    report = replace(report, evidence=Evidence("headers", [factories.shard("gone.tar", 0, error="missing")]))
     assert report.nothing_read
 
 

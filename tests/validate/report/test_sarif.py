@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -30,7 +31,10 @@ def test_the_report_fits_the_official_schema(make):
 
 def test_a_result_names_rule_place_and_fingerprint():
     report = factories.stalled()
-    report.findings = [factories.finding("W006", shard="shards/a b.tar", key="cat", offset=5_120, message="come back")]
+    report = replace(
+        report,
+        findings=[factories.finding("W006", shard="shards/a b.tar", key="cat", offset=5_120, message="come back")],
+    )
     run = run_of(report)
     result = run["results"][0]
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "W006"
@@ -43,7 +47,7 @@ def test_a_result_names_rule_place_and_fingerprint():
 
 def test_rules_carry_their_manual_page():
     report = factories.healthy()
-    report.findings = [factories.finding("W006")]
+    report = replace(report, findings=[factories.finding("W006")])
     rule = run_of(report)["tool"]["driver"]["rules"][0]
     assert "adjacent" in rule["help"]["text"] or "side by side" in rule["help"]["text"]
     assert rule["shortDescription"]["text"].endswith(".")
@@ -52,13 +56,13 @@ def test_rules_carry_their_manual_page():
 
 def test_ignored_findings_are_results_with_a_suppression():
     report = factories.healthy()
-    report.ignored = [(factories.finding("W013"), "two cameras")]
+    report = replace(report, ignored=[(factories.finding("W013"), "two cameras")])
     assert run_of(report)["results"][0]["suppressions"] == [{"kind": "external", "justification": "two cameras"}]
 
 
 def test_a_finding_without_a_shard_lies_with_what_was_asked_for():
     report = factories.healthy()
-    report.findings = [factories.finding(shard=None)]
+    report = replace(report, findings=[factories.finding(shard=None)])
     place = run_of(report)["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "shards/%7B0000..0002%7D.tar"
 

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -7,7 +8,7 @@ from tests import factories
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.finding import Repair
 from wdsflow.validate.report import report_text
-from wdsflow.validate.report.report_model import Report
+from wdsflow.validate.report.report import Report
 from wdsflow.validate.verdicts.verdict import Reason
 
 
@@ -30,7 +31,7 @@ def test_a_sound_set_takes_a_few_lines():
 
 def test_the_order_is_verdict_advice_findings_forecast_and_totals():
     report = factories.stalled()
-    report.forecasts = [factories.Forecast()]
+    report = replace(report, forecasts=[factories.forecast()])
     whole = "\n".join(lines(report))
     wanted = ["STALLS", "What to do", "Found:", "error   W101", "Forecast", "Note:", "2 shards", "wdsflow explain W101"]
     places = [whole.index(word) for word in wanted]
@@ -46,16 +47,16 @@ def test_the_funnel_ends_where_nothing_is_left():
 
 def test_what_a_level_could_not_know_is_called_an_upper_bound():
     report = factories.healthy()
-    report.verdicts = [factories.verdict(usable=20, exact=False)]
+    report = replace(report, verdicts=[factories.verdict(usable=20, exact=False)])
     assert "up to 20 of 30 samples reach a batch" in lines(report)[0]
-    report.verdicts = [factories.verdict(usable=20, exact=True)]
+    report = replace(report, verdicts=[factories.verdict(usable=20, exact=True)])
     assert "up to" not in lines(report)[0]
 
 
 def test_several_reasons_stand_below_the_verdict():
     report = factories.healthy()
     reasons = (Reason("no-caption", 3, "3 of 30 samples: no caption"), Reason("bad-image", 1, "1 of 30 samples: bad"))
-    report.verdicts = [factories.verdict("loses", usable=26, reasons=reasons)]
+    report = replace(report, verdicts=[factories.verdict("loses", usable=26, reasons=reasons)])
     assert lines(report)[1:3] == ["    3 of 30 samples: no caption", "    1 of 30 samples: bad"]
 
 
@@ -63,7 +64,7 @@ def test_several_reasons_stand_below_the_verdict():
 def test_no_line_is_wider_than_asked_for_but_commands(width):
     report = factories.stalled()
     command = "python -m open_clip_train.main " + "--train-data 'some where/{0000..0041}.tar' " * 6
-    report.advice = [factories.advice(command=command)]
+    report = replace(report, advice=[factories.advice(command=command)])
     shown = lines(report, width)
     assert "       " + command in shown
     fixes = [line for line in shown if line.strip().startswith("wdsflow ")]
@@ -72,7 +73,7 @@ def test_no_line_is_wider_than_asked_for_but_commands(width):
 
 def test_a_command_of_several_lines_stays_as_it_is():
     report = factories.stalled()
-    report.advice = [factories.advice(command="def stage(sample):\n    return sample")]
+    report = replace(report, advice=[factories.advice(command="def stage(sample):\n    return sample")])
     shown = lines(report, 80)
     at = shown.index("       def stage(sample):")
     assert shown[at + 1] == "           return sample"
@@ -85,10 +86,13 @@ def test_no_line_ends_in_blanks():
 
 def test_many_findings_of_one_rule_are_cut_to_five_and_a_number():
     report = factories.healthy()
-    report.findings = [
-        factories.finding("W001", shard=f"{number:04d}.tar", message=f"{number:04d}.tar is cut short")
-        for number in range(17)
-    ]
+    report = replace(
+        report,
+        findings=[
+            factories.finding("W001", shard=f"{number:04d}.tar", message=f"{number:04d}.tar is cut short")
+            for number in range(17)
+        ],
+    )
     shown = "\n".join(lines(report))
     assert shown.count("is cut short") == 5
     assert "and 12 more shards" in shown
@@ -97,37 +101,48 @@ def test_many_findings_of_one_rule_are_cut_to_five_and_a_number():
 
 def test_a_place_is_named_unless_the_message_does():
     report = factories.healthy()
-    report.findings = [factories.finding(shard="a/0007.tar", key="cat", offset=5_120, message="3 keys come back")]
+    report = replace(
+        report, findings=[factories.finding(shard="a/0007.tar", key="cat", offset=5_120, message="3 keys come back")]
+    )
     assert any(line.endswith("3 keys come back (0007.tar, sample cat, byte 5,120)") for line in lines(report))
-    report.findings = [factories.finding(shard="a/0007.tar", key="cat", message="0007.tar: cat comes back")]
+    report = replace(
+        report, findings=[factories.finding(shard="a/0007.tar", key="cat", message="0007.tar: cat comes back")]
+    )
     assert any(line.endswith("0007.tar: cat comes back") for line in lines(report))
 
 
 def test_errors_come_before_warnings_before_notes():
     report = factories.healthy()
-    report.findings = [
-        factories.finding(code, severity) for code, severity in (("I1", "info"), ("W1", "warning"), ("E1", "error"))
-    ]
+    report = replace(
+        report,
+        findings=[
+            factories.finding(code, severity) for code, severity in (("I1", "info"), ("W1", "warning"), ("E1", "error"))
+        ],
+    )
     whole = "\n".join(lines(report))
     assert whole.index("E1") < whole.index("W1") < whole.index("I1")
 
 
 def test_an_unsafe_fix_says_so():
     report = factories.healthy()
-    report.findings = [factories.finding(repair=Repair("wdsflow repair x --drop", safe=False))]
+    report = replace(report, findings=[factories.finding(repair=Repair("wdsflow repair x --drop", safe=False))])
     shown = lines(report)
     step = shown.index("What to do") + 1
     assert shown[step].startswith("  1. against W006")
     assert "unsafe" in shown[step] + shown[step + 1]
     assert "       wdsflow repair x --drop" in shown
-    report.findings = [factories.finding(severity="warning", repair=Repair("wdsflow repair x --drop", safe=False))]
+    report = replace(
+        report, findings=[factories.finding(severity="warning", repair=Repair("wdsflow repair x --drop", safe=False))]
+    )
     assert "    unsafe fix (data is changed or left out):" in lines(report)
 
 
 def test_a_fix_is_printed_once_and_pointed_at_afterwards():
     report = factories.healthy()
     cure = Repair("wdsflow repair shards -o repaired")
-    report.findings = [factories.finding("W001", repair=cure), factories.finding("W002", "warning", repair=cure)]
+    report = replace(
+        report, findings=[factories.finding("W001", repair=cure), factories.finding("W002", "warning", repair=cure)]
+    )
     shown = lines(report)
     assert shown.count("       wdsflow repair shards -o repaired") == 1
     assert shown.count("    fix: 1 above") == 2
@@ -136,11 +151,14 @@ def test_a_fix_is_printed_once_and_pointed_at_afterwards():
 def test_the_same_advice_for_several_readers_comes_once_with_what_it_brings_each():
     report = factories.stalled()
     facts = {"command": "wdsflow repair s -o repaired", "usable": 785, "samples": 796}
-    report.advice = [
-        factories.advice("write a txt", **facts, title="OpenCLIP 3.3.0"),
-        factories.advice("write a txt", **facts, title="webdataset 1.x", now=3),
-        factories.advice("write a txt", **(facts | {"usable": 780, "exact": False}), title="Ray Data"),
-    ]
+    report = replace(
+        report,
+        advice=[
+            factories.advice("write a txt", **facts, title="OpenCLIP 3.3.0"),
+            factories.advice("write a txt", **facts, title="webdataset 1.x", now=3),
+            factories.advice("write a txt", **(facts | {"usable": 780, "exact": False}), title="Ray Data"),
+        ],
+    )
     shown = lines(report, 1_000)
     step = (
         "  1. write a txt: 785 of 796 samples would reach a batch in OpenCLIP 3.3.0 (now 0) and webdataset 1.x (now 3); "
@@ -152,7 +170,7 @@ def test_the_same_advice_for_several_readers_comes_once_with_what_it_brings_each
 def test_what_is_missing_in_part_is_counted_beside_the_verdict():
     report = factories.healthy()
     reasons = (Reason("no-caption", 11, "11 of 796 samples: no caption field; they have jpg"),)
-    report.verdicts = [factories.verdict("trains", 796, 785, reasons)]
+    report = replace(report, verdicts=[factories.verdict("trains", 796, 785, reasons)])
     assert lines(report, 200)[0] == "OpenCLIP 3.3.0  TRAINS  785 of 796 samples reach a batch (11 lack a caption)"
 
 
@@ -166,14 +184,16 @@ def test_what_could_not_be_read_is_one_line_and_no_verdict(width):
 
 def test_samples_that_are_usable_although_training_ends_are_called_so():
     report = factories.healthy()
-    report.verdicts = [factories.verdict("crashes", usable=20)]
+    report = replace(report, verdicts=[factories.verdict("crashes", usable=20)])
     assert lines(report)[0] == "OpenCLIP 3.3.0  CRASHES  20 of 30 samples are usable"
 
 
 def test_ignored_findings_are_counted_with_their_reason():
     report = factories.healthy()
-    report.ignored = [(factories.finding("W013"), "two cameras"), (factories.finding("W013"), "two cameras")]
-    report.known = 4
+    report = replace(
+        report, ignored=[(factories.finding("W013"), "two cameras"), (factories.finding("W013"), "two cameras")]
+    )
+    report = replace(report, known=4)
     shown = lines(report)
     assert "ignored W013, 2 findings: two cameras" in shown
     assert "4 known findings in the baseline not shown" in shown
@@ -212,7 +232,7 @@ def test_a_report_without_shards_or_verdicts_is_still_a_text():
 
 def test_an_error_beside_a_good_verdict_is_told_at_once():
     report = factories.healthy()
-    report.findings = [factories.finding("W001"), factories.finding("W002", "warning")]
+    report = replace(report, findings=[factories.finding("W001"), factories.finding("W002", "warning")])
     assert "    but 1 error below must be looked at (exit status 1)" in lines(report)
-    report.findings = report.findings[1:]
+    report = replace(report, findings=report.findings[1:])
     assert not any("exit status" in line for line in lines(report))

@@ -9,7 +9,7 @@ from tests.validate.rules.cases import CASES
 from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
 from wdsflow.validate.rule_pages import catalogue, explain
-from wdsflow.validate.rules import RULES, BadRule, Rule, catalog
+from wdsflow.validate.rules.catalog import RULES, BadRule, Rule, catalog
 from wdsflow.validate.rules.kit.base import TallyRule
 from wdsflow.validate.rules.kit.rule_engine import UnknownCode
 

@@ -1,5 +1,6 @@
 """Order, causes, folding, selection."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,9 +127,9 @@ def test_a_loss_is_told_for_those_readers_who_have_it(tmp_path: Path):
 def test_openclip_4_flags_are_advised_only_where_it_is_at_hand(tmp_path: Path):
     case = CASES["F101"]
     context = case.context(tmp_path)
-    context.readers = context.readers[:1]
+    context = replace(context, readers=context.readers[:1])
     (old,), _ = run_rules(context, ["F101"])
-    context.environment = {"open_clip_torch": "4.1.0"}
+    context = replace(context, environment={"open_clip_torch": "4.1.0"})
     (new,), _ = run_rules(context, ["F101"])
 
     assert "json:caption" in old.repair.command

@@ -55,8 +55,8 @@ class Command:
         urls = self.urls or tuple(shard.url for shard in shards)
         context = Context(evidence, readers, verdicts, urls=urls, sidecars=self.sidecars, environment=self.environment)
         if self.given:
-            context.arguments = command
-            context.forecast = [self.forecast(evidence, reader, command) for reader in readers]
+            found = tuple(self.forecast(evidence, reader, command) for reader in readers)
+            return replace(context, arguments=command, forecasts=found)
         return context
 
     def forecast(self, evidence: Evidence, reader: Any, command: Arguments) -> Forecast:

@@ -1,32 +1,35 @@
 """What a rule is: a code, a severity, a manual page, and a look at the evidence."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from wdsflow.readers.arguments import Arguments
 from wdsflow.readers.base import Fate, Reader
+from wdsflow.readers.sidecars import Sidecars
 from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
 from wdsflow.text.escape import escape
 
 from ...finding import Finding, Repair, Severity
+from ...forecast.forecast import Forecast
 from ...verdicts.verdict import Verdict
 
 SHARDS_NAMED = 20  # a rule names this many shards one by one, and the rest in one finding
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Context:
-    """Everything a rule may look at. ``arguments``, ``forecast`` and ``sidecars`` are None where not asked for."""
+    """Everything a rule may look at. ``arguments`` and ``sidecars`` are None where not asked for."""
 
     evidence: Evidence
-    readers: list[Reader]
-    verdicts: list[Verdict]
+    readers: Sequence[Reader]
+    verdicts: Sequence[Verdict]
     max_loss: float = 0.05
     urls: tuple[str, ...] = ()  # as the user wrote them
-    arguments: Any = None  # arguments.Arguments
-    forecast: Any = None  # forecast.Forecast
-    sidecars: Any = None  # sidecars.Sidecars
+    arguments: Arguments | None = None
+    forecasts: tuple[Forecast, ...] = ()
+    sidecars: Sidecars | None = None
     environment: dict[str, str] = field(default_factory=dict)  # distribution -> installed version
     _bound: dict[int, Reader] = field(default_factory=dict, repr=False)
     _fates: dict[tuple[int, Shape], tuple[Fate, ...]] = field(default_factory=dict, repr=False)

@@ -8,7 +8,6 @@ from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
 
-from ..tar.w018_no_end_blocks import missing_at_end
 from .base import Context
 from .shape_rule import folded, has_role, wanted
 from .wild_names import is_wild, shown, undotted
@@ -121,3 +120,19 @@ def alternative(shard: ShardEvidence, shape: Shape, role: Role) -> str:
         if best is None or rank < best[0]:
             best = rank, lower
     return "" if best is None else best[1]
+
+
+def missing_at_end(shard: ShardEvidence) -> str:
+    """Return the fields that most samples of a shard have and its last one lacks."""
+    last = last_run(shard.runs)
+    others = [item for item in counted(shard.runs, with_tail=False) if not is_junk(item.key)]
+    if last is None or not others:
+        return ""
+    usual = max(others, key=lambda item: item.count)
+    if usual.count * 2 < sum(item.count for item in others):
+        return ""
+    return ", ".join(sorted(_fields(usual.shape) - _fields(last.shape)))
+
+
+def _fields(shape: Shape) -> set[str]:
+    return {part.suffix.lower() for part in shape}

@@ -1,7 +1,7 @@
 """What the rules about a training command share. They are silent where no command was given."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from wdsflow.readers.arguments import Arguments
 from wdsflow.text.shell import command
@@ -23,7 +23,7 @@ class TrainingRule(Rule):
         if context.arguments is None:
             return
         found: dict[tuple[str, Severity], Finding] = {}
-        for forecast in forecasts(context):
+        for forecast in context.forecasts:
             if not forecast.applies:
                 continue
             for each in self.look(context, context.arguments, forecast):
@@ -39,13 +39,6 @@ class TrainingRule(Rule):
     ) -> Finding:
         """Return a finding that is about no shard in particular."""
         return Finding(self.code, severity or self.severity, message, count=count, repair=cure)
-
-
-def forecasts(context: Context) -> Sequence[Forecast]:
-    """Return all forecasts that were made, none if no training command was given."""
-    if context.forecast is None:
-        return ()
-    return context.forecast if isinstance(context.forecast, (list, tuple)) else (context.forecast,)
 
 
 def flag(*flags: str, note: str = "") -> Repair:

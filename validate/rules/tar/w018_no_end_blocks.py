@@ -2,6 +2,7 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.naming import is_junk
 
 from ...finding import Repair, Severity
+from ..kit.missing_fields import missing_at_end
 from ..kit.base import Context, TallyRule
 from ..kit.rule_commands import repair
 from ..kit.shape_rule import counted, last_run
@@ -40,19 +41,3 @@ class NoEndBlocks(TallyRule):
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="writes a proper end mark; compare with the source first")
-
-
-def missing_at_end(shard: ShardEvidence) -> str:
-    """Return the fields that most samples of a shard have and its last one lacks."""
-    last = last_run(shard.runs)
-    others = [item for item in counted(shard.runs, with_tail=False) if not is_junk(item.key)]
-    if last is None or not others:
-        return ""
-    usual = max(others, key=lambda item: item.count)
-    if usual.count * 2 < sum(item.count for item in others):
-        return ""
-    return ", ".join(sorted(_fields(usual.shape) - _fields(last.shape)))
-
-
-def _fields(shape: Shape) -> set[str]:
-    return {part.suffix.lower() for part in shape}

@@ -4,7 +4,6 @@ from wdsflow.readers.sidecars import SidecarFact, Sidecars
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
-from ..kit.training_rule import forecasts
 
 
 class WrongSidecar(Rule):
@@ -32,7 +31,7 @@ class WrongSidecar(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         if not isinstance(context.sidecars, Sidecars):
             return
-        ended = any((forecast.crash or "").find("beside the first shard") >= 0 for forecast in forecasts(context))
+        ended = any((forecast.crash or "").find("beside the first shard") >= 0 for forecast in context.forecasts)
         for fact in context.sidecars.facts:
             yield Finding(
                 self.code,

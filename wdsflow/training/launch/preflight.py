@@ -29,7 +29,7 @@ from wdsflow.validate.advice.invocation import Invocation, settle, with_flags
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import group
-from wdsflow.validate.report.report_model import Report
+from wdsflow.validate.report.report import Report
 from wdsflow.validate.rules.kit.base import Context, number
 from wdsflow.validate.rules.kit.missing_fields import wants
 from wdsflow.validate.rules.kit.rule_engine import run_rules
@@ -173,8 +173,9 @@ def _judge(
         # Unlike OpenCLIP the feed expands globs and counts samples.
         named = arguments.train_data if arguments.train_data_upsampling_factors else "::".join(urls)
         given = arguments.train_num_samples or max(1, evidence.samples)
-        context.arguments = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
-        context.forecast = [forecast(evidence, reader, context.arguments, context.sidecars)]
+        told = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
+        found = forecast(evidence, reader, told, context.sidecars)
+        context = replace(context, arguments=told, forecasts=(found,))
     return context
 
 
@@ -183,8 +184,15 @@ def _result(context: Context, options: FeedOptions, captions: Captions, head: st
     findings, _ = settle(
         run_rules(context)[0], [], _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
     )
-    report = Report(context.urls, context.evidence, context.verdicts, findings, level="names", seconds=seconds)
-    report.forecasts = context.forecast or ()
+    report = Report(
+        context.urls,
+        context.evidence,
+        context.verdicts,
+        findings,
+        forecasts=context.forecasts,
+        level="names",
+        seconds=seconds,
+    )
     fatal = _fatal(context, findings)
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
