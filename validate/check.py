@@ -24,7 +24,7 @@ from .forecast.forecast import Forecast, forecast
 from .report.baseline import apply_baseline
 from .report.report import Report
 from .rules.kit.base import Context
-from .rules.kit.rule_engine import check_codes, run_rules
+from .rules.rule_engine import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
 
 Found = Callable[[int], Progress | None]

@@ -5,7 +5,7 @@ import inspect
 from .finding import Severity
 from .rules.catalog import RULES, catalog
 from .rules.kit.base import Rule
-from .rules.kit.rule_engine import UnknownCode
+from .rules.rule_engine import UnknownCode
 
 
 def explain(code: str) -> str:

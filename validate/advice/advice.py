@@ -10,9 +10,12 @@ from wdsflow.scan.json_captions import caption_name
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import command
+from wdsflow.text.words import listed
 
 from ..finding import Advice
-from ..rules.kit.base import Context, listed
+from ..rules.kit.base import (
+    Context,
+)
 from ..rules.kit.rule_commands import is_option, renamed
 from ..verdicts.verdict import Verdict
 from .changes import Edits, as_caption, caption_edits, with_caption

@@ -14,7 +14,6 @@ from wdsflow.readers.sidecars import Sidecars
 from wdsflow.readers.startup import EpochLength, Start, epoch_length, start
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 
-from ..report.report_words import count
 from ..verdicts.wording import crash_text
 from .resources import Resources, estimate
 from .validation import judge_validation
@@ -41,7 +40,7 @@ class Starved:
 
     def __str__(self) -> str:
         who = f"rank {self.rank} worker {self.worker}" if self.rank >= 0 else "every worker"
-        has = f"{count(self.usable, 'usable sample')} in {count(self.shards, 'shard')}"
+        has = f"{how_many(self.usable, 'usable sample')} in {how_many(self.shards, 'shard')}"
         return f"{who} gets 0 batches ({has}, batch size {self.batch_size}): training hangs at epoch {self.epoch}"
 
 

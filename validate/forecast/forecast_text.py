@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ..report.report_words import count, size
+from wdsflow.text.words import how_many, size
+
 from .forecast import Forecast
 from .resources import Resources
 
@@ -31,9 +32,9 @@ def _end(forecast: Forecast) -> Iterator[str]:
         yield f"Crashes: {forecast.crash}."
     elif forecast.stalled:
         more = len(forecast.stalled) - 1
-        others = f", and so do{'es' if more == 1 else ''} {count(more, 'other worker')}" if more else ""
+        others = f", and so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
         after = (
-            f", after {count(forecast.batches_before_stall, 'batch', 'batches')}"
+            f", after {how_many(forecast.batches_before_stall, 'batch', 'batches')}"
             if forecast.batches_before_stall
             else ""
         )
@@ -42,7 +43,7 @@ def _end(forecast: Forecast) -> Iterator[str]:
         total = forecast.world_size * max(1, forecast.workers)
         least = forecast.poorest.batches if forecast.poorest else 0
         yield (
-            f"Runs: in epochs 0 to {forecast.epochs_checked - 1} each of {count(total, 'worker')} gets batches, "
+            f"Runs: in epochs 0 to {forecast.epochs_checked - 1} each of {how_many(total, 'worker')} gets batches, "
             f"at least {least:,} from each pass over its shards in epoch 0."
         )
 
@@ -69,10 +70,10 @@ def _steps(forecast: Forecast) -> Iterator[str]:
         assert forecast.length is not None
         yield (
             f"Steps: none. --accum-freq {forecast.accum_freq:,} is more than the "
-            f"{count(forecast.length.batches, 'batch', 'batches')} of an epoch: the optimizer never steps, and nothing says so."
+            f"{how_many(forecast.length.batches, 'batch', 'batches')} of an epoch: the optimizer never steps, and nothing says so."
         )
         return
-    line = f"Steps: {forecast.steps:,} an epoch, {forecast.total_steps:,} in {count(forecast.epochs, 'epoch')}"
+    line = f"Steps: {forecast.steps:,} an epoch, {forecast.total_steps:,} in {how_many(forecast.epochs, 'epoch')}"
     if forecast.warmup > forecast.total_steps:
         line += f"; --warmup {forecast.warmup:,} is longer: the learning rate never reaches its target"
     yield line + "."
@@ -97,7 +98,7 @@ def _drawn(forecast: Forecast) -> Iterator[str]:
         return
     line = f"Resampled: about {drawn.draws:,.0f} draws of a shard an epoch; {drawn.never_seen:.0%} of the shards are not drawn"
     if drawn.dead_shards:
-        line += f"; {count(drawn.dead_shards, 'shard')} that can be drawn hold nothing usable"
+        line += f"; {how_many(drawn.dead_shards, 'shard')} that can be drawn hold nothing usable"
     yield line + " (averages: the draws cannot be foreseen)."
 
 

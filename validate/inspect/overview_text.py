@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from wdsflow.scan.tallies import TALLIES
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many, place, short, size
 
 from ..report.console_writer import Writer
-from ..report.report_words import count, place, short, size
 from .listing import Listed
 from .overview import Overview
 
@@ -23,8 +23,8 @@ def show_overview(total: Overview, console: "Console") -> None:
     writer = Writer(console)
     unread = sum(1 for shard in total.shards if shard.error is not None)
     broken = f" ({unread:,} unreadable)" if unread else ""
-    amounts = (count(total.samples, "sample"), count(total.members, "member"), size(total.size))
-    writer.line((f"{count(len(total.shards), 'shard')}{broken}, {', '.join(amounts)}", "bold"))
+    amounts = (how_many(total.samples, "sample"), how_many(total.members, "member"), size(total.size))
+    writer.line((f"{how_many(len(total.shards), 'shard')}{broken}, {', '.join(amounts)}", "bold"))
     _fields(total, writer)
     _json(total, writer)
     _images(total, writer)
@@ -135,7 +135,7 @@ def _shards(total: Overview, writer: Writer) -> None:
     writer.blank()
     _table(writer, ("Shard", "size", "members", "samples", "first sample", "stops"), rows, left=4)
     if len(total.shards) > MOST:
-        writer.line((f"and {count(len(total.shards) - MOST, 'more shard')}", "dim"), indent=2)
+        writer.line((f"and {how_many(len(total.shards) - MOST, 'more shard')}", "dim"), indent=2)
 
 
 def _table(

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from wdsflow.readers.installed_versions import conflicts, release
 from wdsflow.text.install import install_extras
 from wdsflow.text.shell import Command, command
+from wdsflow.text.words import size
 
-from ..report.report_words import size
 from .machine_facts import UNLIMITED, Machine, this_machine
 
 Status = Literal["ok", "info", "warning", "error"]

@@ -10,8 +10,9 @@ import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from wdsflow.text.words import relative
+
 from ..finding import Finding
-from .report_words import relative
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from .report_words import command_lines
+from wdsflow.text.words import command_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wdsflow.text.words import short
+
 from ..finding import Finding, Repair, Severity
-from .report_words import short
 
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}

@@ -5,12 +5,13 @@ GitHub shows ten errors and ten warnings a step, so findings of one rule come as
 
 from urllib.parse import urlsplit
 
+from wdsflow.text.words import command_lines, plain, relative
+
 from ..finding import Severity
 from ..verdicts.wording import unreadable_text
 from .finding_groups import cures, group, shards_of
 from .report_model import Results
 from .report_text import said
-from .report_words import command_lines, plain, relative
 
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "notice"}
 _NAMED = 5  # shards named in one annotation

@@ -3,6 +3,13 @@
 from html import escape as _quoted
 
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import (
+    command_lines,
+    how_many,
+    place,
+    plain,
+    size,
+)
 
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Verdict
@@ -17,13 +24,6 @@ from .report_text import (
     ignored_lines,
     notes,
     said,
-)
-from .report_words import (
-    command_lines,
-    count,
-    place,
-    plain,
-    size,
 )
 
 SHOWN = 50  # findings of one rule, and shards, that a page lists
@@ -140,9 +140,9 @@ def _shards(report: Results) -> str:
     if not shards:
         return ""
     rows = "".join(_shard(shard) for shard in shards[:SHOWN])
-    more = f"<p class=dim>and {count(len(shards) - SHOWN, 'more shard')}</p>" if len(shards) > SHOWN else ""
+    more = f"<p class=dim>and {how_many(len(shards) - SHOWN, 'more shard')}</p>" if len(shards) > SHOWN else ""
     return (
-        f"<details><summary>{count(len(shards), 'shard')}</summary><table><tr><th>shard<th>size<th>members<th>samples"
+        f"<details><summary>{how_many(len(shards), 'shard')}</summary><table><tr><th>shard<th>size<th>members<th>samples"
         f"<th>state</tr>{rows}</table>{more}</details>"
     )
 

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from wdsflow.text.words import command_lines, plain, relative
+
 from ..finding import Finding
 from ..verdicts.verdict import Verdict
 from .finding_groups import SEVERITIES, titles
 from .report_model import Results
 from .report_text import said
-from .report_words import command_lines, plain, relative
 
 # XML 1.0 has no way to write these, not even as references.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wdsflow.text.words import plain
+
 from ..finding import Advice, promised
 from .finding_groups import cures, titles
 from .report_model import Results
-from .report_words import plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,16 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from wdsflow.text.words import (
+    duration,
+    how_many,
+    place,
+    plain,
+    short,
+    size,
+    unique,
+)
+
 from ..finding import Finding
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Outcome, Verdict
@@ -16,15 +26,6 @@ from .console_writer import Writer
 from .finding_groups import SEVERITIES, Group, cures, group
 from .next_steps import Step, number_of, steps
 from .report_model import Results
-from .report_words import (
-    count,
-    duration,
-    place,
-    plain,
-    short,
-    size,
-    unique,
-)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,12 +87,12 @@ def _verdicts(report: Results, writer: Writer) -> None:
         for reason in reasons[:SHOWN]:
             writer.line(reason, indent=4, hang=2)
         if len(reasons) > SHOWN:
-            writer.line(f"and {count(len(reasons) - SHOWN, 'more reason')}", indent=4)
+            writer.line(f"and {how_many(len(reasons) - SHOWN, 'more reason')}", indent=4)
         if MEANS[verdict.outcome]:
             writer.line((MEANS[verdict.outcome], "italic"), indent=4)
         writer.line((_funnel(verdict), "dim"), indent=4, hang=2)
     if report.errors and report.verdicts and all(verdict.outcome == "trains" for verdict in report.verdicts):
-        found = count(len(group(report.errors)), "error")
+        found = how_many(len(group(report.errors)), "error")
         writer.line((f"but {found} below must be looked at (exit status 1)", "red"), indent=4)
 
 
@@ -106,7 +107,9 @@ def said(verdict: Verdict) -> tuple[str, list[str]]:
     """Return what stands behind the outcome, and the reasons that need lines of their own."""
     most = "" if verdict.exact or not verdict.usable else "up to "
     ends = verdict.usable and verdict.outcome in ("stalls", "crashes")  # the samples are not what is wrong
-    text = f"{most}{verdict.usable:,} of {count(verdict.samples, 'sample')} {'are usable' if ends else 'reach a batch'}"
+    text = (
+        f"{most}{verdict.usable:,} of {how_many(verdict.samples, 'sample')} {'are usable' if ends else 'reach a batch'}"
+    )
     reasons = [plain(reason.message) for reason in verdict.reasons]
     if len(reasons) == 1 and verdict.reasons[0].count >= verdict.samples - verdict.usable:
         # "12 of 12 samples: no caption field" says the count again.
@@ -156,7 +159,7 @@ def _findings(report: Results, todo: list[Step], writer: Writer) -> None:
 
 def _totals(groups: list[Group]) -> str:
     totals = {severity: sum(1 for each in groups if each.severity == severity) for severity in SEVERITIES}
-    return ", ".join(count(totals[severity], name) for severity, name in SEVERITIES.items() if totals[severity])
+    return ", ".join(how_many(totals[severity], name) for severity, name in SEVERITIES.items() if totals[severity])
 
 
 def _group(each: Group, writer: Writer) -> None:
@@ -174,7 +177,7 @@ def _group(each: Group, writer: Writer) -> None:
     hidden = placed[most:]
     if hidden:
         shards = unique(short(finding.shard) for finding in hidden if finding.shard is not None)
-        what = count(len(shards), "more shard") if len(shards) == len(hidden) else f"{len(hidden):,} more"
+        what = how_many(len(shards), "more shard") if len(shards) == len(hidden) else f"{len(hidden):,} more"
         writer.line((f"and {what}", "dim"), indent=4)
     for finding in others[:most]:
         _finding(finding, title, writer)
@@ -214,9 +217,9 @@ def ignored_lines(report: Results) -> Iterator[str]:
     for finding, reason in report.ignored:
         found[finding.code, reason] = found.get((finding.code, reason), 0) + 1
     for (code, reason), number in found.items():
-        yield f"ignored {code}, {count(number, 'finding')}: {plain(reason) or 'no reason given'}"
+        yield f"ignored {code}, {how_many(number, 'finding')}: {plain(reason) or 'no reason given'}"
     if report.known:
-        yield f"{count(report.known, 'known finding')} in the baseline not shown"
+        yield f"{how_many(report.known, 'known finding')} in the baseline not shown"
 
 
 def _forecasts(report: Results, writer: Writer) -> None:
@@ -249,8 +252,8 @@ def closing_line(report: Results) -> str:
     unread = sum(1 for shard in shards if shard.error is not None)
     read, stored = sum(shard.bytes_read for shard in shards), sum(shard.size or 0 for shard in shards)
     parts = (
-        count(len(shards), "shard") + (f" ({unread:,} unreadable)" if unread else ""),
-        count(report.samples, "sample"),
+        how_many(len(shards), "shard") + (f" ({unread:,} unreadable)" if unread else ""),
+        how_many(report.samples, "sample"),
         f"read {size(read)} of {size(stored)}" if read < stored else f"read all {size(stored or read)}",
         f"level {report.level}",
         duration(report.seconds),

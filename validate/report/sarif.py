@@ -6,12 +6,12 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import wdsflow
+from wdsflow.text.words import command_lines, plain, relative
 
 from ..finding import Finding
 from .baseline import fingerprint
 from .finding_groups import titles
 from .report_model import Results
-from .report_words import command_lines, plain, relative
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}

@@ -147,7 +147,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.readers.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check import check
-    from wdsflow.validate.rules.kit.rule_engine import UnknownCode
+    from wdsflow.validate.rules.rule_engine import UnknownCode
 
     try:
         with progress() as begin:

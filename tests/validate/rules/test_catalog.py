@@ -11,7 +11,7 @@ from wdsflow.validate import rules
 from wdsflow.validate.rule_pages import catalogue, explain
 from wdsflow.validate.rules.catalog import RULES, BadRule, Rule, catalog
 from wdsflow.validate.rules.kit.base import TallyRule
-from wdsflow.validate.rules.kit.rule_engine import UnknownCode
+from wdsflow.validate.rules.rule_engine import UnknownCode
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"

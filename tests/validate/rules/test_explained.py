@@ -11,7 +11,7 @@ from tests.validate.rules.cases import READERS
 from wdsflow.readers import Datasets
 from wdsflow.readers.scan_for import scan_options
 from wdsflow.scan.scan import scan_shard
-from wdsflow.validate.rules.kit.rule_engine import run_rules
+from wdsflow.validate.rules.rule_engine import run_rules
 
 # The later ones once went unexplained.
 SEEDS = [*range(20), 68, 77, 217, 252, 274, 282, 549, 722]

@@ -4,11 +4,15 @@ from collections.abc import Iterator
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many, listed
 
 from ...advice.changes import caption_edits
 from ...finding import Finding, Repair
 from ...verdicts.verdict import Verdict
-from ..kit.base import Context, Rule, listed, number
+from ..kit.base import (
+    Context,
+    Rule,
+)
 from ..kit.missing_fields import Role, Wants, wants
 from ..kit.rule_commands import is_option, repair
 
@@ -77,7 +81,7 @@ def _what_happens(context: Context, hurt: list[str]) -> str:
     for name in hurt:
         groups.setdefault(_outcome(verdicts.get(name)), []).append(name)
     samples = context.evidence.samples
-    all_of_them = f"{samples:,} of {number(samples, 'sample')}"
+    all_of_them = f"{samples:,} of {how_many(samples, 'sample')}"
     told = []
     for outcome, names in groups.items():
         titles = context.titles(names)

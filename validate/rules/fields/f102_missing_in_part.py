@@ -2,9 +2,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Finding, Repair
-from ..kit.base import Context, Rule, number
+from ..kit.base import (
+    Context,
+    Rule,
+)
 from ..kit.missing_fields import Lack, Wants, lacks, wants
 from ..kit.rule_commands import repair
 from ..kit.shape_rule import crashes
@@ -84,7 +88,7 @@ def _message(want: Wants, lack: Lack) -> str:
     verb = "has" if lack.count == 1 else "have"
     them = "it has" if lack.count == 1 else "they have"
     rest = f'; {them} "{escape(lack.instead, 40)}"' if lack.instead else f" ({them} {escape(lack.fields, 80)})"
-    return f"{lack.count:,} of {number(lack.shard.samples, 'sample')} {verb} {missing}{rest}"
+    return f"{lack.count:,} of {how_many(lack.shard.samples, 'sample')} {verb} {missing}{rest}"
 
 
 def _consequence(context: Context, names: list[str], ending: list[str], count: int) -> str:

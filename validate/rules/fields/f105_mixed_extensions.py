@@ -2,9 +2,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.scan.evidence import Part, Shape
+from wdsflow.text.words import how_many, listed
 
 from ...finding import Finding, Severity
-from ..kit.base import Context, Rule, listed, number
+from ..kit.base import (
+    Context,
+    Rule,
+)
 from ..kit.shape_rule import Counted, counted, loss
 
 _IMAGES = ("jpg", "png", "jpeg", "webp")
@@ -46,7 +50,7 @@ class MixedExtensions(Rule):
         severity: Severity = "info"
         if lost:
             severity = "error" if max(lost.values()) > context.max_loss * context.evidence.samples else "warning"
-        told = f": for {context.titles(lost)}, {number(max(lost.values()), 'image')} fall out" if lost else ""
+        told = f": for {context.titles(lost)}, {how_many(max(lost.values()), 'image')} fall out" if lost else ""
         yield Finding(
             code=self.code,
             severity=severity,

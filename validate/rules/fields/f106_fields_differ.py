@@ -3,9 +3,13 @@ from collections.abc import Iterator
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Finding
-from ..kit.base import Context, Rule, number
+from ..kit.base import (
+    Context,
+    Rule,
+)
 
 
 class FieldsDiffer(Rule):
@@ -38,7 +42,7 @@ class FieldsDiffer(Rule):
                 yield Finding(
                     code=self.code,
                     severity=self.severity,
-                    message=f"{_difference(usual - fields, fields - usual)} unlike {number(agreeing, 'other shard')}",
+                    message=f"{_difference(usual - fields, fields - usual)} unlike {how_many(agreeing, 'other shard')}",
                     shard=shard.url,
                     count=shard.samples,
                     readers=context.names(),

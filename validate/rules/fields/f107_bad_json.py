@@ -8,9 +8,9 @@ from wdsflow.scan.evidence import (
     ShardEvidence,
     Tally,
 )
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import number
 from ..kit.rule_commands import is_option, renamed, repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import counted, mend_status
@@ -42,7 +42,7 @@ class BadJson(LossRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         words = {"json.bad": "not parsing", "json.deep": "nested too deep", "json.not-object": "not an object"}
         told = [f"{text}: {shard.tally(name).count:,}" for name, text in words.items() if shard.tally(name).count]
-        return f"{number(count, 'json field')} of no use ({', '.join(told)})"
+        return f"{how_many(count, 'json field')} of no use ({', '.join(told)})"
 
     def cure(self, shard: ShardEvidence, tally: Tally) -> Repair:
         """Drop samples where few are at fault; where most are, keep them and put the field out of the way."""

@@ -1,9 +1,9 @@
 from wdsflow.scan.evidence import NO_CAPTION, Part, ShardEvidence, Tally
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import number
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import counted, mend_status
@@ -45,8 +45,8 @@ class NoJsonCaption(LossRule):
         if best is not None:
             name, found = best
             kind = "a string" if found.plain == found.strings else "a caption, but deeper or in a list,"
-            hint = f' ("{escape(name, 60)}" holds {kind} in {number(found.strings, "sample")})'
-        of = f"{count:,} of {number(shard.samples, 'sample')}"
+            hint = f' ("{escape(name, 60)}" holds {kind} in {how_many(found.strings, "sample")})'
+        of = f"{count:,} of {how_many(shard.samples, 'sample')}"
         return f"{of} {'has' if count == 1 else 'have'} no caption under the wanted json names{hint}"
 
     def repair(self, *urls: str) -> Repair:

@@ -1,7 +1,7 @@
 from wdsflow.scan.evidence import NOT_UTF8, Part, ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import number
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import mend_status
@@ -30,7 +30,7 @@ class CaptionNotUtf8(LossRule):
         return _MEND(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{number(count, 'caption')} {'is' if count == 1 else 'are'} not UTF-8"
+        return f"{how_many(count, 'caption')} {'is' if count == 1 else 'are'} not UTF-8"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, "--drop-bad", safe=False, note="leaves out samples that would not train")

@@ -1,8 +1,12 @@
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 from ..kit.rule_commands import is_option, repair
 
 
@@ -35,4 +39,6 @@ class UnsafeField(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
-        return f"{number(count, 'field')} {verb} pickled{first_seen(detail)}: decoding runs code of its author's choice"
+        return (
+            f"{how_many(count, 'field')} {verb} pickled{first_seen(detail)}: decoding runs code of its author's choice"
+        )

@@ -1,8 +1,8 @@
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import BLANK, EMPTY, Part, ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import number
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import mend_status
@@ -30,7 +30,7 @@ class EmptyCaption(LossRule):
         return _MEND(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{number(count, 'caption')} {'is' if count == 1 else 'are'} empty"
+        return f"{how_many(count, 'caption')} {'is' if count == 1 else 'are'} empty"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, "--drop-bad", safe=False, note="leaves these samples out")

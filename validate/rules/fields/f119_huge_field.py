@@ -1,6 +1,10 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 
 
 class HugeField(TallyRule):
@@ -24,5 +28,5 @@ class HugeField(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
         return (
-            f"{number(count, 'field')} {verb} too large to be looked into{first_seen(detail)}: readers load all of it"
+            f"{how_many(count, 'field')} {verb} too large to be looked into{first_seen(detail)}: readers load all of it"
         )

@@ -1,7 +1,11 @@
 from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 from ..kit.rule_commands import is_option, repair
 from ..kit.shape_rule import counted
 
@@ -34,7 +38,7 @@ class GzippedField(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
-        return f"{number(count, 'field')} {verb} gzipped{first_seen(detail)}: readers keep .gz in the field name"
+        return f"{how_many(count, 'field')} {verb} gzipped{first_seen(detail)}: readers keep .gz in the field name"
 
     def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()

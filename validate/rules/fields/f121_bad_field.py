@@ -6,9 +6,12 @@ from wdsflow.scan.evidence import (
     ShardEvidence,
     Tally,
 )
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import first_seen, number
+from ..kit.base import (
+    first_seen,
+)
 from ..kit.rule_commands import is_option, renamed, repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import counted, mend_status
@@ -49,7 +52,7 @@ class BadField(LossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "does" if count == 1 else "do"
-        return f"{number(count, 'field')} besides image and caption {verb} not decode{first_seen(detail)}"
+        return f"{how_many(count, 'field')} besides image and caption {verb} not decode{first_seen(detail)}"
 
     def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()

@@ -1,9 +1,12 @@
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import BAD, Part, ShardEvidence, Tally
 from wdsflow.text.install import install_packages
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import first_seen, number
+from ..kit.base import (
+    first_seen,
+)
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import mend_status
 
@@ -37,7 +40,7 @@ class NeedsLibrary(LossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "needs" if count == 1 else "need"
-        return f"{number(count, 'field')} {verb} a library that is not installed here{first_seen(detail)}"
+        return f"{how_many(count, 'field')} {verb} a library that is not installed here{first_seen(detail)}"
 
 
 _MEND = mend_status(BAD, when=lambda suffix: kind_of(suffix) in _KINDS)

@@ -1,9 +1,13 @@
 from collections.abc import Iterator
 
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Finding
-from ..kit.base import Context, Rule, number
+from ..kit.base import (
+    Context,
+    Rule,
+)
 from ..kit.shape_rule import counted, wanted
 
 
@@ -47,7 +51,7 @@ class TwoImages(Rule):
                     place = place or item
                     pair = pair or f"{' and '.join(there)}: only {there[0]} is used"
             if place is not None:
-                of = f"{count:,} of {number(shard.samples, 'sample')}"
+                of = f"{count:,} of {how_many(shard.samples, 'sample')}"
                 yield Finding(
                     code=self.code,
                     severity=self.severity,

@@ -3,10 +3,14 @@ from collections.abc import Iterator
 from wdsflow.readers.base import split_keys
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...advice.changes import caption_edits
 from ...finding import Finding, Repair
-from ..kit.base import Context, Rule, number
+from ..kit.base import (
+    Context,
+    Rule,
+)
 from ..kit.rule_commands import repair
 from ..kit.shape_rule import folded
 
@@ -48,7 +52,7 @@ class JsonAsText(Rule):
             yield Finding(
                 code=self.code,
                 severity=self.severity,
-                message=f"{number(count, 'sample')} {'has' if count == 1 else 'have'} the raw json as caption "
+                message=f"{how_many(count, 'sample')} {'has' if count == 1 else 'have'} the raw json as caption "
                 f"({context.titles([reader.name])} with --text-key): braces and names are tokenized",
                 shard=place[0],
                 key=place[1].key,

@@ -2,9 +2,13 @@ from collections.abc import Iterator
 
 from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Finding, Repair
-from ..kit.base import Context, TallyRule, number
+from ..kit.base import (
+    Context,
+    TallyRule,
+)
 from ..kit.rule_commands import renamed, repair
 
 
@@ -46,7 +50,7 @@ class TypesDiffer(TallyRule):
             if tally.count:
                 field, _, error = tally.detail.partition(": ")
                 verb = "does" if tally.count == 1 else "do"
-                told = f"{number(tally.count, 'value')} {verb} not fit the type of the column (first: {escape(field, 40)}, "
+                told = f"{how_many(tally.count, 'value')} {verb} not fit the type of the column (first: {escape(field, 40)}, "
                 told += f"{escape(error, 120)})"
                 yield self._finding(context, shard, hurt, told, field, tally)
 

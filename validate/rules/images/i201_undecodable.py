@@ -1,6 +1,9 @@
 from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.text.words import how_many
 
-from ..kit.base import first_seen, number
+from ..kit.base import (
+    first_seen,
+)
 from ..kit.image_rule import ImageLossRule
 
 
@@ -29,4 +32,4 @@ class Undecodable(ImageLossRule):
         return tally if not cut else Tally(tally.count - cut) if tally.count > cut else Tally()
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{number(count, 'image')} cannot be decoded{first_seen(detail)}"
+        return f"{how_many(count, 'image')} cannot be decoded{first_seen(detail)}"

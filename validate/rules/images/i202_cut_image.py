@@ -1,6 +1,9 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
-from ..kit.base import first_seen, number
+from ..kit.base import (
+    first_seen,
+)
 from ..kit.image_rule import ImageLossRule
 
 
@@ -26,4 +29,4 @@ class CutImage(ImageLossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "ends" if count == 1 else "end"
-        return f"{number(count, 'image')} {verb} too early{first_seen(detail)}"
+        return f"{how_many(count, 'image')} {verb} too early{first_seen(detail)}"

@@ -2,9 +2,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Finding
-from ..kit.base import Context, Rule, number
+from ..kit.base import (
+    Context,
+    Rule,
+)
 from ..tar.w008_shared_keys import shared_sketches
 
 _SHARE = 0.001
@@ -39,12 +43,12 @@ class Repeated(Rule):
         often = [(value, count) for value, count in counts.most_common() if count >= max(_LEAST, _SHARE * images)]
         if often:
             value, count = often[0]
-            also = f", {number(len(often) - 1, 'other')} in fewer" if len(often) > 1 else ""
+            also = f", {how_many(len(often) - 1, 'other')} in fewer" if len(often) > 1 else ""
             first = next(shard for shard in context.evidence.shards if value in shard.frequent_images)
             yield Finding(
                 code=self.code,
                 severity=self.severity,
-                message=f"one image stands in at least {count:,} of {number(images, 'sample')}{also}: placeholders?",
+                message=f"one image stands in at least {count:,} of {how_many(images, 'sample')}{also}: placeholders?",
                 shard=first.url,
                 count=sum(count for _, count in often),
                 rate=min(sum(count for _, count in often) / images, 1.0) if images else None,

@@ -1,6 +1,6 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
-from ..kit.base import number
 from ..kit.image_rule import ImageLossRule
 
 
@@ -22,4 +22,4 @@ class EmptyImage(ImageLossRule):
     tallies = ("image.empty",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{number(count, 'image')} {'has' if count == 1 else 'have'} no bytes"
+        return f"{how_many(count, 'image')} {'has' if count == 1 else 'have'} no bytes"

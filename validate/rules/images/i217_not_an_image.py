@@ -1,6 +1,9 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
-from ..kit.base import first_seen, number
+from ..kit.base import (
+    first_seen,
+)
 from ..kit.image_rule import ImageLossRule
 
 
@@ -26,4 +29,4 @@ class NotAnImage(ImageLossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
-        return f"{number(count, 'image')} {verb} no image by the first bytes{first_seen(detail)}"
+        return f"{how_many(count, 'image')} {verb} no image by the first bytes{first_seen(detail)}"

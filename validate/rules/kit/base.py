@@ -10,6 +10,7 @@ from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.sidecars import Sidecars
 from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
 from wdsflow.text.escape import escape
+from wdsflow.text.words import listed
 
 from ...finding import Finding, Repair, Severity
 from ...forecast.forecast import Forecast
@@ -158,25 +159,6 @@ class TallyRule(Rule):
             readers=self.hurts(context, shard),
             repair=self.cure(shard, tally) if shard.samples or shard.error else None,  # of nothing comes nothing
         )
-
-
-def number(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    >>> number(1, "sample"), number(12000, "sample")
-    ('1 sample', '12,000 samples')
-    """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def listed(words: Iterable[str]) -> str:
-    """Return words as an enumeration.
-
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    *others, last = list(words) or [""]
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def first_seen(detail: str) -> str:

@@ -5,9 +5,14 @@ from typing import ClassVar, Literal
 
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Finding, Severity
-from .base import Context, TallyRule, first_seen, number
+from .base import (
+    Context,
+    TallyRule,
+    first_seen,
+)
 
 
 class QualityRule(TallyRule):
@@ -51,7 +56,7 @@ class QualityRule(TallyRule):
     def told(self, count: int, total: int, shards: int, all_shards: int, detail: str) -> str:
         """Return the message for all shards together."""
         predicate = self.predicate_one if count == 1 else self.predicate
-        where = f" in {number(shards, 'shard')}" if all_shards > 1 else ""
+        where = f" in {how_many(shards, 'shard')}" if all_shards > 1 else ""
         of = f" of {total:,} {self.unit}s" if total > count else ""
         seen = "" if detail == "txt" else first_seen(detail)  # that it is a caption is said already
         noun = "" if of else f" {self.unit}" if count == 1 else f" {self.unit}s"

@@ -9,7 +9,7 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
 
 from .base import Context
-from .shape_rule import folded, has_role, wanted
+from .shape_rule import counted, folded, has_role, last_run, wanted
 from .wild_names import is_wild, shown, undotted
 
 __all__ = [

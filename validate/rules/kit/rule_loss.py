@@ -6,9 +6,13 @@ from typing import ClassVar
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence, Tally
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Finding, Severity
-from .base import Context, TallyRule, number
+from .base import (
+    Context,
+    TallyRule,
+)
 from .shape_rule import Loss, loss
 
 
@@ -85,6 +89,6 @@ def consequence(context: Context, losses: dict[str, Loss]) -> str:
         if item.crash:
             told.append(f"{context.titles(names)} end{'' if len(names) > 1 else 's'} with an exception")
         else:
-            lost = number(item.samples, "sample")
+            lost = how_many(item.samples, "sample")
             told += context.losing(names, lost, lost)
     return ", ".join(told)

@@ -1,7 +1,11 @@
 from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.text.words import how_many
 
 from ...finding import Repair, Severity
-from ..kit.base import Context, TallyRule, number
+from ..kit.base import (
+    Context,
+    TallyRule,
+)
 from ..kit.rule_commands import repair
 
 
@@ -41,7 +45,7 @@ class Truncated(TallyRule):
             return f"{detail} before the first member: nothing can be read; fetch or write it again"
         where = detail.removeprefix("the file ends inside ")
         place = f" ({where})" if where not in ("", "a header") else ""
-        read = f"{number(shard.members, 'member')} of {number(shard.samples, 'sample')} can be read"
+        read = f"{how_many(shard.members, 'member')} of {how_many(shard.samples, 'sample')} can be read"
         if shard.tally("tar.truncated-data").count:
             return f"the file ends inside a member's contents{place}: what follows is gone; {read}"
         if shard.tally("tar.cut-stream").count:

@@ -1,7 +1,10 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import TallyRule, number
+from ..kit.base import (
+    TallyRule,
+)
 from ..kit.rule_commands import repair
 
 
@@ -41,6 +44,6 @@ def behind(shard: ShardEvidence) -> str:
     """Say what readers never reach: "12 members (4 samples) behind it are never read"."""
     if not shard.beyond:
         return ""
-    samples = f" ({number(shard.unreached, 'sample')})" if shard.unreached else ""
+    samples = f" ({how_many(shard.unreached, 'sample')})" if shard.unreached else ""
     verb = "is" if shard.beyond == 1 else "are"
-    return f"{number(shard.beyond, 'sound member')}{samples} behind it {verb} never read"
+    return f"{how_many(shard.beyond, 'sound member')}{samples} behind it {verb} never read"

@@ -1,7 +1,11 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 from ..kit.rule_commands import repair
 
 
@@ -29,7 +33,7 @@ class Interleaved(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "comes" if count == 1 else "come"
-        return f"{number(count, 'key')} {verb} back after other keys{first_seen(detail)}: readers make half samples"
+        return f"{how_many(count, 'key')} {verb} back after other keys{first_seen(detail)}: readers make half samples"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="brings the members of each sample together")

@@ -2,9 +2,12 @@ from collections import Counter
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import Context, number
+from ..kit.base import (
+    Context,
+)
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import Loss, counted, crashes, folded
@@ -44,7 +47,7 @@ class DuplicateMember(LossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return f"{number(count, 'sample')} {verb} a field name twice{_twice(shard)}"
+        return f"{how_many(count, 'sample')} {verb} a field name twice{_twice(shard)}"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, safe=False, note="keeps the first member of each name")

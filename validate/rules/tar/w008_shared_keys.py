@@ -3,9 +3,13 @@ from collections.abc import Iterator
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Finding
-from ..kit.base import Context, Rule, number
+from ..kit.base import (
+    Context,
+    Rule,
+)
 
 _ENOUGH = 8  # of 64: one in eight keys is shared
 
@@ -37,11 +41,11 @@ class SharedKeys(Rule):
         if not pairs:
             return
         first, second = pairs[0]
-        also = f" (and {number(len(pairs) - 1, 'other shard')} with earlier ones)" if len(pairs) > 1 else ""
+        also = f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)" if len(pairs) > 1 else ""
         yield Finding(
             code=self.code,
             severity=self.severity,
-            message=f"shares keys with {_name(first.url)}{also}: at least {number(len(pairs) + 1, 'shard')} "
+            message=f"shares keys with {_name(first.url)}{also}: at least {how_many(len(pairs) + 1, 'shard')} "
             "do not have keys of their own",
             shard=second.url,
             count=len(pairs),

@@ -1,8 +1,11 @@
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import Context, number
+from ..kit.base import (
+    Context,
+)
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import Loss, folded, sound
@@ -56,7 +59,7 @@ class DottedKey(LossRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         example = f', such as "{detail}"' if detail else ""
         verb = "has" if count == 1 else "have"
-        return f"{number(count, 'member')} {verb} a dot inside the base name and so an odd field name{example}"
+        return f"{how_many(count, 'member')} {verb} a dot inside the base name and so an odd field name{example}"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="replaces dots inside keys by underscores")

@@ -1,7 +1,11 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 
 
 class NoField(TallyRule):
@@ -27,7 +31,7 @@ class NoField(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return f"{number(count, 'member')} {verb} no extension{first_seen(detail)}: and readers skip {'it' if count == 1 else 'them'}"
+        return f"{how_many(count, 'member')} {verb} no extension{first_seen(detail)}: and readers skip {'it' if count == 1 else 'them'}"
 
     def repair(self, *urls: str) -> Repair | None:
         return None

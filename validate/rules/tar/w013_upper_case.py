@@ -1,8 +1,12 @@
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import Context, first_seen, number
+from ..kit.base import (
+    Context,
+    first_seen,
+)
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import Loss, loss
@@ -37,7 +41,7 @@ class UpperCase(LossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return (
-            f"{number(count, 'field name')} with upper-case letters{first_seen(detail)}: "
+            f"{how_many(count, 'field name')} with upper-case letters{first_seen(detail)}: "
             "a field of another name for Hugging Face datasets, Ray Data and DALI"
         )
 

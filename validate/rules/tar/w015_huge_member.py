@@ -1,6 +1,10 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 
 
 class HugeMember(TallyRule):
@@ -26,5 +30,5 @@ class HugeMember(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
         return (
-            f"{number(count, 'member')} {verb} over 2 GiB{first_seen(detail)}: readers hold that in memory as a whole"
+            f"{how_many(count, 'member')} {verb} over 2 GiB{first_seen(detail)}: readers hold that in memory as a whole"
         )

@@ -1,7 +1,11 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 from ..kit.rule_commands import repair
 
 
@@ -27,7 +31,7 @@ class NameNotUtf8(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
-        return f"{number(count, 'name')} {verb} not UTF-8{first_seen(detail)}: writing such a key down fails"
+        return f"{how_many(count, 'name')} {verb} not UTF-8{first_seen(detail)}: writing such a key down fails"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="replaces bytes that are not UTF-8")

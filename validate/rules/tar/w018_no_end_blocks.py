@@ -1,11 +1,9 @@
-from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.scan.naming import is_junk
+from wdsflow.scan.evidence import ShardEvidence
 
 from ...finding import Repair, Severity
-from ..kit.missing_fields import missing_at_end
 from ..kit.base import Context, TallyRule
+from ..kit.missing_fields import missing_at_end
 from ..kit.rule_commands import repair
-from ..kit.shape_rule import counted, last_run
 
 
 class NoEndBlocks(TallyRule):

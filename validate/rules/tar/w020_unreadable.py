@@ -2,9 +2,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.text.words import how_many
 
 from ...finding import Finding, Repair
-from ..kit.base import Context, TallyRule, number
+from ..kit.base import (
+    Context,
+    TallyRule,
+)
 
 _WORDS = {
     "missing": "there is no such shard",
@@ -59,5 +63,5 @@ class Unreadable(TallyRule):
                 lacking.setdefault(finding.message, []).append(finding)
         for message, findings in lacking.items():
             first, many = findings[0], len(findings)
-            told = message if many == 1 else f"{number(many, 'shard')}: {message}"
+            told = message if many == 1 else f"{how_many(many, 'shard')}: {message}"
             yield replace(first, message=told, count=many, shard=first.shard if many == 1 else None)

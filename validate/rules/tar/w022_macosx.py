@@ -1,7 +1,11 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 from ..kit.rule_commands import repair
 
 
@@ -27,7 +31,9 @@ class MacosxFolder(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "lies" if count == 1 else "lie"
-        return f"{number(count, 'member')} {verb} under __MACOSX{first_seen(detail)}: which makes samples of their own"
+        return (
+            f"{how_many(count, 'member')} {verb} under __MACOSX{first_seen(detail)}: which makes samples of their own"
+        )
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="leaves the folder out")

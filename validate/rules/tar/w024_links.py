@@ -1,7 +1,11 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 from ..kit.rule_commands import repair
 
 
@@ -26,7 +30,7 @@ class Links(TallyRule):
     counts_samples = False
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{number(count, 'link')} instead of files{first_seen(detail)}: readers skip links"
+        return f"{how_many(count, 'link')} instead of files{first_seen(detail)}: readers skip links"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="puts in their place what they point to, if that is in the shard")

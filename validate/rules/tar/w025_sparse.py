@@ -1,6 +1,10 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 
 
 class Sparse(TallyRule):
@@ -22,4 +26,4 @@ class Sparse(TallyRule):
     counts_samples = False
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{number(count, 'sparse member')}{first_seen(detail)}: readers with an index get shifted contents"
+        return f"{how_many(count, 'sparse member')}{first_seen(detail)}: readers with an index get shifted contents"

@@ -1,7 +1,11 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair, Severity
-from ..kit.base import Context, TallyRule, number
+from ..kit.base import (
+    Context,
+    TallyRule,
+)
 from ..kit.rule_commands import repair
 
 
@@ -31,7 +35,7 @@ class PaxOverhead(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         share = f", {_wasted(shard):.0%} of the shard" if shard.size else ""
         verb = "has" if count == 1 else "have"
-        return f"{number(count, 'member')} {verb} an extended header for a time only: {count:,} KiB{share}"
+        return f"{how_many(count, 'member')} {verb} an extended header for a time only: {count:,} KiB{share}"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="writes plain USTAR headers")

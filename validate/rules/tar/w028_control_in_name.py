@@ -1,7 +1,11 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 from ..kit.rule_commands import repair
 
 
@@ -27,7 +31,7 @@ class ControlInName(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return f"{number(count, 'name')} {verb} control characters{first_seen(detail)}: unsafe in lists and terminals"
+        return f"{how_many(count, 'name')} {verb} control characters{first_seen(detail)}: unsafe in lists and terminals"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="replaces control characters")

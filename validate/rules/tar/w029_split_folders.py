@@ -1,9 +1,13 @@
 from itertools import combinations
 
 from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 from ..kit.rule_commands import repair
 from ..kit.shape_rule import Counted, counted
 
@@ -51,7 +55,7 @@ class SplitFolders(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
         return (
-            f"{number(count, 'sample')} {verb} fields under different folders{first_seen(detail)}: "
+            f"{how_many(count, 'sample')} {verb} fields under different folders{first_seen(detail)}: "
             "the folder is part of the key, so they never pair"
         )
 

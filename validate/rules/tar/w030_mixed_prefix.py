@@ -1,9 +1,12 @@
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import is_junk
+from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import Context, number
+from ..kit.base import (
+    Context,
+)
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import Loss, folded
@@ -37,7 +40,7 @@ class MixedPrefix(LossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "differs" if count == 1 else "differ"
-        return f"{number(count, 'name')} {verb} from the others in the prefix ./: a key with it is another key"
+        return f"{how_many(count, 'name')} {verb} from the others in the prefix ./: a key with it is another key"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="takes the prefix away")

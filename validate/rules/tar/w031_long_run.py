@@ -1,6 +1,9 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
-from ..kit.base import TallyRule, number
+from ..kit.base import (
+    TallyRule,
+)
 
 
 class LongRun(TallyRule):
@@ -24,6 +27,4 @@ class LongRun(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return (
-            f"{number(count, 'key')} {verb} more than 1,000 members in a row: readers hold that in memory as one sample"
-        )
+        return f"{how_many(count, 'key')} {verb} more than 1,000 members in a row: readers hold that in memory as one sample"

@@ -1,7 +1,12 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
 from ...finding import Severity
-from ..kit.base import Context, TallyRule, first_seen, number
+from ..kit.base import (
+    Context,
+    TallyRule,
+    first_seen,
+)
 
 
 class MetaMembers(TallyRule):
@@ -32,7 +37,7 @@ class MetaMembers(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return (
-            f"{number(count, 'member')} named like metadata{first_seen(detail)}: webdataset skips that, others do not"
+            f"{how_many(count, 'member')} named like metadata{first_seen(detail)}: webdataset skips that, others do not"
         )
 
 

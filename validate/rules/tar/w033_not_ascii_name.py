@@ -1,6 +1,10 @@
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.words import how_many
 
-from ..kit.base import TallyRule, first_seen, number
+from ..kit.base import (
+    TallyRule,
+    first_seen,
+)
 
 
 class NotAsciiName(TallyRule):
@@ -25,4 +29,4 @@ class NotAsciiName(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return f"{number(count, 'name')} {verb} characters outside of ASCII{first_seen(detail)}: DALI and plain USTAR have no way to write them"
+        return f"{how_many(count, 'name')} {verb} characters outside of ASCII{first_seen(detail)}: DALI and plain USTAR have no way to write them"

@@ -1,11 +1,11 @@
 from collections.abc import Iterator
 
 from wdsflow.readers.arguments import Arguments
+from wdsflow.text.words import how_many
 
 from ...advice.remedies import working_batch_size, working_workers
 from ...finding import Finding, Repair
 from ...forecast.forecast import Forecast
-from ...report.report_words import count
 from ..kit.base import Context
 from ..kit.training_rule import TrainingRule, flag
 
@@ -35,7 +35,7 @@ class StarvedWorker(TrainingRule):
         if not forecast.stalled or not forecast.usable:
             return
         more = len(forecast.stalled) - 1
-        others = f"; so do{'es' if more == 1 else ''} {count(more, 'other worker')}" if more else ""
+        others = f"; so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
         yield self.finding(
             f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), cure=_cure(context, arguments, forecast)
         )

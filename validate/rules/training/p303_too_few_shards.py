@@ -1,10 +1,13 @@
 from collections.abc import Iterator
 
 from wdsflow.readers.arguments import Arguments
+from wdsflow.text.words import how_many
 
 from ...finding import Finding
 from ...forecast.forecast import Forecast
-from ..kit.base import Context, number
+from ..kit.base import (
+    Context,
+)
 from ..kit.training_rule import TrainingRule, flag
 
 
@@ -36,6 +39,6 @@ class TooFewShards(TrainingRule):
         per_rank = forecast.shards // arguments.world_size
         cure = flag("--workers", str(per_rank)) if per_rank and arguments.workers else flag("--dataset-resampled")
         ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard wait for ever"
-        have = f"{number(forecast.shards, 'shard')} for {number(total, 'worker')}"
-        split = f"{number(arguments.world_size, 'rank')} x {number(max(1, arguments.workers), 'worker')}"
+        have = f"{how_many(forecast.shards, 'shard')} for {how_many(total, 'worker')}"
+        split = f"{how_many(arguments.world_size, 'rank')} x {how_many(max(1, arguments.workers), 'worker')}"
         yield self.finding(f"{have} ({split}): {ends}", cure=cure)

@@ -1,9 +1,13 @@
 from collections.abc import Iterator
 
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Finding
-from ..kit.base import Context, Rule, number
+from ..kit.base import (
+    Context,
+    Rule,
+)
 
 
 class Gaps(Rule):
@@ -34,7 +38,7 @@ class Gaps(Rule):
             yield Finding(
                 self.code,
                 self.severity,
-                f"{escape(gap.pattern)}: {number(gap.count, 'shard')} missing: {some}{more}",
+                f"{escape(gap.pattern)}: {how_many(gap.count, 'shard')} missing: {some}{more}",
                 count=gap.count,
                 readers=context.names(),
             )

@@ -2,9 +2,13 @@ from collections.abc import Iterator
 
 from wdsflow.readers.sidecars import Sidecars
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 from ...finding import Finding
-from ..kit.base import Context, Rule, number
+from ..kit.base import (
+    Context,
+    Rule,
+)
 
 
 class HalfDownload(Rule):
@@ -36,7 +40,7 @@ class HalfDownload(Rule):
             yield Finding(
                 self.code,
                 self.severity,
-                f"{escape(name or '.')}: {number(len(absent), 'shard')} without _stats.json ({some}), "
+                f"{escape(name or '.')}: {how_many(len(absent), 'shard')} without _stats.json ({some}), "
                 f"beside {len(folder.stats):,} with one: the download of these was not finished",
                 count=len(absent),
                 readers=context.names(),

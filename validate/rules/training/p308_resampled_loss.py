@@ -1,10 +1,13 @@
 from collections.abc import Iterator
 
 from wdsflow.readers.arguments import Arguments
+from wdsflow.text.words import how_many
 
 from ...finding import Finding
 from ...forecast.forecast import Forecast
-from ..kit.base import Context, number
+from ..kit.base import (
+    Context,
+)
 from ..kit.training_rule import TrainingRule
 
 
@@ -41,7 +44,7 @@ class ResampledLoss(TrainingRule):
             return
         share = drawn.dead_shards / forecast.shards
         yield self.finding(
-            f"{number(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and hold nothing usable: "
+            f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and hold nothing usable: "
             f"about {share:.0%} of all draws are for nothing",
             count=drawn.dead_shards,
         )

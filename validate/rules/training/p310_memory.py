@@ -1,10 +1,10 @@
 from collections.abc import Iterator
 
 from wdsflow.readers.arguments import Arguments
+from wdsflow.text.words import size
 
 from ...finding import Finding
 from ...forecast.forecast import Forecast
-from ...report.report_words import size
 from ..kit.base import Context
 from ..kit.training_rule import TrainingRule, flag
 

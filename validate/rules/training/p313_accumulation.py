@@ -1,10 +1,10 @@
 from collections.abc import Iterator
 
 from wdsflow.readers.arguments import Arguments
+from wdsflow.text.words import how_many
 
 from ...finding import Finding
 from ...forecast.forecast import Forecast
-from ...report.report_words import count
 from ..kit.base import Context
 from ..kit.training_rule import TrainingRule, flag
 
@@ -32,7 +32,7 @@ class NoStep(TrainingRule):
         if length is None or forecast.steps or not length.batches:
             return
         yield self.finding(
-            f"--accum-freq {arguments.accum_freq:,} is more than the {count(length.batches, 'batch', 'batches')} of an epoch: "
+            f"--accum-freq {arguments.accum_freq:,} is more than the {how_many(length.batches, 'batch', 'batches')} of an epoch: "
             "the optimizer never steps",
             cure=flag("--accum-freq", str(length.batches), note=": the most that steps at all"),
         )

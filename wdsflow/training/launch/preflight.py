@@ -16,6 +16,7 @@ from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.json_text import JsonText
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 from wdsflow.training.feed.caption_sources import Captions, captions_for
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.caption_cures import (
@@ -30,9 +31,11 @@ from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import group
 from wdsflow.validate.report.report import Report
-from wdsflow.validate.rules.kit.base import Context, number
+from wdsflow.validate.rules.kit.base import (
+    Context,
+)
 from wdsflow.validate.rules.kit.missing_fields import wants
-from wdsflow.validate.rules.kit.rule_engine import run_rules
+from wdsflow.validate.rules.rule_engine import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 from wdsflow.validate.verdicts.wording import unreadable_text
 
@@ -120,7 +123,7 @@ def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *,
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     whole = len(urls) == len(expansion.urls)
     context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole and trains)
-    head = f"{title}: {number(len(urls), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
+    head = f"{title}: {how_many(len(urls), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
     return _result(context, options, captions, head, time.perf_counter() - start)
 
 
@@ -196,9 +199,9 @@ def _result(context: Context, options: FeedOptions, captions: Captions, head: st
     fatal = _fatal(context, findings)
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
-    summary = f"{head}, {number(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
+    summary = f"{head}, {how_many(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:
-        found = number(len(group(findings)), "finding")
+        found = how_many(len(group(findings)), "finding")
         others = f"; {found}, see: {command(options, '--dry-run')}" if findings else ""
         return Preflight((summary + others,), reports=(report,))
     lines = [summary, *([wrong] if wrong else [])]

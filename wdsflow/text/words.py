@@ -5,15 +5,15 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from wdsflow.text.escape import escape
+from .escape import escape
 
 _LONG = 2_000  # characters of a message that is shown whole; messages cut what they quote themselves
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
+def how_many(number: int, noun: str, plural: str = "") -> str:
     """Say how many.
 
-    >>> count(1, "shard"), count(12_000, "sample"), count(0, "batch", "batches")
+    >>> how_many(1, "shard"), how_many(12_000, "sample"), how_many(0, "batch", "batches")
     ('1 shard', '12,000 samples', '0 batches')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
@@ -109,3 +109,13 @@ def relative(url: str) -> str:
 def unique(texts: Iterable[str]) -> list[str]:
     """Return the texts in order, each once."""
     return list(dict.fromkeys(texts))
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return words as an enumeration.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *others, last = list(words) or [""]
+    return f"{', '.join(others)} and {last}" if others else last

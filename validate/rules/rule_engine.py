@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
-from ...finding import Finding, Severity
-from .. import catalog
-from .base import SHARDS_NAMED, Context, Rule, number
+from wdsflow.text.words import how_many
+
+from ..finding import Finding, Severity
+from .catalog import catalog
+from .kit.base import SHARDS_NAMED, Context, Rule
 
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 ANYWHERE = ""  # no shard is called so
@@ -105,7 +107,7 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
     total = sum(finding.count for finding in rest)
     shards = len({finding.shard for finding in rest})
     hurt = {name for finding in rest for name in finding.readers}
-    message = f"{rule.title()}: the same in {number(shards, 'more shard')}, {total:,} times in all"
+    message = f"{rule.title()}: the same in {how_many(shards, 'more shard')}, {total:,} times in all"
     folded = replace(
         rest[0],
         message=message,
