@@ -13,6 +13,7 @@ from wdsflow.readers.open_clip_33 import OpenClip33
 from wdsflow.readers.sidecars import Sidecars
 from wdsflow.readers.startup import EpochLength, Start, epoch_length, start
 from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.text.words import how_many
 
 from ..verdicts.wording import crash_text
 from .resources import Resources, estimate
