@@ -88,19 +88,8 @@ def check(
     asked = Invocation(written, tuple(readers), level, training, world_size, allow_pipe)
     findings, advice = settle(findings, advise(context, options, scan), asked)
     evidence.seconds = time.perf_counter() - start
-    return Report(
-        written,
-        evidence,
-        context.verdicts,
-        findings,
-        ignored,
-        known,
-        against_baseline=baseline is not None,
-        forecasts=context.forecasts,
-        advice=advice,
-        level=level,
-        seconds=evidence.seconds,
-    )
+    found = Report(written, evidence, context.verdicts, findings, ignored, known, baseline is not None)
+    return replace(found, forecasts=context.forecasts, advice=advice, level=level, seconds=evidence.seconds)
 
 
 def _expanded(urls: str | Path | Iterable[str | Path]) -> tuple[tuple[str, ...], Expansion]:

@@ -97,7 +97,7 @@ def crash_text(reason: str, detail: str) -> str:
 def fields_of(shapes: Mapping[Shape, int], most: int = 4) -> str:
     """List the field names of shapes, the most frequent first.
 
-    >>> from .evidence import Part
+    >>> from wdsflow.scan.evidence import Part
     >>> fields_of({(Part("jpg", "ok"), Part("json", "ok")): 3, (Part("jpg", "ok"),): 1})
     'jpg, json'
     """
