@@ -5,7 +5,7 @@ import tarfile
 from random import Random
 from typing import Any, NamedTuple
 
-from wdsflow.shards.source.source import Source
+from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.walk import Walk
 
 BLOCK = 512

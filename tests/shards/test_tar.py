@@ -8,7 +8,9 @@ from random import Random
 import pytest
 
 from tests.shards.tars import BLOCK, MemorySource, by_walk, extended, header, hurt, random_tar, with_checksum
-from wdsflow.shards.source.source import open_source
+from wdsflow.shards.source.opening import (
+    open_source,
+)
 from wdsflow.shards.tar.walk import Member, Walk
 
 

@@ -10,7 +10,7 @@ from wdsflow.readers.arguments import Arguments
 from wdsflow.readers.assignment import assign, shuffled
 from wdsflow.readers.open_clip_33 import OpenClip33
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop
-from wdsflow.shards.source.source import local_file
+from wdsflow.shards.source.base import local_file
 
 from ..verdicts.reader_pass import PassResult, run_pass
 from ..verdicts.wording import crash_text

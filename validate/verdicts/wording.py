@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.shards.source.source import local_file
+from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape
 
 LOSSES: dict[str, str] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from wdsflow.filtering.folder.layout import INSIDE
-from wdsflow.shards.source.source import local_file
+from wdsflow.shards.source.base import local_file
 from wdsflow.shards.urls import NoShards, expand
 
 

@@ -37,7 +37,7 @@ def explained(typed: Typed) -> Iterator[None]:
     """Turn what can go wrong before and in a run into a message and an exit status."""
     from wdsflow.engines.base import EngineError
     from wdsflow.shards.folder_lock import Busy
-    from wdsflow.shards.source.source import SourceError
+    from wdsflow.shards.source.base import SourceError
 
     try:
         yield

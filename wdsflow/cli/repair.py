@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wdsflow.shards.source.source import local_file
+from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from wdsflow.shards.source.source import local_file
+from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
 
 from .nearest import nearest_shards

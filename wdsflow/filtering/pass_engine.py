@@ -16,7 +16,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.memory.sizes import parse_size
-from wdsflow.shards.source.source import local_file
+from wdsflow.shards.source.base import local_file
 
 from .process_count import BASE, share_memory
 from .run_options import RunOptions

@@ -19,7 +19,7 @@ from wdsflow.filtering.recipe.recipe_identity import digest
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.shard.open_samples import check_lines
 from wdsflow.shards.shard_identity import fingerprint, input_identity
-from wdsflow.shards.source.source import SourceError, local_file, local_folder
+from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.scores.model.models.clip_score import ClipScore
 

@@ -4,7 +4,7 @@ import io
 import posixpath
 import tarfile
 
-from wdsflow.shards.source.source import Source
+from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.walk import Member
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError, exactly
 

@@ -4,7 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.repair.dots import cut
-from wdsflow.shards.source.source import Source, open_source
+from wdsflow.shards.source.base import (
+    Source,
+)
+from wdsflow.shards.source.opening import (
+    open_source,
+)
 from wdsflow.shards.tar.walk import Member, Walk
 
 _LARGEST = 1 << 30  # bytes of the second half

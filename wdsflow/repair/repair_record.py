@@ -10,7 +10,7 @@ from typing import Any
 from wdsflow.shards.atomic import naming, remove_stale, write_file
 from wdsflow.shards.folder_lock import Lock
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.source import SourceError
+from wdsflow.shards.source.base import SourceError
 
 from .repair_report import ShardRepair
 from .repair_shard import Job, inputs_of

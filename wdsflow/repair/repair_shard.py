@@ -9,7 +9,13 @@ from threading import Event
 from typing import Any
 
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.source import Source, SourceError, open_source
+from wdsflow.shards.source.base import (
+    Source,
+    SourceError,
+)
+from wdsflow.shards.source.opening import (
+    open_source,
+)
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.shards.tar.walk import Member, Walk
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from wdsflow.shards.caption_field import parse_caption_field
+from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.source.pipe import end_commands
-from wdsflow.shards.source.source import local_folder
 from wdsflow.shards.urls import expand
 
 from .counts import write_counts

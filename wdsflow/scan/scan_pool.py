@@ -11,7 +11,7 @@ from wdsflow.engines.cores import usable_cores
 from wdsflow.engines.local import LocalEngine
 from wdsflow.engines.mark import Mark
 from wdsflow.engines.site import Site, first_local
-from wdsflow.shards.source.source import local_file
+from wdsflow.shards.source.base import local_file
 
 from .evidence import ShardEvidence, Stop
 from .scan import ScanOptions, scan_shard

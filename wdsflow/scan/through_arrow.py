@@ -2,7 +2,13 @@
 
 from collections.abc import Callable
 
-from wdsflow.shards.source.source import Source, SourceError, open_source
+from wdsflow.shards.source.base import (
+    Source,
+    SourceError,
+)
+from wdsflow.shards.source.opening import (
+    open_source,
+)
 
 from .evidence import ShardEvidence, Stop
 

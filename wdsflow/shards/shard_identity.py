@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from wdsflow.shards.source.source import SourceError, local_path, open_file
+from wdsflow.shards.source.base import SourceError, local_path, open_file
 
 _PIECES, _PIECE = 16, 4 << 10
 _MARKS = ("etag", "ETag", "md5Hash", "crc32c", "generation", "LastModified", "Last-Modified", "last_modified", "mtime")

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing, listed
-from wdsflow.shards.source.source import SourceError, local_path
 
 from .braces import LIMIT, BadPattern, expand_braces
 from .natural_order import SHOWN, missing_numbers, natural

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from wdsflow.filtering.where import Unknown
-from wdsflow.shards.source.source import SourceError
+from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.scores.base import ScoreError
 
 V = TypeVar("V")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
-from wdsflow.shards.source.source import local_file
+from wdsflow.shards.source.base import local_file
 
 from .layout import Layout
 from .output_numbers import dense_name

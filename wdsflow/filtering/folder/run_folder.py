@@ -13,7 +13,7 @@ from wdsflow.filtering.recipe.recipe_identity import canonical, differences
 from wdsflow.shards.atomic import remove_stale, write_file
 from wdsflow.shards.folder_lock import Lock
 from wdsflow.shards.shard_identity import fingerprint, input_identity
-from wdsflow.shards.source.source import SourceError
+from wdsflow.shards.source.base import SourceError
 
 from .layout import Layout
 from .manifest import read_manifests

@@ -12,7 +12,7 @@ from wdsflow.filtering.shard.quarantine import reasons_of
 from wdsflow.filtering.where.values import Unknown
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.source import Source
+from wdsflow.shards.source.base import Source
 
 
 def write_rows(

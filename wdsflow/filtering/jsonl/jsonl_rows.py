@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from wdsflow.filtering.shard.tar_samples import Range
 from wdsflow.shards.caption_field import parse_json
-from wdsflow.shards.source.source import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.stages.scores.score_errors import ScoreError
 
 from .media import MediaRoot

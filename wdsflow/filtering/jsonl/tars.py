@@ -11,7 +11,7 @@ from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.source import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.shards.write_shard import ShardWriter
 from wdsflow.stages.scores.score_errors import ScoreError

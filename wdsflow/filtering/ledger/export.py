@@ -22,7 +22,9 @@ from wdsflow.shards.atomic import (
     writing,
 )
 from wdsflow.shards.caption_field import parse_json
-from wdsflow.shards.source.source import open_source
+from wdsflow.shards.source.opening import (
+    open_source,
+)
 
 from .arrow_columns import in_utf8
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from wdsflow.shards.atomic import writing
-from wdsflow.shards.source.source import Source
+from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.tar_header import BLOCK
 from wdsflow.shards.write_shard import ShortSourceError
 

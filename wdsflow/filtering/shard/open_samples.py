@@ -12,7 +12,7 @@ from wdsflow.filtering.jsonl.media_tokens import Tokens
 from wdsflow.filtering.jsonl.tars import TarSize
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.memory.sizes import parse_size
-from wdsflow.shards.source.source import Source, local_file
+from wdsflow.shards.source.base import Source, local_file
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.scores.sample_view import ViewOptions
 

@@ -9,7 +9,7 @@ from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.source import Source
+from wdsflow.shards.source.base import Source
 
 from .copy_ranges import with_headers, write_ranges
 from .tar_samples import Range

@@ -29,7 +29,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import differences, digest
 from wdsflow.models.at import models_at
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.source import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 

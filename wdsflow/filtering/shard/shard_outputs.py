@@ -14,7 +14,7 @@ from wdsflow.filtering.ledger.embeddings.embedding_columns import Vectors
 from wdsflow.filtering.ledger.ledger import write_ledger
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.source import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceError
 
 from .copy_ranges import with_headers, write_pieces, write_ranges
 from .open_samples import are_small, root_of, tar_size_of, tokens_of

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from wdsflow.shards.source.source import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.members import Piece
 from wdsflow.shards.tar.plain_entries import Row

@@ -4,8 +4,8 @@ import re
 from functools import partial
 from typing import Any
 
+from .base import SourceError
 from .server_faults import trying
-from .source import SourceError
 
 _PART = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
 _MARKS = ("ETag", "Last-Modified")  # the first that two answers have tells whether they are of one file

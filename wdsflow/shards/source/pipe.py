@@ -8,7 +8,7 @@ import subprocess
 import threading
 import weakref
 
-from .source import FIRST, NEXT, Source, SourceError
+from .base import FIRST, NEXT, Source, SourceError
 from .streams import ForwardSource
 
 _running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}  # by number, and who started each

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import Any
 from zlib import crc32
 
+from .base import FIRST, NEXT, Source, SourceError
 from .compression import compression_of
 from .server_faults import trying
-from .source import FIRST, NEXT, Source, SourceError
 from .streams import ForwardSource
 
 # Bytes asked from a server: at first; on behind what was read, more and more; what may be left out without that this

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from wdsflow.text.install import install_extras
 
-from .source import SourceError
+from .base import SourceError
 
 T = TypeVar("T")
 

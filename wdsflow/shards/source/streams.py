@@ -6,9 +6,9 @@ from itertools import chain
 
 from wdsflow.text.install import install_packages
 
+from .base import HISTORY, Source, SourceError
 from .compression import compression_of, follows
 from .decompress import CODECS, Damaged, Raw
-from .source import HISTORY, Source, SourceError
 
 
 class ForwardSource(Source):

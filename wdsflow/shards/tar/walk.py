@@ -6,7 +6,7 @@ how tarfile ends there. Then it goes on: it looks for further headers, so that w
 
 from collections.abc import Iterator
 
-from wdsflow.shards.source.source import Source
+from wdsflow.shards.source.base import Source
 
 from .delivery import BACK_TO_START, CUT, deliver, following
 from .header_search import search

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from os import pread
 
-from wdsflow.shards.source.source import HISTORY, Source
+from wdsflow.shards.source.base import HISTORY, Source
 
 from .members import Piece
 from .plain_entries import HUGE, Row, Skimmer

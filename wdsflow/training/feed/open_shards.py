@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wdsflow.shards.source.source import local_path, open_file
+from wdsflow.shards.source.base import local_path, open_file
 
 _OPEN = 64  # files kept open; a shuffle buffer may spread over thousands
 

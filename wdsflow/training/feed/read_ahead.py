@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.pipe import end_commands
-from wdsflow.shards.source.source import local_path
 
 T = TypeVar("T")
 

@@ -6,7 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from wdsflow.shards.source.source import Source, SourceError, open_source
+from wdsflow.shards.source.base import (
+    Source,
+    SourceError,
+)
+from wdsflow.shards.source.opening import (
+    open_source,
+)
 from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage, Loss

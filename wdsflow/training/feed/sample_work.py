@@ -9,7 +9,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wdsflow.shards.caption_field import LARGEST
-from wdsflow.shards.source.source import SourceError
+from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.pixels.image_work import TransformError

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 
 from wdsflow.readers.startup import openclip_urls
+from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.pipe import end_commands
-from wdsflow.shards.source.source import local_path
 from wdsflow.shards.urls import expand
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.rank_place import Place, talks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.filtering.ledger.ledger import LedgerError, read_about
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe_identity import canonical, differences
-from wdsflow.shards.source.source import SourceError
+from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.scores.model.model_score import Model
 from wdsflow.stages.scores.model.models.clip import ClipImage, ClipModel, ClipText
 

@@ -135,27 +135,6 @@ def local_folder(out: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def _open_local(url: str, path: str) -> Source:
-    from .compression import compression_of
-    from .streams import ForwardSource
-
-    fd = open_file(path)
-    try:
-        start = os.pread(fd, FIRST, 0)
-    except OSError as error:
-        os.close(fd)
-        raise SourceError("io", str(error)) from None
-    if compression_of(start) is None:
-        return LocalSource(url, fd)
-    os.lseek(fd, len(start), os.SEEK_SET)
-
-    def close() -> str:
-        os.close(fd)
-        return ""
-
-    return ForwardSource(url, lambda: os.read(fd, NEXT), start, size=os.fstat(fd).st_size, close=close)
-
-
 def open_file(path: str) -> int:
     """Open a regular file for reading. Raises ``SourceError``."""
     try:
@@ -173,22 +152,3 @@ def open_file(path: str) -> int:
     if stat.S_ISDIR(mode):
         raise SourceError("io", "is a folder")
     raise SourceError("refused", "is no regular file")
-
-
-def open_source(url: str, *, allow_pipe: bool = False) -> Source:
-    """Open a shard: a local path, a ``file:`` url, a url that fsspec knows, or (``allow_pipe``) a shell command.
-
-    Compression is told by the first bytes, whatever the name. Raises ``SourceError``.
-    """
-    if url.startswith("pipe:"):
-        if not allow_pipe:
-            raise SourceError("refused", "pipe: urls run shell commands: allow that with --allow-pipe")
-        from .pipe import open_pipe
-
-        return open_pipe(url)
-    path = local_path(url)
-    if path is not None:
-        return _open_local(url, path)
-    from .remote import open_remote
-
-    return open_remote(url)
