@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from .base import Dropped, Sample, SampleStage, StageError
 from .fields import alternatives, listed, present
+from .texts import Output, written
 
 if TYPE_CHECKING:
     import ftfy
@@ -23,7 +24,10 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
 
 @dataclass(frozen=True)
 class CleanText(SampleStage):
-    r"""Clean a caption and write it as a ``str`` where it was.
+    r"""Clean a caption and write it where it was.
+
+    It works before ``wds.decode`` and after it: bytes are written as UTF-8 bytes, a ``str`` as a ``str``. ``output``
+    "str" or "bytes" settles it, for instance "str" in a pipeline that never decodes texts.
 
     In this order: bytes are decoded, as UTF-16 or UTF-32 where they begin with its byte order mark and as UTF-8
     otherwise; mojibake, html entities, terminal escapes and control characters (NUL among them) are mended by ftfy,
@@ -37,7 +41,7 @@ class CleanText(SampleStage):
     (characters, where it is decoded already) is an error ("large-text"), as is a value that is no text ("not-text").
     ``field`` may name alternatives; all that are there are cleaned.
 
-    >>> stage = CleanText()
+    >>> stage = CleanText(output="str")
     >>> list(stage([{"__key__": "a", "txt": b"\xef\xbb\xbfcaf\xc3\x83\xc2\xa9 \n au lait\0"}]))[0]["txt"]
     'café au lait'
     """
@@ -49,6 +53,7 @@ class CleanText(SampleStage):
     max_bytes: int = 1 << 20
     on_empty: Literal["raise", "drop", "keep"] = "drop"
     on_missing: Literal["raise", "drop", "keep"] = "raise"
+    output: Output = "same"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,7 +92,7 @@ class CleanText(SampleStage):
                 notes.append("changed")
             if not visible(clean):
                 notes.append(_settle("empty", self.on_empty, f"nothing visible is left of {name!r}"))
-            sample[name] = clean
+            sample[name] = written(clean, sample[name], self.output)
         self.counts.noted.update(notes)
         return sample
 

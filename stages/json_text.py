@@ -10,11 +10,16 @@ from wdsflow.shards.captions import LARGEST, caption_in, look_up, parse_json
 from .base import Dropped, Sample, SampleStage, StageError
 from .chance import uniform
 from .fields import alternatives, listed
+from .texts import Output, written
 
 
 @dataclass(frozen=True)
 class JsonText(SampleStage):
-    """Take the caption out of a json member and write it as a ``str``.
+    """Take the caption out of a json member and write it as a text member.
+
+    It works before ``wds.decode`` and after it: the caption is written as a text member would be at that place, UTF-8
+    bytes where the json is raw bytes, a ``str`` where the json is decoded or a ``str``. ``output`` "str" or "bytes"
+    settles it, for instance "str" in a pipeline that never decodes texts.
 
     ``json_text_key`` and ``json_text_key_probs`` mean what they mean in OpenCLIP 4. The names in ``json_text_key``
     ("description;alt") are tried in order; the first that holds a caption wins. With weights the order is drawn anew
@@ -37,8 +42,9 @@ class JsonText(SampleStage):
     (noted), "keep" it (noted; the json is not read), "drop" the sample or "raise".
 
     >>> stage = JsonText("caption;alt")
-    >>> list(stage([{"__key__": "a", "json": b'{"caption": null, "alt": "a cat"}'}]))[0]["txt"]
-    'a cat'
+    >>> raw, decoded = b'{"caption": null, "alt": "a cat"}', {"caption": "a dog"}
+    >>> [sample["txt"] for sample in stage([{"__key__": "a", "json": raw}, {"__key__": "b", "json": decoded}])]
+    [b'a cat', 'a dog']
     """
 
     name: ClassVar[str] = "json_text"
@@ -51,6 +57,7 @@ class JsonText(SampleStage):
     epoch: int = 0
     on_missing: Literal["raise", "drop"] = "drop"
     on_target: Literal["raise", "drop", "replace", "keep"] = "replace"
+    output: Output = "same"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,17 +89,19 @@ class JsonText(SampleStage):
             if self.on_target == "keep":
                 self.counts.noted[slug] += 1
                 return sample
-        sample[self.target] = self._caption(sample)
+        if self.source not in sample:
+            raise self._missing("no-json", f"it has no field {self.source!r}; its fields: {listed(sample)}")
+        value = sample[self.source]
+        sample[self.target] = written(self.caption(str(sample.get("__key__", "")), value), value, self.output)
         if replaces:
             self.counts.noted[slug] += 1
         return sample
 
-    def _caption(self, sample: Sample) -> str:
-        if self.source not in sample:
-            raise self._missing("no-json", f"it has no field {self.source!r}; its fields: {listed(sample)}")
-        tree = _decoded(sample[self.source])
+    def caption(self, key: str, json: Any) -> str:
+        """Return the caption of a sample's json, raw or decoded. Raises Dropped and StageError as the stage does."""
+        tree = _decoded(json)
         others = []
-        for name in self._order(str(sample.get("__key__", ""))):
+        for name in self._order(key):
             value = look_up(tree, name)
             caption = caption_in(value)
             if caption is not None:

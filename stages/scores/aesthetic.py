@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from .base import Subject, Tolerance, Value, bare
+from .base import Subject, Value, bare
 from .model import Model, Output, Request
 from .models.clip_score import ClipScore
 from .models.head import load_head
 from .models.pairs import finite, reduced
 from .models.weights import local_path, source_of
+from .tolerance import SEEN_PIXELS, Tolerance
 from .view import View
 
 
@@ -29,7 +30,7 @@ class Aesthetic(ClipScore):
 
     name: ClassVar[str] = "aesthetic"
     subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.035, "times the length of the weights of a linear head")
+    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     head: str = ""
     reduce: Literal["mean", "max", "min"] = "mean"

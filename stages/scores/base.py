@@ -10,10 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
 
 from .errors import ScoreError
 from .selection import parse_captions, parse_images
+from .tolerance import Tolerance
 
 if TYPE_CHECKING:
     from wdsflow.images.header import ImageHeader
@@ -34,7 +35,6 @@ __all__ = [
     "Subject",
     "TextScore",
     "Tier",
-    "Tolerance",
     "Value",
     "bare",
     "versions_of",
@@ -48,13 +48,6 @@ Scalar = float | int | bool | str | None
 Value = Scalar | list[Scalar]
 TIERS: tuple[Tier, ...] = get_args(Tier)  # cheap first
 _PLAIN: dict[Any, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float, int), str: (str,)}
-
-
-class Tolerance(NamedTuple):
-    """What decoding images at a reduced scale changes in a value, at most: measured on photographs, see docs/filter.md."""
-
-    most: float
-    of: str = ""  # "of the value", "bits", ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .base import PixelScore, Tolerance
+from .base import PixelScore
 from .picture import Picture
+from .tolerance import Tolerance
 
 
 @dataclass(frozen=True, kw_only=True)

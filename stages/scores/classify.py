@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from .base import Subject, Tolerance, Value, bare
+from .base import Subject, Value, bare
 from .model import Model, Output, Precision, Request
 from .models.image_classifier import ImageClassifier
 from .models.labels import label_index
 from .models.pairs import finite, reduced
 from .models.weights import source_of
+from .tolerance import SEEN_PIXELS, Tolerance
 from .video.pictures import PictureScore
 from .view import View
 
@@ -35,7 +36,7 @@ class Classify(PictureScore):
 
     name: ClassVar[str] = "classify"
     subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.05)
+    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
     needs: ClassVar[tuple[str, ...]] = ("transformers",)
     packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from .base import Subject, Tolerance, Value, bare
+from .base import Subject, Value, bare
 from .model import Model, Output, Request
 from .models.clip_score import ClipTextScore
 from .models.pairs import names_of, pairs, reduced
+from .tolerance import SEEN_PIXELS, Tolerance
 from .view import View
 
 
@@ -34,7 +35,7 @@ class ClipSimilarity(ClipTextScore):
     low: ClassVar[float | None] = -1
     high: ClassVar[float | None] = 1
     subject: ClassVar[Subject] = "caption"
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.08)
+    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     caption: str = ""
     reduce: Literal["mean", "max", "min"] = "mean"

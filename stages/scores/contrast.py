@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar
 
-from .base import PixelScore, Tolerance
+from .base import PixelScore
 from .picture import Picture
+from .tolerance import Tolerance
 
 
 @dataclass(frozen=True, kw_only=True)

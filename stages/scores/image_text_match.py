@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from .base import Subject, Tolerance, Value, bare
+from .base import Subject, Value, bare
 from .model import Item, Model, Output, Precision, Request
 from .models.image_text_matcher import MOST_TOKENS, ImageTextMatcher
 from .models.pairs import names_of, pairs, reduced
 from .models.weights import source_of
+from .tolerance import SEEN_PIXELS, Tolerance
 from .video.pictures import Picture, PictureScore
 from .view import View
 
@@ -32,7 +33,7 @@ class ImageTextMatch(PictureScore):
     low: ClassVar[float | None] = 0
     high: ClassVar[float | None] = 1
     subject: ClassVar[Subject] = "caption"
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.035)
+    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
     needs: ClassVar[tuple[str, ...]] = ("transformers",)
     packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
 

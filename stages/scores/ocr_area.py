@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from .base import Subject, Tolerance, Value, bare
+from .base import Subject, Value, bare
 from .model import Output
 from .ocr.detector import TextDetector
 from .ocr.score import OcrScore
+from .tolerance import Tolerance
 
 if TYPE_CHECKING:
     from .view import View

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-from .base import Kind, PixelScore, Tolerance
+from .base import Kind, PixelScore
 from .picture import Picture
+from .tolerance import Tolerance
 
 _SIDE, _LOW = 32, 8
 _ONE = 1 << 20

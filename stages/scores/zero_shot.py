@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from .base import Subject, Tolerance, Value, bare
+from .base import Subject, Value, bare
 from .model import Model, Output, Request
 from .models.clip import ClipLabels
 from .models.clip_score import ClipTextScore
 from .models.pairs import finite, reduced
+from .tolerance import SEEN_PIXELS, Tolerance
 from .view import View
 
 _SCALE = 100  # logit scale of all of OpenAI's models, and what others were trained up to
@@ -33,7 +34,7 @@ class ZeroShot(ClipTextScore):
     low: ClassVar[float | None] = 0
     high: ClassVar[float | None] = 1
     subject: ClassVar[Subject] = "image"
-    scale_tolerance: ClassVar[Tolerance | None] = Tolerance(0.45)
+    scale_tolerance: ClassVar[Tolerance | None] = SEEN_PIXELS
 
     labels: str = ""
     reduce: Literal["mean", "max", "min"] = "mean"

@@ -6,8 +6,12 @@ from wdsflow.stages import CleanText, StageError
 from wdsflow.stages.clean_text import clean_text
 
 
-def run(stage: CleanText, value: object) -> list[str]:
+def written(stage: CleanText, value: object) -> list[str | bytes]:
     return [sample["txt"] for sample in stage([{"__key__": "a", "__url__": "x.tar", "txt": value}])]
+
+
+def run(stage: CleanText, value: object) -> list[str]:
+    return [text.decode() if isinstance(text, bytes) else text for text in written(stage, value)]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,16 @@ def test_what_is_well_is_left_alone(text):
     stage = CleanText()
     assert run(stage, text.encode()) == [text]
     assert stage.counts.noted == {}
+
+
+@pytest.mark.parametrize(
+    "value", ["un  caf\u00e9", "un  caf\u00e9".encode(), bytearray("un caf\u00e9".encode("utf-16"))]
+)
+def test_a_text_stays_as_raw_as_it_was_unless_told_otherwise(value):
+    text = "un caf\u00e9"
+    assert written(CleanText(), value) == [text if isinstance(value, str) else text.encode()]
+    assert written(CleanText(output="str"), value) == [text]
+    assert written(CleanText(output="bytes"), value) == [text.encode()]
 
 
 def test_what_was_changed_is_noted():
@@ -111,7 +125,7 @@ def test_a_missing_field_is_settled_as_asked():
 
 def test_all_alternatives_that_are_there_are_cleaned():
     [sample] = CleanText("txt;caption")([{"__key__": "a", "txt": b"a  b", "caption": "c  d"}])
-    assert (sample["txt"], sample["caption"]) == ("a b", "c d")
+    assert (sample["txt"], sample["caption"]) == (b"a b", "c d")
 
 
 def test_an_encoding_that_there_is_not_is_refused():

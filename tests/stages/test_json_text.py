@@ -8,14 +8,25 @@ import pytest
 from wdsflow.stages import JsonText, StageError
 
 
-def caption(stage: JsonText, tree: object, key: str = "a") -> str | None:
-    data = tree if isinstance(tree, (bytes, bytearray, memoryview, str, dict)) else json.dumps(tree).encode()
+def written(stage: JsonText, data: object, key: str = "a") -> object:
     return next((sample["txt"] for sample in stage([{"__key__": key, "json": data}])), None)
 
 
+def caption(stage: JsonText, tree: object, key: str = "a") -> str | None:
+    data = tree if isinstance(tree, (bytes, str, dict)) else json.dumps(tree).encode()
+    found = written(stage, data, key)
+    return found.decode() if isinstance(found, bytes) else None if found is None else str(found)
+
+
 @pytest.mark.parametrize("wrap", [lambda data: data, bytearray, memoryview, bytes.decode, json.loads])
-def test_json_may_be_raw_or_decoded(wrap):
-    assert caption(JsonText("caption"), wrap(b'{"caption": " a cat\\n"}')) == "a cat"
+def test_the_caption_is_as_raw_as_the_json_unless_told_otherwise(wrap):
+    data = wrap('{"caption": " une fl\u00e8che\\n"}'.encode())
+    text = "une fl\u00e8che"
+    raw = not isinstance(data, (str, dict))
+    assert written(JsonText("caption"), data) == (text.encode() if raw else text)
+    assert written(JsonText("caption", output="str"), data) == text
+    assert written(JsonText("caption", output="bytes"), data) == text.encode()
+    assert JsonText("caption").caption("a", data) == text
 
 
 @pytest.mark.parametrize(
@@ -97,7 +108,7 @@ def test_an_object_that_python_nested_beyond_any_recursion_is_no_matter():
 def test_a_text_that_is_there_is_settled_as_asked():
     def run(choice):
         stage = JsonText("caption", on_target=choice, on_error="drop")
-        samples = list(stage([{"__key__": "a", "json": b'{"caption": "new"}', "txt": "old"}]))
+        samples = list(stage([{"__key__": "a", "json": {"caption": "new"}, "txt": "old"}]))
         return [sample["txt"] for sample in samples], stage.counts
 
     assert run("replace")[0] == ["new"]

@@ -33,7 +33,7 @@ def test_samples_pass_through_all_stages_lazily():
             {"__key__": "c", "jpg": 1, "json": b"{"},
         ]
     )
-    assert next(pipeline(samples)) == {"__key__": "a", "json": b'{"caption": " a  cat"}', "image": 1, "text": "a cat"}
+    assert next(pipeline(samples)) == {"__key__": "a", "json": b'{"caption": " a  cat"}', "image": 1, "text": b"a cat"}
     assert next(samples)["__key__"] == "b"
 
 

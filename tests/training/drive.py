@@ -3,8 +3,9 @@
     python drive.py scenarios.json
 
 Each scenario: "words" behind `wdsflow train`, "name" of the files for a line a batch and for what is said, "signal" with
-which the process ends itself behind the batch "at", "ranks" how many processes train, as srun starts them: where one
-fails, the others must end by themselves. They run one after the other; the exit statuses of each are printed.
+which the process ends itself behind the batch "at", or with "decoders_of" a rank the decoders of that rank; "ranks" how
+many processes train, as srun starts them: where one fails, the others must end by themselves. They run one after the
+other; the exit statuses of each are printed.
 """
 
 import hashlib
@@ -15,6 +16,8 @@ import socket
 import sys
 from pathlib import Path
 
+import psutil
+
 
 class Recorded:
     """A loader that writes down what it gives."""
@@ -22,6 +25,7 @@ class Recorded:
     def __init__(self, loader, path, scenario):
         self.loader, self.path = loader, path
         self.signal, self.at, self.given = scenario.get("signal", 0), scenario.get("at", 0), 0
+        self.decoders_of = scenario.get("decoders_of")
 
     def __getattr__(self, name):
         return getattr(self.loader, name)
@@ -35,7 +39,14 @@ class Recorded:
                 file.write(f"{digest}\n")
             yield batch
             if self.given == self.at:
-                os.kill(os.getpid(), self.signal)
+                self.end()
+
+    def end(self):
+        if self.decoders_of is None:
+            os.kill(os.getpid(), self.signal)
+        elif self.decoders_of == int(os.environ.get("SLURM_PROCID", "0")):
+            for child in psutil.Process().children():
+                child.send_signal(self.signal)
 
 
 def train(scenario):
@@ -77,7 +88,7 @@ def fork(scenario, rank, ranks, port):
     if ranks > 1:
         join(rank, ranks, port)
     status = train(scenario)
-    if "signal" in scenario:
+    if "signal" in scenario and "decoders_of" not in scenario:
         sys.exit(status)  # the interpreter ends as in a process of its own
     sys.stderr.flush()
     os._exit(status)

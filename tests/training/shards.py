@@ -60,6 +60,14 @@ def as_text(text: str) -> list[str]:
     return [text]
 
 
+def plain(image: Any) -> Any:
+    """A transform of which the feed knows nothing."""
+    import numpy as np
+    import torch
+
+    return torch.from_numpy(np.array(image.resize((8, 8)), np.float32).transpose(2, 0, 1))
+
+
 def texts(batch: Any) -> list[str]:
     """The captions of a batch, whatever OpenCLIP's version calls them."""
     return list(batch["text"] if isinstance(batch, dict) else batch[1])

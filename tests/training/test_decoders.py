@@ -12,6 +12,7 @@ import time
 import numpy as np
 import psutil
 import pytest
+import torch
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
@@ -20,10 +21,10 @@ from tests.training.shards import arguments, samples, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.engines import cores
 from wdsflow.memory.shared_budget import SharedBudget
-from wdsflow.training.decoders import DecoderError
+from wdsflow.training.errors import SampleError
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.options import FeedOptions
-from wdsflow.training.place import decoders_for, forks
+from wdsflow.training.place import decoders_for, start_method
 from wdsflow.training.slots import Slots
 
 pytestmark = pytest.mark.skipif(
@@ -66,17 +67,6 @@ def test_processes_end_with_the_pass_and_their_memory_is_used_again(tmp_path):
     assert slots.take(1) == [-1]
 
 
-def test_a_decoding_process_that_is_killed_ends_the_run_with_the_samples_it_was_at(tmp_path):
-    loading = loader(write_shards(tmp_path, [40, 40]), decode_in="processes", decoders=1)
-    running = iter(loading)
-    next(running)
-    for each in living_children():
-        each.send_signal(signal.SIGKILL)
-    with pytest.raises(DecoderError, match="signal SIGKILL, as the kernel does where memory runs out"):
-        list(running)
-    loading.close()
-
-
 def locked(text):
     return [threading.Lock()]
 
@@ -85,7 +75,7 @@ def test_what_cannot_be_sent_from_a_decoding_process_is_said(tmp_path):
     args = arguments(train_data=write_shards(tmp_path, [40]), train_num_samples=40, workers=1, batch_size=4)
     options = FeedOptions(status_every=0.0, decode_in="processes", decoders=1)
     loading = get_wds_dataset(args, EVAL, True, tokenizer=locked, options=options).dataloader
-    with pytest.raises(TypeError, match=r"what the tokenizer gives cannot be sent .*: decode in threads"):
+    with pytest.raises(SampleError, match=r"cannot be sent to the training process: cannot pickle '_thread.lock'"):
         next(iter(loading))
     loading.close()
 
@@ -119,12 +109,16 @@ def test_no_decoding_process_outlives_its_parent(tmp_path, how):
 
 
 def test_a_daemonic_process_decodes_in_threads_unless_told_otherwise(monkeypatch):
-    assert forks("processes")
-    assert not forks("threads")
+    assert start_method("processes", known=True) == "fork"
+    assert start_method("threads", known=True) is None
+    assert start_method("threads", known=False) == multiprocessing.get_start_method()
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "daemon", True)
-    assert not forks("auto")
-    with pytest.raises(ValueError, match="decode in threads"):
-        forks("processes")
+    assert start_method("auto", known=True) is None
+    for asked, known in (("processes", True), ("auto", False)):
+        with pytest.raises(
+            ValueError, match=r"this is a daemonic process; (decode in threads|read shards in the main)"
+        ):
+            start_method(asked, known=known)
     with pytest.raises(ValueError, match="choose one of auto, processes, threads"):
         FeedOptions(decode_in="gpu")
 
@@ -148,21 +142,34 @@ def test_with_other_decoders_the_same_images_are_refused_after_a_resume(tmp_path
     assert second._recipe.images._decode.budget == first._recipe.images._decode.budget == first._feed.largest
 
 
-def test_a_slot_is_free_again_when_nobody_looks_at_it():
-    slots = Slots(2, (3, 4, 4))
+@pytest.mark.parametrize("tensor", [False, True], ids=["array", "tensor"])
+def test_a_slot_is_free_again_when_nobody_looks_at_it(tensor):
+    slots = Slots(2, 4 * 3 * 4 * 4)
     first, second, none = slots.take(3)
     assert (first, second, none) == (0, 1, -1)
+    image = np.full((3, 4, 4), 7, np.float32).swapaxes(1, 2)
+    image[1, 2, 3] = 1
+    image = torch.from_numpy(image) if tensor else image
+    held = slots.write(1, image)
     child = os.fork()
     if not child:
-        slots.write(1, np.full((3, 4, 4), 7, np.uint8))
+        slots.write(1, image + 1)
         os._exit(0)
     os.waitpid(child, 0)
-    seen = slots.lend(1)
-    assert seen.min() == seen.max() == 7
+    seen = slots.lend(1, held)
+    assert type(seen) is type(image)
+    assert (seen == image + 1).all()
     assert slots.take(1) == [-1]
     slots.give_back(first)
     del seen
     assert slots.take(3) == [0, 1, -1]
+
+
+@pytest.mark.parametrize(
+    "image", ["text", None, torch.zeros(200), np.array([{}]), torch.zeros(3, dtype=torch.bfloat16)]
+)
+def test_what_does_not_fit_into_a_slot_is_sent_as_it_is(image):
+    assert Slots(1, 64).write(0, image) is image
 
 
 def _hold(budget, size, started, seconds):

@@ -1,6 +1,7 @@
 """What is in flight: open files, memory, and passes over one loader that meet each other."""
 
 import os
+import pickle
 import queue
 import threading
 from contextlib import suppress
@@ -18,10 +19,8 @@ from tests.training.shards import samples, texts, write_shards, write_tar
 from tests.training.test_loader import loader
 from wdsflow.training.assemble import stack
 from wdsflow.training.images import image_work
-from wdsflow.training.parcels import pack, unpack
+from wdsflow.training.parcels import joined_rows, packed
 from wdsflow.training.shares import shares
-from wdsflow.training.tally import Loss
-from wdsflow.training.work import Made
 
 DESCRIPTORS = "/proc/self/fd"
 
@@ -110,17 +109,19 @@ def test_a_state_of_resampled_shards_is_refused_by_a_loader_of_plain_ones(tmp_pa
         loader(data).load_state_dict(state)
 
 
-def test_a_parcel_gives_back_what_was_put_into_it():
-    lost = Loss("decode", "truncated", "k", "s")
-    rows = [Made(torch.full((3, 2, 2), float(number)), torch.tensor([number, 1])) for number in range(3)]
-    found = unpack(pack([rows[0], lost, rows[1], rows[2]]))
-    assert found[1] == lost
-    for row, other in zip(rows, [found[0], *found[2:]], strict=True):
-        assert torch.equal(row.image, other.image)
-        assert row.text.tolist() == other.text.tolist()
-    odd = [Made(torch.zeros(2), "a"), Made(torch.zeros(3), "b"), lost]
-    assert [each.text for each in unpack(pack(odd))[:2]] == ["a", "b"]
-    assert unpack(pack([lost])) == [lost]
+def test_what_is_packed_comes_out_as_it_was():
+    array, crops = np.arange(6).reshape(2, 3), (torch.ones(3, 2), torch.zeros(2, dtype=torch.bfloat16))
+    found = pickle.loads(packed({"array": array, "crops": crops}))
+    assert np.array_equal(found["array"], array)
+    assert all(torch.equal(one, other) for one, other in zip(found["crops"], crops, strict=True))
+    found["crops"][0][0, 0] = 5  # a tensor that may be written
+
+
+@pytest.mark.parametrize("rows", [[torch.tensor([1, 2])] * 2, [np.array([1, 2])] * 2])
+def test_rows_of_numbers_are_joined_and_anything_else_is_not(rows):
+    assert joined_rows(rows).tolist() == [[1, 2], [1, 2]]
+    for others in ([], ["a", "b"], [torch.zeros(2), torch.zeros(3)], [torch.zeros(2), np.zeros(2)], [torch.tensor(1)]):
+        assert joined_rows(others) is None
 
 
 @pytest.mark.skipif(not os.path.isdir(DESCRIPTORS), reason="open files cannot be counted here")

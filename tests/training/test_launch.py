@@ -1,6 +1,7 @@
 """``wdsflow train`` from its first word to its exit status, with the real OpenCLIP."""
 
 import importlib.util
+import re
 import signal
 from pathlib import Path
 
@@ -50,6 +51,11 @@ def said(tmp_path_factory):
         end = dict(zip(("signal", "at"), ends[name], strict=True)) if name in ends else {}
         scenarios.append({"words": each, "name": str(folder / name), **end})
     scenarios.append({"words": words["refused"], "name": str(folder / "both refused"), "ranks": 2})
+    for name, ranks in (("decoder killed", 1), ("other's decoder killed", 2)):
+        # No room to work ahead in: decoders must be at work when they are killed.
+        given = [*quiet, "--memory", "80MiB", "--", *command(folder, name, "--train-num-samples", "6400")]
+        killed = {"signal": signal.SIGKILL, "at": 3, "decoders_of": ranks - 1}
+        scenarios.append({"words": given, "name": str(folder / name), "ranks": ranks, **killed})
     statuses = drive(folder, scenarios)
     names = [Path(scenario["name"]).name for scenario in scenarios]
     return {
@@ -93,6 +99,23 @@ def test_a_run_that_starves_all_the_same_ends_with_the_reason_and_no_traceback(s
     assert status == "1"
     assert "Traceback" not in text
     assert "no-caption" in text
+
+
+def test_a_decoder_that_is_killed_ends_the_run_with_one_message(said):
+    status, text, _ = said["decoder killed"]
+    assert status == "1"
+    assert "Traceback" not in text
+    [line] = [line for line in text.splitlines() if line.startswith("wdsflow: ")]
+    assert re.match(r"wdsflow: rank 0: decoder \d \(process \d+\) was ended by SIGKILL, ", line)
+    assert "--resume latest" in text.splitlines()[-1]
+
+
+def test_a_decoder_of_another_rank_that_is_killed_ends_both_with_its_message(said):
+    status, text, folder = said["other's decoder killed"]
+    assert status == "1 1"
+    for each in (text, (folder / "other's decoder killed.1.said").read_text()):
+        assert "Traceback" not in each
+        assert re.search(r"rank 1 of 2: decoder \d \(process \d+\) was ended by SIGKILL, ", each)
 
 
 def test_an_interrupt_ends_with_status_130_and_no_traceback(said):

@@ -159,7 +159,7 @@ def test_epochs_are_shuffled_differently_and_seeds_too(tmp_path):
 def test_a_starved_worker_ends_the_run_at_once_and_says_what_cures_it(tmp_path):
     data = write_shards(tmp_path, [40, 3])
     loading = loader(data, workers=2, batch_size=4)
-    with pytest.raises(StallError, match=r"(?s)3 usable samples.*a batch needs 4.*What cures it") as caught:
+    with pytest.raises(StallError, match=r"(?s)3 usable samples.*a batch needs 4.*To fix it") as caught:
         list(loading)
     assert "worker" in str(caught.value)
 

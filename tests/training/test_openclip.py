@@ -126,7 +126,7 @@ def test_evaluation_gives_equal_tensors_in_equal_batches(tmp_path, workers):
     ours = list(
         get_wds_dataset(args, EVAL, False, tokenizer=tokenizer, options=FeedOptions(decode="reference")).dataloader
     )
-    assert len(ours) == len(theirs)
+    assert [type(batch) for batch in ours] == [type(batch) for batch in theirs]
     for (images, tokens), (their_images, their_tokens) in zip(ours, theirs, strict=True):
         assert torch.equal(tokens, their_tokens)
         assert torch.equal(images, their_images)

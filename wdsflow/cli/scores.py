@@ -72,9 +72,9 @@ def _page(score: "type[Score]") -> None:
     if score.scale_tolerance is not None:
         most, of = score.scale_tolerance
         print(
-            f"\ntolerance: {most:g}{' ' * bool(of)}{of}, what decoding large images at a reduced scale changes at most"
+            f"\ntolerance: {most:g}{' ' * bool(of)}{of}, at most, in photographs: large images are decoded at a reduced scale;"
         )
-        print("in photographs; stripes, checks and noise of a few pixels may change more", end="")
+        print("stripes, checks and noise of a few pixels may change more", end="")
         print('; decode="exact" avoids it' if "decode" in {item.name for item in fields(score)} else "")
     for item in fields(score):
         default: Any = "" if item.default is MISSING else f" = {item.default!r}"

@@ -1,5 +1,6 @@
 """``wdsflow train``: OpenCLIP's training on wdsflow's feed."""
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -147,10 +148,11 @@ def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
 
 
 def _preflight(argv: Sequence[str], options: "FeedOptions", world_size: int) -> "Preflight | None":
+    from wdsflow.training.patience import ended_if_idle
     from wdsflow.training.preflight import preflight
 
-    with progress() as begin:
-        return preflight(argv, options, world_size=world_size, progress=begin)
+    with progress() as begin, ended_if_idle(options, begin, _show) as begun:
+        return preflight(argv, options, world_size=world_size, progress=begun)
 
 
 def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
@@ -170,35 +172,32 @@ def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
 
 def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:
     from wdsflow.shards.urls import NoShards
+    from wdsflow.training.errors import FeedStopped
     from wdsflow.training.launch import NoOpenClip, launch
     from wdsflow.training.refusal import Refused
-    from wdsflow.training.stall import StallError
 
     try:
         return launch(argv, options, checkpoint_every=checkpoint_every, refused=refused)
-    except Refused as error:
-        _end(error)
     except NoOpenClip as error:
         fail(str(error))
-    except (StallError, NoShards) as error:
+    except (Refused, FeedStopped, NoShards) as error:
         _end(error)
-    except ValueError as error:
-        from wdsflow.training.checkpoints import ResumeError
-        from wdsflow.training.resume import FeedError
 
-        if not isinstance(error, FeedError | ResumeError):
-            raise
-        _end(error)
+
+def _show(text: str) -> None:
+    from wdsflow.shards.escape import escape
+
+    for number, line in enumerate(text.splitlines()):
+        print(f"{'' if number else 'wdsflow: '}{escape(line, 4_000)}", file=sys.stderr)
+    sys.stderr.flush()
 
 
 def _end(error: Exception) -> NoReturn:
     """Say what is wrong with the data or the run, without a traceback."""
-    from wdsflow.shards.escape import escape
     from wdsflow.training.launchers import rank_and_world
 
-    for number, line in enumerate(str(error).splitlines()):
-        print(f"{'' if number else 'wdsflow: '}{escape(line, 2_000)}", file=sys.stderr)
-    sys.stderr.flush()
+    logging.disable(logging.INFO)  # what torch logs at the end of Python would push the message away
+    _show(str(error))
     if rank_and_world()[1] > 1:
         os._exit(_FAILED)  # a process group whose other ranks are gone may never come down
     raise typer.Exit(_FAILED)

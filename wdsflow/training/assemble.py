@@ -7,7 +7,10 @@ import numpy as np
 import torch
 
 from .buffers import BatchPool
+from .busy import at
+from .errors import SampleError
 from .images import ImageWork, as_tensor
+from .lanes import Task
 from .work import Made
 
 
@@ -17,11 +20,20 @@ class Assembler:
     def __init__(self, images: ImageWork, *, as_dict: bool) -> None:
         self._images, self._as_dict, self._pool = images, as_dict, BatchPool()
 
-    def __call__(self, samples: Sequence[Made]) -> Any:
-        """Return the batch of some samples."""
-        images = self._images.collate([made.image for made in samples], self._room(samples))
+    def __call__(self, samples: Sequence[Made], tasks: Sequence[Task]) -> Any:
+        """Return the batch of some samples. Raises SampleError where their images are not of one shape."""
+        images = [made.image for made in samples]
+        shapes = [getattr(image, "shape", None) for image in images]
+        other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)
+        if other is not None:
+            told = [f"{list(shapes[number] or ())} for {at([tasks[number]])}" for number in (0, other)]
+            raise SampleError(
+                f"the image transform returned shapes that make no batch: {', and '.join(told)}\n"
+                "Let it return tensors of one shape, for instance by a crop at its end."
+            )
+        images = self._images.collate(images, self._room(samples))
         texts = stack([made.text for made in samples])
-        return {"image": images, "text": texts} if self._as_dict else (images, texts)
+        return {"image": images, "text": texts} if self._as_dict else [images, texts]
 
     def _room(self, samples: Sequence[Made]) -> torch.Tensor | None:
         if self._images.shape is not None:

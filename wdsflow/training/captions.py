@@ -58,11 +58,9 @@ class Captions:
                     raise StageError("large-caption", f"its {name} has {data:,} bytes")
                 if isinstance(source, str):
                     return self._text(name, data)
-                caption: str = source.apply({"__key__": key, source.source: data})[source.target]
+                return source.caption(key, data)
             except (Dropped, StageError) as error:
                 trouble = error
-                continue
-            return caption
         raise trouble
 
     def _text(self, name: str, data: bytes) -> str:
@@ -87,7 +85,7 @@ def parse_captions(text: str) -> Captions:
     for part in text.split("|"):
         if ":" in part:
             member, names = parse_caption_field(part)
-            sources.append(JsonText(names, source=member, target="text"))
+            sources.append(JsonText(names, source=member))
         else:
             sources.extend(name.lower() for name in alternatives(part))
     return Captions(tuple(sources))
@@ -100,7 +98,7 @@ def captions_for(given: str | None, args: Namespace, *, keep_empty: bool) -> Cap
     key = getattr(args, "json_text_key", None)
     if key:
         weights = getattr(args, "json_text_key_probs", None)
-        stage = JsonText(key, tuple(weights) if weights else None, target="text", seed=int(getattr(args, "seed", 0)))
+        stage = JsonText(key, tuple(weights) if weights else None, seed=int(getattr(args, "seed", 0)))
         return Captions((stage,))
     names = alternatives(getattr(args, "text_key", None) or "txt")
     return Captions(tuple(name.lower() for name in names), keep_empty=keep_empty)

@@ -1,6 +1,7 @@
 """What is in the shards: one reference a sample, without reading contents where they can be read later."""
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from wdsflow.shards.names import is_meta, split_name
 from wdsflow.shards.source import Source, SourceError, open_source
 from wdsflow.shards.tar import Walk
 
-from .tally import Damage, Loss
+from .tally import MISSING, UNREADABLE, Damage, Loss
 
 _KEPT = 200_000  # references held for later passes; a set that fits is listed once
 _INSIDE_STREAM = 32 << 20  # larger members of streams cannot be had as a whole
@@ -47,6 +48,16 @@ class Ref(NamedTuple):
 
 Listed = Ref | Loss
 
+
+class Reading(NamedTuple):
+    """A shard that is being read, and has given nothing for some time."""
+
+    shard: str  # url
+    seconds: float
+    samples: int  # that it gave before
+    key: str  # of the last of them
+
+
 # The collector of garbage looks through all objects that hold others now and then, but not through plain tuples of
 # numbers and strings: lists of references would make training wait for a second.
 _Row = Loss | tuple[str | int, ...]
@@ -59,6 +70,14 @@ def _packed(ref: Ref) -> _Row:
 def _unpacked(url: str, row: tuple[Any, ...]) -> Ref:
     texts = [Blob(*row[at : at + 3]) for at in range(4, len(row), 3)]
     return Ref(url, row[0], Blob(*row[1:4]), tuple(texts))
+
+
+class _Wait:
+    """What came of a shard so far; ``since`` is None while nothing is asked of it."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.samples, self.key = url, 0, ""
+        self.since: float | None = time.monotonic()
 
 
 class Catalog:
@@ -76,13 +95,32 @@ class Catalog:
         self._cache: OrderedDict[tuple[str, int], list[_Row]] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
+        self._waits: set[_Wait] = set()
 
     def samples(self, url: str) -> Iterator[Listed]:
         """Yield the samples of a shard, in its order, lazily. A shard that cannot be opened yields none."""
+        wait = _Wait(url)
+        self._waits.add(wait)
+        try:
+            for item in self._samples(url):
+                wait.since = None  # whoever takes the samples may take their time
+                yield item
+                wait.samples, wait.key, wait.since = wait.samples + 1, item.key, time.monotonic()
+        finally:
+            self._waits.discard(wait)
+
+    def reading(self, seconds: float) -> list[Reading]:
+        """Return the shards that have given nothing for so long, though more was asked for. For any thread."""
+        now = time.monotonic()
+        waits = [(wait, now - since) for wait in list(self._waits) if (since := wait.since) is not None]
+        return [Reading(wait.url, waited, wait.samples, wait.key) for wait, waited in waits if waited >= seconds]
+
+    def _samples(self, url: str) -> Iterator[Listed]:
         try:
             source = open_source(url, allow_pipe=self._allow_pipe)
         except (SourceError, OSError) as error:
-            self._report(Damage(url, "unreadable", str(error)))
+            missing = isinstance(error, SourceError) and error.kind == "missing"
+            self._report(Damage(url, MISSING if missing else UNREADABLE, str(error)))
             return
         with source:
             later = source.fd >= 0

@@ -15,14 +15,12 @@ import torch
 
 from wdsflow.shards.atomic import create, discard, naming, sync_folder
 
+from .errors import ResumeError
+
 ENTRY = "wdsflow"
 LATEST = "epoch_latest.pt"  # what OpenCLIP calls it
 # OpenCLIP sorts names to find the latest one. This is behind epoch_3.pt and before epoch_4.pt.
 _NAME = re.compile(r"epoch_(\d+)(?:\.step_(\d+))?\.pt")
-
-
-class ResumeError(ValueError):
-    """A checkpoint from which this run cannot go on exactly where that one was."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,10 @@ def gather(state: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def save(checkpoint: Any, path: Path) -> None:
-    """Write a checkpoint in one step: it is there as a whole, on the disk, or not at all."""
+    """Write a checkpoint in one step: it is there as a whole, on the disk, or not at all.
+
+    Raises OSError, which names ``path``.
+    """
     # A hidden name: it sorts before all checkpoints, should a remote copy of the folder hold it for ever.
     name, file = create(path.with_name(f".{path.name}"))
     try:

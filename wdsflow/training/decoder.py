@@ -1,4 +1,4 @@
-"""What a decoding process does: takes chunks from a pipe, writes pictures into shared slots, answers with the rest."""
+"""What a decoding process does: takes chunks from a pipe, writes images into shared slots, answers with the rest."""
 
 import gc
 import os
@@ -7,14 +7,16 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from .errors import SampleError
 from .lanes import Task
-from .parcels import joined_rows
-from .slots import Slots
+from .parcels import joined_rows, packed
+from .slots import Held, Slots
 from .tally import Loss
+from .whereabouts import Whereabouts
 from .work import Made, Work
 
 END = b"end"  # the last order
@@ -29,35 +31,58 @@ class Order(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of a chunk, but for images that are in their slots."""
+    """What became of a chunk."""
 
     lost: dict[int, Loss]  # by task
-    images: dict[int, Any]  # for which there was no slot
-    texts: Any  # of all other tasks: an array with a row for each, or a list
+    images: list[Any]  # of the other tasks: ``Held`` for those that are in their slots
+    texts: Any  # of the same: an array with a row for each, or a list
     error: BaseException | None = None
-    trace: str = ""  # where the error came from
+    trace: str = ""  # where the error came from, if its message does not say so
 
 
-def serve(orders: Connection, answers: Connection, others: Sequence[Connection], work: Work, slots: Slots) -> None:
+class Seat(NamedTuple):
+    """What a process shares with its parent, and which of how many it is."""
+
+    number: int
+    total: int
+    slots: Slots | None
+    where: Whereabouts | None
+
+
+def serve(orders: Connection, answers: Connection, others: Sequence[Connection], work: Work, seat: Seat) -> None:
     """Answer orders until the last one, or until the parent is gone. ``others``: the parent's ends of pipes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if seat.where is not None:
+        seat.where.listen()
     for other in others:
         other.close()  # a pipe ends when nobody has its other end any more
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # each would start as many threads as there are processors
     gc.freeze()  # collecting what the parent has would copy it
-    import torch
-
-    torch.set_num_threads(1)
+    _be_a_worker(seat)
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(orders, waiting), name="wdsflow-orders", daemon=True).start()
+    number = 0
     while True:
         order: Order = pickle.loads(waiting.get())  # noqa: S301 - by the parent
-        data = _packed(_answer(order, work, slots))
+        number += 1
+        data = _packed(_answer(order, number, work, seat))
         try:
             answers.send_bytes(data)
         except OSError:  # the parent is gone: there is nobody to tell
             os._exit(0)
+
+
+def _be_a_worker(seat: Seat) -> None:
+    """Look like a worker of a DataLoader, for transforms that ask torch which one they are in."""
+    import torch
+    from torch.utils.data._utils import worker
+
+    torch.set_num_threads(1)
+    nothing: Any = None
+    worker._worker_info = worker.WorkerInfo(  # noqa: SLF001 - what get_worker_info() returns
+        id=seat.number, num_workers=seat.total, seed=seat.number, dataset=nothing
+    )
 
 
 def _receive(orders: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
@@ -76,20 +101,20 @@ def _receive(orders: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
     os._exit(0)
 
 
-def _answer(order: Order, work: Work, slots: Slots) -> Answer:
+def _answer(order: Order, number: int, work: Work, seat: Seat) -> Answer:
     lost: dict[int, Loss] = {}
-    images: dict[int, Any] = {}
+    images: list[Any] = []
     texts: list[Any] = []
+    where, slots = seat.where, seat.slots
+    note: Callable[[int], None] = _nothing if where is None else lambda task: where.note(number, task)
     try:
-        for number, (result, slot) in enumerate(zip(work(order.tasks), order.slots, strict=True)):
+        for task, (result, slot) in enumerate(zip(work(order.tasks, note), order.slots, strict=True)):
             if isinstance(result, Loss):
-                lost[number] = result
+                lost[task] = result
                 continue
             texts.append(result.text)
-            if slot < 0:
-                images[number] = result.image
-            else:
-                slots.write(slot, result.image)
+            images.append(result.image if slots is None else slots.write(slot, result.image))
+        note(len(order.tasks) + 1)  # all is done
         rows = joined_rows(texts)
         return Answer(lost, images, texts if rows is None else rows)
     except BaseException as error:  # noqa: BLE001 - it is raised where training waits
@@ -98,34 +123,45 @@ def _answer(order: Order, work: Work, slots: Slots) -> Answer:
 
 def _failed(error: BaseException) -> Answer:
     """Return the answer for an error that is being handled."""
-    trace = traceback.format_exc()
+    trace = "" if isinstance(error, SampleError) else traceback.format_exc()
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     except Exception:  # noqa: BLE001 - whatever is wrong with it, it cannot travel
         error = RuntimeError(f"{type(error).__name__}: {error}")
-    return Answer({}, {}, [], error, trace)
+    return Answer({}, [], [], error, trace)
 
 
 def _packed(answer: Answer) -> bytes:
     try:
-        return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+        return packed(answer)
     except Exception as error:  # noqa: BLE001 - it is raised where training waits
-        told = TypeError(f"what the tokenizer gives cannot be sent to another process ({error}): decode in threads")
+        what = "what the image transform or the tokenizer returns cannot be sent to the training process"
+        told = SampleError(f"{what}: {error}\nLet it return tensors, arrays, numbers or text.")
         return pickle.dumps(_failed(told), pickle.HIGHEST_PROTOCOL)
 
 
-def opened(answer: Answer, order: Order, slots: Slots) -> list[Made | Loss]:
+def opened(answer: Answer, order: Order, slots: Slots | None) -> list[Made | Loss]:
     """Return the results of an order, images as views of their slots. Raises the error of the work."""
     if answer.error is not None:
-        for slot in order.slots:
-            slots.give_back(slot)
-        raise answer.error from RuntimeError(f"in a decoding process:\n{answer.trace}")
-    texts = iter(answer.texts)
+        forget(order, slots)
+        raise answer.error from (RuntimeError(f"in a decoding process:\n{answer.trace}") if answer.trace else None)
+    images, texts = iter(answer.images), iter(answer.texts)
     results: list[Made | Loss] = []
-    for number, slot in enumerate(order.slots):
-        if number in answer.lost:
+    for task, slot in enumerate(order.slots):
+        image = None if task in answer.lost else next(images)
+        if slots is not None and isinstance(image, Held):
+            image = slots.lend(slot, image)
+        elif slots is not None:
             slots.give_back(slot)
-            results.append(answer.lost[number])
-        else:
-            results.append(Made(slots.lend(slot) if slot >= 0 else answer.images[number], next(texts)))
+        results.append(answer.lost[task] if task in answer.lost else Made(image, next(texts)))
     return results
+
+
+def forget(order: Order, slots: Slots | None) -> None:
+    """Free the slots of an order. Nobody may write into them any more."""
+    for slot in order.slots if slots is not None else ():
+        slots.give_back(slot)  # type: ignore[union-attr]
+
+
+def _nothing(_: int) -> None:
+    pass

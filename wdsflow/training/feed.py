@@ -1,5 +1,6 @@
 """Everything that makes batches, put together: what a loader starts anew for each epoch. Imports torch."""
 
+import math
 import os
 import sys
 import warnings
@@ -18,9 +19,8 @@ from .decoders import Decoders
 from .engines import Engine, Threads
 from .images import ImageWork
 from .lanes import Lane, Position
-from .loader_workers import LoaderWorkers
 from .options import FeedOptions
-from .place import Place, decoders_for, forks
+from .place import Place, decoders_for, start_method
 from .planner import Planner
 from .run import Run
 from .schedule import Buffers, Schedule
@@ -32,6 +32,7 @@ from .work import Work
 _MOST_CHUNK = 32  # samples done together
 _TYPICAL = 3 * 224 * 224  # values of an image, where its shape is not known beforehand
 _FLOAT = 4
+_LARGEST = 4 << 20  # bytes of such an image that come through shared memory
 _MOST_LOST = 50_000  # samples in a row, where shards are drawn for ever
 
 
@@ -51,6 +52,7 @@ class Recipe:
     shuffle: Buffers | None  # None for evaluation
     as_dict: bool  # batches of OpenCLIP 4
     processes: int = 1  # for a transform that needs processes
+    data: str = ""  # the shards as the user named them
 
 
 class Feed:
@@ -59,7 +61,8 @@ class Feed:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe, self.tally = recipe, Tally()
         self._decoders = decoders_for(recipe.options.decoders)
-        self._forks = recipe.images.known and forks(recipe.options.decode_in)
+        self._method = start_method(recipe.options.decode_in, known=recipe.images.known)
+        self._workers = self._decoders if recipe.images.known else max(1, recipe.processes)
         # Small enough for all decoders to have a part in each batch.
         self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * self._decoders)))
         self._shares = self._share()
@@ -72,6 +75,7 @@ class Feed:
         # What Pillow warns of is judged by headers before it decodes; a line for each such image helps nobody.
         warnings.filterwarnings("ignore", module=r"PIL\.Image$")
         self._engine: Engine | None = None
+        self._shared: SharedBudget | None = None  # of the engine's processes
         self._owner = 0  # process that made the engine
 
     def limit(self, largest: int) -> None:
@@ -83,7 +87,7 @@ class Feed:
 
     def start(self, epoch: int, first: int, positions: list[Position] | None) -> Run:
         """Begin with batch ``first`` of an epoch, the lanes at ``positions``."""
-        recipe = self.recipe
+        recipe, engine = self.recipe, self._ready_engine()
         work = Work(
             recipe.images,
             recipe.captions.at_epoch(epoch),
@@ -106,7 +110,7 @@ class Feed:
                 idle=idle,
             )
 
-        return Run(self._ready_engine(), work, self.tally, self._assemble, plan)
+        return Run(engine, work, self.tally, self._assemble, plan)
 
     def close(self) -> None:
         """End the threads or processes."""
@@ -144,21 +148,29 @@ class Feed:
     def _ready_engine(self) -> Engine:
         if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
             self._engine = self._new_engine()
+            self._shared = SharedBudget(self._shares.decode, self._workers) if self._method == "fork" else None
             self._owner = os.getpid()
         return self._engine
 
     def _new_engine(self) -> Engine:
         samples = self._shares.ahead + self.recipe.batch_size
         ahead, shape = -(-samples // self._chunk), self.recipe.images.shape
-        if not self.recipe.images.known:
-            return LoaderWorkers(max(1, self.recipe.processes), ahead)
-        if self._forks and shape is not None:
-            return Decoders(self._decoders, ahead, samples + 2 * self._chunk, shape)
-        return Threads(self._decoders, ahead)
+        if self._method is None:
+            return Threads(self._workers, ahead)
+        return Decoders(
+            self._workers,
+            ahead,
+            room=samples + 2 * self._chunk,
+            size=_LARGEST if shape is None else math.prod(shape),
+            method=self._method,
+            known=shape is not None,
+        )
 
     def _budget(self) -> Budget | SharedBudget:
-        total = self._shares.decode
-        return SharedBudget(total, self._decoders) if self._forks else Budget(total)
+        if self._shared is None:
+            return Budget(self._shares.decode)
+        self._shared.clear()
+        return self._shared
 
     def _most_lost(self) -> int:
         """Return how many samples lost in a row mean starvation; a lane that comes to its end is judged there."""
@@ -177,7 +189,7 @@ class Feed:
             batch=self.recipe.batch_size,
             sample=values * _FLOAT,
             made=values if images.known else values * _FLOAT,
-            decoders=self._decoders if images.known else max(1, self.recipe.processes),
+            decoders=self._workers,
             chunk=self._chunk,
             lanes=self.recipe.schedule.lanes,
         )

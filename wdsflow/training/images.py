@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wdsflow.stages.decode import Admit, Decode
 from wdsflow.stages.imaging.peak import Mode
 
+from .parcels import as_array
 from .transforms import RandomCrop, Whole, recognise
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ Hold = Callable[[int], AbstractContextManager[Any]]
 
 
 class TransformError(RuntimeError):
-    """The user's own preprocessing raised; the cause tells what."""
+    """The user's own preprocessing raised, as the cause tells, or returned what is no image."""
 
 
 def image_work(
@@ -71,7 +72,7 @@ class ImageWork:
         ``seed`` decides about all that is random: a known transform draws as after ``torch.manual_seed(seed)``; for
         others the global generators of Python, numpy and torch are seeded. ``hold`` gives a context for a number
         of bytes, the bound of the memory that the image takes until it is small. Raises Dropped and StageError for
-        the image's faults, TransformError where the user's preprocessing raises.
+        the image's faults, TransformError where the user's preprocessing raises, or returns None or NaN.
         """
         if hold is None:
             return self._run(data, seed, None)
@@ -104,11 +105,17 @@ class ImageWork:
         np.random.seed(seed % (1 << 32))  # noqa: NPY002 - it is what other people's transforms draw from
         torch.default_generator.manual_seed(seed)
         try:
-            return self._preprocess(image)
+            made = self._preprocess(image)
         except MemoryError:
             raise
-        except Exception as error:
-            raise TransformError(f"the preprocessing raised {type(error).__name__}: {error}") from error
+        except BaseException as error:  # SystemExit, too
+            raise TransformError(f"it raised {type(error).__name__}: {error}") from error
+        if made is None:
+            raise TransformError("it returned None")
+        array = as_array(made)
+        if array is not None and array.dtype.kind == "f" and np.isnan(array).any():
+            raise TransformError("it returned numbers that are NaN")
+        return made
 
     def collate(self, items: Sequence[Any], out: "torch.Tensor | None" = None) -> Any:
         """Join results of ``run`` to a batch: floats (n, 3, height, width), normalised, in ``out`` if that is given.

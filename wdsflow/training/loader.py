@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 
+from .deaths import ProcessDied, death_message
+from .errors import DecoderError, FeedStopped, SampleError
 from .feed import Feed, Recipe
 from .lanes import Position
 from .planner import Starved, StarvedError
 from .progress import Progress
 from .run import Ready, Run
-from .stall import LaneFacts, StallError, stall_message
+from .stall import LaneFacts, StallError, rank_name, stall_message
 from .state import check_state, make_state
 from .tally import Tally
 from .watchdog import Watchdog
@@ -24,8 +26,8 @@ class Loader:
 
     ``num_batches`` and ``num_samples``: of an epoch, as OpenCLIP counts them. ``tally``: what became of the samples.
     ``waited``: seconds that training waited for batches. Batches are views of memory that is used again once nobody
-    holds them. Raises StallError where training would wait for ever, and SampleError where the user's own transform
-    or tokenizer fails.
+    holds them. Raises StallError where training would hang, SampleError where the user's own transform or tokenizer
+    fails, and DecoderError where a decoding process is killed: all are ``FeedStopped``.
     """
 
     def __init__(self, recipe: Recipe, epoch: Callable[[], int], identity: Mapping[str, Any]) -> None:
@@ -62,7 +64,11 @@ class Loader:
         epoch = self._epoch()
         self._seed()
         first, positions = self._take_up(epoch)
-        self._run = self._feed.start(epoch, first, positions)
+        try:
+            self._run = self._feed.start(epoch, first, positions)
+        except FeedStopped as error:
+            self._watchdog.start()
+            raise self._told(self._placed(type(error), str(error))) from error.__cause__
         return self._batches(self._run, epoch, first)
 
     def state_dict(self) -> dict[str, Any]:
@@ -111,9 +117,7 @@ class Loader:
             self._progress.end(self.tally, self.waited)
             if self._recipe.shuffle is None and not any_batch:
                 # OpenCLIP's evaluation would fail at an empty list, and leave the other ranks waiting.
-                stall = self._stall(run)
-                self._watchdog.failed(stall)
-                raise stall
+                raise self._told(self._stall(run))
         finally:
             run.close()
 
@@ -125,14 +129,24 @@ class Loader:
         except StallError:
             raise
         except StarvedError as error:
-            stall = self._stall(run, starved=error.starved)
-            self._watchdog.failed(stall)
-            raise stall from None
+            raise self._told(self._stall(run, starved=error.starved)) from None
+        except ProcessDied as error:
+            raise self._told(self._placed(DecoderError, death_message(error.death, self._recipe.options))) from None
+        except SampleError as error:
+            raise self._told(self._placed(SampleError, str(error))) from error.__cause__
         except Exception as error:
             self._watchdog.failed(error)
             raise
         finally:
             self.waited += time.perf_counter() - started
+
+    def _placed(self, kind: type[FeedStopped], message: str) -> FeedStopped:
+        return kind(f"{rank_name(*self._recipe.place)}: {message}")
+
+    def _told(self, error: FeedStopped) -> FeedStopped:
+        """Return an error after all ranks have been told of it."""
+        self._watchdog.failed(error)
+        return error
 
     def _look(self, waited: float) -> None:
         if self._run is not None and self._run.planner is None:
@@ -159,6 +173,9 @@ class Loader:
             rank=place.rank,
             world_size=place.world_size,
             options=self._recipe.options,
+            busy=[] if waited is None else run.engine.busy(waited / 2),
+            reading=[] if waited is None else self._recipe.catalog.reading(waited / 2),
+            data=self._recipe.data,
         )
         return StallError(message)
 

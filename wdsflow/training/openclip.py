@@ -22,6 +22,7 @@ from wdsflow.text.shell import quote_path
 from .balanced import Balanced
 from .captions import captions_for
 from .catalog import Catalog
+from .epoch import SharedEpoch
 from .feed import Recipe
 from .images import image_work
 from .loader import Loader
@@ -31,7 +32,6 @@ from .schedule import Buffers, InOrder, OpenClip, Resampled, Schedule, Workload
 from .shard_list import count_samples, shard_list, weighted_list
 
 DataInfo = upstream.DataInfo
-SharedEpoch = upstream.SharedEpoch
 
 # Kept as it is now: who puts ours in its place must not make it call itself.
 _get_wds_dataset = upstream.get_wds_dataset
@@ -124,6 +124,7 @@ def get_wds_dataset(
         shuffle=buffers,
         as_dict=_VERSION_4,
         processes=args.workers,
+        data=data if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
     )
     loader = Loader(recipe, shared_epoch.get_value, _identity(args, recipe, limit))
     return DataInfo(dataloader=loader, shared_epoch=shared_epoch)
@@ -155,7 +156,7 @@ def _training(args: Namespace, options: FeedOptions, here: Place, catalog: Catal
     if options.schedule == "balanced":
         if resampled:
             raise ValueError("--schedule balanced gives each sample once an epoch, --dataset-resampled does not")
-        counts = count_samples(catalog, urls, here)
+        counts = count_samples(catalog, urls, here, options)
         _log.info(
             "balanced: an epoch is all %s samples; --train-num-samples and --workers have no part in it",
             f"{sum(counts):,}",
@@ -165,7 +166,7 @@ def _training(args: Namespace, options: FeedOptions, here: Place, catalog: Catal
         place=here,
         workers=args.workers,
         batch_size=args.batch_size,
-        samples=_samples(args, urls, catalog, here),
+        samples=_samples(args, urls, catalog, here, options),
         seed=seed,
         floor=floor,
         buffers=_buffers(),
@@ -173,7 +174,7 @@ def _training(args: Namespace, options: FeedOptions, here: Place, catalog: Catal
     return Resampled(urls, weights, work) if resampled else OpenClip(urls, work)
 
 
-def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: Place) -> float:
+def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: Place, options: FeedOptions) -> float:
     """Return the samples of an epoch: as told, as a file beside the shards says, else counted."""
     if args.train_num_samples is not None:
         return float(args.train_num_samples)
@@ -182,7 +183,7 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: Place
         if known and shards == len(urls):
             return float(known)
     started = time.perf_counter()
-    counted = sum(count_samples(catalog, urls, here))
+    counted = sum(count_samples(catalog, urls, here, options))
     if not counted:
         raise ValueError(
             f"none of the samples in {len(urls)} shards has an image and a caption; what they have: "

@@ -42,17 +42,22 @@ def decoders_for(asked: int | None) -> int:
     return cores_for_rank() if asked is None else asked
 
 
-def forks(asked: Literal["auto", "processes", "threads"]) -> bool:
-    """Tell whether images are decoded in forked processes; "auto": where a DataLoader's workers would be forked.
+def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool) -> str | None:
+    """Return how the processes that decode are started, None for threads.
 
-    Raises ValueError where processes are asked for and cannot be had.
+    For one of OpenCLIP's transforms they are forked, and "auto" decides as torch's DataLoader would start its workers.
+    Of any other transform nothing is known: it runs in processes always, started as usual.
+
+    Raises ValueError where there can be none.
     """
     methods = multiprocessing.get_all_start_methods()  # the usual one comes first
-    can = "fork" in methods and not multiprocessing.current_process().daemon
-    if asked == "processes" and not can:
-        raise ValueError(
-            "images cannot be decoded in processes here: this system does not fork, or this is a daemonic process; "
-            "decode in threads"
-        )
     usual = multiprocessing.get_start_method(allow_none=True) or methods[0]  # without deciding it for the user
-    return can and (asked == "processes" or (asked == "auto" and usual == "fork"))
+    daemon = multiprocessing.current_process().daemon
+    can = not daemon and ("fork" in methods or not known)
+    if not can and (asked == "processes" or not known):
+        why = "this is a daemonic process" if daemon else "this system does not fork"
+        hint = "decode in threads" if known else "read shards in the main process"
+        raise ValueError(f"images cannot be decoded in processes here: {why}; {hint}")
+    if not known:
+        return usual
+    return "fork" if can and (asked == "processes" or (asked == "auto" and usual == "fork")) else None

@@ -24,6 +24,7 @@ class Cut(NamedTuple):
 
     number: int  # in its epoch
     samples: list[Made]
+    tasks: list[Task]  # of the samples
     positions: list[Position]
 
 
@@ -172,7 +173,8 @@ class Planner:
         if self._schedule.at_end == "fill" and last.turn:
             self._tally.noted["repeated"] += sum(task.turn > 0 for task, _ in taken)
         stream.position = Position(last.turn, last.number + 1)
-        cut = Cut(self.next_batch, [made for _, made in taken], [each.position for each in self._streams])
+        tasks, samples = [task for task, _ in taken], [made for _, made in taken]
+        cut = Cut(self.next_batch, samples, tasks, [each.position for each in self._streams])
         self.next_batch += 1
         self._order.rotate(-1)
         return cut

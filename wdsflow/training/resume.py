@@ -15,16 +15,13 @@ from typing import Any
 import torch
 
 from . import random_state
-from .checkpoints import ENTRY, LATEST, Position, ResumeError, Saved, gather, save, saved_in, tidy
+from .checkpoints import ENTRY, LATEST, Position, Saved, gather, save, saved_in, tidy
+from .errors import FeedError, ResumeError
 from .steps import Steps, counted
 from .upstream import Loop, saves_at, why_no_checkpoints
 
 GetData = Callable[..., dict[str, Any]]
 _log = logging.getLogger(__name__)
-
-
-class FeedError(ValueError):
-    """There is no feed for these arguments, or none with this data."""
 
 
 class Run:

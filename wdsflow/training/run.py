@@ -1,19 +1,23 @@
 """One pass of the feed over an epoch: a thread that keeps work going and puts batches where training takes them."""
 
+import atexit
 import contextlib
+import os
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .engines import Engine
-from .lanes import Position
+from .lanes import Position, Task
 from .planner import Chunk, Planner, StarvedError
 from .tally import Tally
 from .work import Made, Work
 
 _LOOK = 0.5  # seconds between two looks at the other ranks
+_AT_EXIT = 3.0  # seconds that a thread has to end when Python does
 
 
 class Ready(NamedTuple):
@@ -29,6 +33,9 @@ class _Stopped(Exception):
     """Nobody wants more batches."""
 
 
+_living: "weakref.WeakSet[Run]" = weakref.WeakSet()
+
+
 class _End(NamedTuple):
     error: BaseException | None
 
@@ -41,11 +48,12 @@ class Run:
         engine: Engine,
         work: Work,
         tally: Tally,
-        assemble: Callable[[list[Made]], Any],
+        assemble: Callable[[list[Made], list[Task]], Any],
         plan: Callable[[Callable[[], None]], Planner],
         *,
         depth: int = 1,
     ) -> None:
+        self.engine = engine
         self._work, self._tally, self._assemble, self._plan = work, tally, assemble, plan
         self._ready: queue.Queue[Ready | _End] = queue.Queue(depth)
         self._stop = threading.Event()
@@ -54,6 +62,8 @@ class Run:
         self._results = engine.map(work, self._chunks())
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
         self._thread.start()
+        self.owner = os.getpid()
+        _living.add(self)
 
     def next(self, look: Callable[[float], None]) -> Ready | None:
         """Return the next batch, None behind the last; calls ``look`` with the seconds waited, again and again.
@@ -80,12 +90,17 @@ class Run:
 
     def close(self, wait: float = 5.0) -> None:
         """Stop; wait a while for what is being done."""
+        if self._stop.is_set():  # by an earlier call
+            return
         self._stop.set()
         with contextlib.suppress(queue.Empty):
             while True:
                 self._ready.get_nowait()
         if threading.current_thread() is not self._thread:
             self._thread.join(wait)
+            if self._thread.is_alive():  # it gives something to a process that hangs
+                self.engine.kill()
+                self._thread.join(1.0)
 
     def _drive(self) -> None:
         error: BaseException | None = None
@@ -112,7 +127,7 @@ class Run:
                 while (cut := planner.cut()) is not None:
                     self._tally.kept += len(cut.samples)
                     count = len(cut.samples)
-                    batch = self._assemble(cut.samples)
+                    batch = self._assemble(cut.samples, cut.tasks)
                     cut.samples.clear()  # places in shared memory are free again
                     self._put(Ready(batch, cut.number, count, cut.positions))
                 if found is None and not planner.finished:
@@ -132,6 +147,14 @@ class Run:
             with contextlib.suppress(queue.Full):
                 self._ready.put(item, timeout=0.2)
                 return
+
+
+@atexit.register
+def _close_all() -> None:
+    """End what is left when Python ends: a loop that an error broke off has closed nothing."""
+    for run in list(_living):
+        if run.owner == os.getpid():
+            run.close(wait=_AT_EXIT)
 
 
 __all__ = ["Ready", "Run", "StarvedError"]

@@ -2,14 +2,23 @@
 
 import glob
 import os
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 
+from wdsflow.shards.pipe import end_commands
 from wdsflow.shards.source import local_path
 from wdsflow.shards.urls import expand
 from wdsflow.validate.startup import openclip_urls
 
 from .catalog import Catalog
+from .options import FeedOptions
 from .place import Place, talks
+from .stall import StallError, stall_message
+from .tally import Tally
+
+_LOOK = 0.2  # seconds between two looks at who counts
+_COUNTING = "the samples of an epoch cannot be counted; --train-num-samples N saves counting them"
 
 
 def shard_list(data: str | Sequence[str]) -> list[str]:
@@ -40,17 +49,46 @@ def weighted_list(
     return [url for url, _ in found], [weight for _, weight in found]
 
 
-def count_samples(catalog: Catalog, urls: Sequence[str], place: Place) -> list[int]:
-    """Return how many samples of each shard have an image and a caption, by their names. Ranks share the work."""
-    own = {number: catalog.count(urls[number]) for number in range(place.rank, len(urls), place.world_size)}
-    if not talks():
-        return [own.get(number, -1) if number in own else catalog.count(url) for number, url in enumerate(urls)]
+def count_samples(catalog: Catalog, urls: Sequence[str], place: Place, options: FeedOptions) -> list[int]:
+    """Return how many samples of each shard have an image and a caption, by their names. Ranks share the work.
+
+    Raises StallError where a shard gives nothing for ``options.stall_after`` seconds.
+    """
+    together = talks()
+    mine = range(place.rank, len(urls), place.world_size) if together else range(len(urls))
+    own = _counted(catalog, {number: urls[number] for number in mine}, place, options)
+    if not together:
+        return [own[number] for number in range(len(urls))]
     import torch.distributed
 
     everyone: list[dict[int, int]] = [{} for _ in range(place.world_size)]
     torch.distributed.all_gather_object(everyone, own)
     found = {number: count for each in everyone for number, count in each.items()}
     return [found[number] for number in range(len(urls))]
+
+
+def _counted(catalog: Catalog, urls: Mapping[int, str], place: Place, options: FeedOptions) -> dict[int, int]:
+    """Count in a thread, which is left alone with storage that hangs."""
+    found: Future[dict[int, int]] = Future()
+
+    def count() -> None:
+        try:
+            found.set_result({number: catalog.count(url) for number, url in urls.items()})
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            found.set_exception(error)
+
+    thread = threading.Thread(target=count, name="wdsflow-count", daemon=True)
+    thread.start()
+    while not wait([found], timeout=_LOOK).done:
+        hanging = catalog.reading(options.stall_after)
+        if hanging:
+            end_commands(thread)
+            rank, world_size = place
+            told = stall_message(
+                tally=Tally(), reading=hanging, rank=rank, world_size=world_size, options=options, what=_COUNTING
+            )
+            raise StallError(told)
+    return found.result()
 
 
 def _more(url: str) -> Iterable[str]:

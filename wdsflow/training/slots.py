@@ -1,31 +1,38 @@
-"""Memory that processes share, in slots of one picture each. Imports numpy."""
+"""Memory that processes share, in slots of one image each. Imports numpy."""
 
-import mmap
-import os
-import tempfile
 import threading
 import weakref
 from collections import deque
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Pixels = NDArray[np.uint8]
+from wdsflow.memory.nameless import shared_memory
+
+from .parcels import as_array
+
+
+class Held(NamedTuple):
+    """An image that is in its slot: what to make of the bytes there."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    tensor: bool  # or an array
 
 
 class Slots:
-    """``count`` places for arrays of uint8 of one shape.
+    """``count`` places for images of at most ``size`` bytes each.
 
-    What a forked child writes its parent reads. The memory is a file without a name: containers often give
-    ``/dev/shm`` 64 MiB only.
+    What a forked child writes its parent reads. The memory is a file without a name, never one in ``/dev/shm``, of
+    which containers often have 64 MiB only. A slot takes memory where something is written into it.
     """
 
-    def __init__(self, count: int, shape: tuple[int, ...]) -> None:
-        self.count, self.shape = count, shape
-        self._map = _shared_memory(count * int(np.prod(shape)))
-        self._all: Pixels = np.frombuffer(self._map, np.uint8).reshape(count, *shape)
+    def __init__(self, count: int, size: int) -> None:
+        self.count, self.size = count, size
+        self._map = shared_memory(max(1, count * size))
+        self._all: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8, count * size).reshape(count, size)
         self._free = deque(range(count))
         self._lent: dict[int, weakref.ref[Any]] = {}
         self._lock = threading.Lock()
@@ -36,35 +43,35 @@ class Slots:
             found = [self._free.popleft() for _ in range(min(count, len(self._free)))]
         return found + [-1] * (count - len(found))
 
-    def write(self, number: int, pixels: Pixels) -> None:
-        """Fill a slot."""
-        self._all[number] = pixels
+    def write(self, number: int, image: Any) -> Any:
+        """Put an image into a slot and return what it is there; return the image itself if it does not fit."""
+        array = as_array(image) if number >= 0 else None
+        if array is None or array.nbytes > self.size:
+            return image
+        held = Held(array.dtype.str, array.shape, array is not image)
+        self._view(number, held)[...] = array
+        return held
 
-    def lend(self, number: int) -> Pixels:
+    def lend(self, number: int, held: Held) -> Any:
         """Return what is in a slot, which is free again when the last reference to the result is gone."""
-        pixels: Pixels = self._all[number]
+        array = self._view(number, held)
         # The weak reference has to live as long as what it watches.
-        self._lent[number] = weakref.ref(pixels, partial(self._back, number))
-        return pixels
+        self._lent[number] = weakref.ref(array, partial(self._back, number))
+        if not held.tensor:
+            return array
+        import torch
+
+        return torch.from_numpy(array)  # keeps the array
 
     def give_back(self, number: int) -> None:
         """Free a slot that was taken and not lent."""
         if number >= 0:
             self._free.append(number)
 
+    def _view(self, number: int, held: Held) -> NDArray[Any]:
+        size = int(np.prod(held.shape, dtype=np.int64)) * np.dtype(held.dtype).itemsize
+        return self._all[number, :size].view(held.dtype).reshape(held.shape)
+
     def _back(self, number: int, _: Any) -> None:
         # Without a lock, as this may happen while garbage is collected in the midst of take(); deques need none.
         self._free.append(number)
-
-
-def _shared_memory(size: int) -> mmap.mmap:
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("wdsflow-slots")
-    else:
-        with tempfile.TemporaryFile() as file:
-            fd = os.dup(file.fileno())
-    try:
-        os.ftruncate(fd, size)
-        return mmap.mmap(fd, size)
-    finally:
-        os.close(fd)

@@ -6,21 +6,24 @@ from typing import NamedTuple
 from wdsflow.shards.escape import escape
 from wdsflow.validate.rules.commands import quote
 
+from .busy import Busy, hanging, hanging_fixes, inspect
+from .catalog import Reading
 from .cures import caption_cures, command, image_cures
+from .errors import FeedStopped
 from .options import FeedOptions
 from .peek import peek
-from .tally import Reason, Tally
+from .tally import MISSING, UNREADABLE, Damage, Reason, Tally
 
 _MOST = 4  # reasons, sets of fields and damaged shards that are shown
 _MUCH = 0.05  # the share of samples from which on a loss needs a cure
 _NO_CAPTION = frozenset({"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"})
 _NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
 _JSON = ("json", "jsn")
-_ALL = "all that is wrong, with cures"
+_ALL = "all that is wrong, and how to fix it"
 
 
-class StallError(RuntimeError):
-    """Raised on every rank when training waits for batches that will not come. The message says why and what cures it."""
+class StallError(FeedStopped):
+    """Raised on every rank when training waits for batches that will not come. The message says why, and what to do."""
 
 
 class LaneFacts(NamedTuple):
@@ -44,8 +47,12 @@ def stall_message(
     rank: int = 0,
     world_size: int = 1,
     options: FeedOptions | None = None,
+    busy: Sequence[Busy] = (),
+    reading: Sequence[Reading] = (),
+    data: str = "",
+    what: str = "",
 ) -> str:
-    """Return what happened, where the samples went, and the cure, in about a dozen lines.
+    """Return what happened, where the samples went, and what to do, in about a dozen lines.
 
     Where captions may be in json it looks into one shard for their name, for at most two seconds.
 
@@ -57,16 +64,27 @@ def stall_message(
         rank: of this process.
         world_size: number of ranks.
         options: those of the feed; commands repeat them.
+        busy: decoders that hang at a sample.
+        reading: shards that give nothing.
+        data: the shards as the user named them.
+        what: what happened, where no batch was waited for.
     """
     tally = tally.copy()  # another thread writes it
-    cures = dict.fromkeys(_cures(tally, lane, options or FeedOptions(), waited=waited))
-    lines = [f"{_who(lane, rank, world_size)}: {_what(lane, waited, lost_in_a_row)}", *_where(tally), "What cures it:"]
-    return "\n".join([*lines, *(f"  {cure}" for cure in cures)])
+    who = rank_name(rank, world_size) + (f", worker {lane.lane}" if lane is not None else "")
+    happened = f"{what}." if what else _what(lane, waited, lost_in_a_row)
+    lines = [f"{who}: {happened}", *hanging(busy, reading), *([] if what else _where(tally)), "To fix it:"]
+    options = options or FeedOptions()
+    if busy or reading:
+        slow = () if any(each.stopped for each in busy) else _longer(options)
+        fixes = [*hanging_fixes(busy, reading, options), *slow]
+    else:
+        fixes = list(_cures(tally, lane, options, data, waited=waited))
+    return "\n".join([*lines, *(f"  {fix}" for fix in dict.fromkeys(fixes))])
 
 
-def _who(lane: LaneFacts | None, rank: int, world_size: int) -> str:
-    who = f"rank {rank}" + (f" of {world_size}" if world_size > 1 else "")
-    return who if lane is None else f"{who}, worker {lane.lane}"
+def rank_name(rank: int, world_size: int) -> str:
+    """Return "rank 0", and of how many where there are several."""
+    return f"rank {rank}" + (f" of {world_size}" if world_size > 1 else "")
 
 
 def _starves(lane: LaneFacts | None) -> bool:
@@ -85,7 +103,7 @@ def _what(lane: LaneFacts | None, waited: float | None, lost_in_a_row: int | Non
         shards = "its only shard" if lane.shards == 1 else f"its {lane.shards:,} shards"
         usable = _count(lane.usable, "usable sample")
         parts.append(f"a whole pass over {shards} gave {usable}, a batch needs {lane.batch_size:,}")
-    ever = ". OpenCLIP's own loader would wait for ever" if _starves(lane) else ""
+    ever = ". OpenCLIP's own loader would hang" if _starves(lane) else ""
     return f"{'; '.join(parts) or 'no batch comes'}{ever}."
 
 
@@ -112,12 +130,18 @@ def _where(tally: Tally) -> Iterator[str]:
         yield f"Fields of samples that lack something: {'; '.join(found)}"
     damage = list(tally.damage.values())
     for item in damage[: _MOST - 1]:
-        yield f"Damaged: {escape(item.shard, 100)}: {item.what}, {escape(item.detail, 80)}"
+        kind = {MISSING: "Missing", UNREADABLE: "Cannot be read"}.get(item.what)
+        what = (
+            f"Damaged: {escape(item.shard, 100)}: {item.what}" if kind is None else f"{kind}: {escape(item.shard, 100)}"
+        )
+        yield f"{what}, {escape(item.detail, 80)}"
     if len(damage) >= _MOST:
-        yield f"Damaged: {len(damage) - _MOST + 1:,} more"
+        yield f"and {_count(len(damage) - _MOST + 1, 'more shard')}"
 
 
-def _cures(tally: Tally, lane: LaneFacts | None, options: FeedOptions, *, waited: float | None) -> Iterator[str]:
+def _cures(
+    tally: Tally, lane: LaneFacts | None, options: FeedOptions, data: str, *, waited: float | None
+) -> Iterator[str]:
     much = [reason for reason in _by_count(tally) if reason.count >= _MUCH * tally.seen]
     slugs = {reason.first.reason for reason in much}
     names = list(dict.fromkeys(name for fields, _ in tally.fields.most_common() for name in fields))
@@ -125,16 +149,40 @@ def _cures(tally: Tally, lane: LaneFacts | None, options: FeedOptions, *, waited
         yield from _caption_cures(names, much, options)
     if slugs & _NO_IMAGE:
         yield from image_cures(options, names)
-    if lane is not None and _starves(lane) and not (much and not tally.kept):
+    gone = MISSING in slugs or any(item.what == MISSING for item in tally.damage.values())
+    lost = [
+        item for item in tally.damage.values() if item.what in {MISSING, UNREADABLE} or item.shard.startswith("pipe:")
+    ]
+    if lane is not None and _starves(lane) and not (much and not tally.kept) and not (lost and not lane.usable):
         yield from _lane_cures(lane, options)
-    damaged = next(iter(tally.damage.values()), None)
-    if damaged is not None:
-        yield f"what can be saved of damaged shards: wdsflow repair {quote(damaged.shard)} -o repaired"
+    if gone:
+        yield "bring the missing shards back, or leave them out of --train-data"
+    yield from _damage_cures(list(tally.damage.values()))
     if waited is not None and not much and not _starves(lane):
-        longer = f"{10 * options.stall_after:g}"
-        yield f"if data is slow and does come, wait longer: {command(options, stall_after=longer)}"
+        yield from _longer(options)
     shard = next((reason.first.shard for reason in much), "") or (lane.shard if lane else "")
-    yield f"{_ALL}: wdsflow validate {quote(shard) if shard else 'URL'}"
+    urls = data if data and (gone or not shard) else shard
+    if urls:
+        yield f"{_ALL}: wdsflow validate {quote(urls)}{' --allow-pipe' if urls.startswith('pipe:') else ''}"
+
+
+def _damage_cures(damage: Sequence[Damage]) -> Iterator[str]:
+    unreadable = next((item for item in damage if item.what == UNREADABLE), None)
+    if unreadable is not None:
+        yield f"see whether it can be read: {inspect(unreadable.shard)}"
+    for item in damage:
+        if item.what in {MISSING, UNREADABLE}:
+            continue
+        if item.shard.startswith("pipe:"):
+            yield f"see what the command says: sh -c {quote(item.shard.removeprefix('pipe:'))} > /dev/null"
+        else:
+            yield f"what can be saved of damaged shards: wdsflow repair {quote(item.shard)} -o repaired"
+        return
+
+
+def _longer(options: FeedOptions) -> Iterator[str]:
+    longer = f"{10 * options.stall_after:g}"
+    yield f"if data is slow and does come, wait longer: {command(options, stall_after=longer)}"
 
 
 def _caption_cures(names: Sequence[str], much: Sequence[Reason], options: FeedOptions) -> Iterator[str]:
@@ -147,8 +195,7 @@ def _caption_cures(names: Sequence[str], much: Sequence[Reason], options: FeedOp
         found = list(caption_cures(options, there, [peeked] if peeked is not None else []))
         yield from found
         if not any(f"{json}:" in cure for cure in found):
-            where = f"{command(options, caption=f'{json}:NAME')}, NAME as wdsflow validate says"
-            yield f"captions may be in {json}: {where}"
+            yield f"captions may be in {json}; see under which name: {inspect(shard)}"
     else:
         yield from caption_cures(options, names, [])
 

@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+MISSING, UNREADABLE = "missing", "unreadable"  # shards that could not be opened
+
 
 class Loss(NamedTuple):
     """Why one sample was lost."""
@@ -27,7 +29,7 @@ class Damage(NamedTuple):
     """What is wrong with a shard itself."""
 
     shard: str  # url
-    what: str  # "truncated-data", "unreadable", ... as the walk over the tar names it
+    what: str  # "missing", "unreadable", or as the walk over the tar names it: "cut", ...
     detail: str
 
 

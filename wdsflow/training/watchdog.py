@@ -12,16 +12,18 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType, TracebackType
+from types import FrameType
 
 from wdsflow.shards.escape import escape
 from wdsflow.shards.pipe import end_commands
 
 from .board import Board, connect
+from .decoder_process import kill_decoders
+from .errors import FeedStopped
 from .stall import StallError
 from .voice import cry, say
 
-_EVERY = 1.0  # seconds between two looks at the store
+_EVERY, _PAUSE = 1.0, 5.0  # seconds between two looks at the store; without a look this process was stopped
 _GRACE = 6.0  # seconds that a rank has to end by itself
 _HEARING = 3.0  # seconds that a rank which fails waits for the others to hear of it
 _LINES, _WIDE = 40, 1000  # of a message
@@ -57,6 +59,7 @@ class Watchdog:
         self._message: str | None = None  # of the rank that failed
         self._told = False  # the main thread knows it, or has said it itself
         self._wait: tuple[float, Callable[[float], StallError]] | None = None
+        self._looked = 0.0  # when anybody looked at the time last
         _living.add(self)
 
     def start(self) -> None:
@@ -85,9 +88,7 @@ class Watchdog:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @contextmanager
@@ -96,7 +97,8 @@ class Watchdog:
 
         ``describe`` gets the seconds waited and returns the error.
         """
-        self._wait = (time.monotonic(), describe)
+        self._looked = time.monotonic()
+        self._wait = (self._looked, describe)
         try:
             yield
         finally:
@@ -111,6 +113,7 @@ class Watchdog:
         """Raise StallError if another rank has failed, or if this wait has lasted too long. Call it while waiting."""
         if self._message is not None and self._pid == os.getpid():
             raise self._heard(self._message)
+        self._look()
         wait = self._wait
         if wait is not None and (waited := time.monotonic() - wait[0]) >= self.stall_after:
             error = wait[1](waited)
@@ -133,10 +136,17 @@ class Watchdog:
 
     def explain(self, error: BaseException) -> StallError | None:
         """Return what another rank said when it failed, if that is why ``error`` was raised here."""
-        if isinstance(error, StallError) or not isinstance(error, Exception) or self._pid != os.getpid():
+        if isinstance(error, FeedStopped) or not isinstance(error, Exception) or self._pid != os.getpid():
             return None
         self._listen(urgent=True)
         return None if self._message is None else self._heard(self._message)
+
+    def _look(self) -> None:
+        """Leave out of this wait the time that this process was stopped: by Ctrl-Z, or with its machine."""
+        now, wait = time.monotonic(), self._wait
+        pause, self._looked = now - self._looked, now
+        if wait is not None and pause > max(_PAUSE, self.stall_after / 2):
+            self._wait = (wait[0] + pause, wait[1])
 
     def _connect(self) -> Board | None:
         try:
@@ -167,7 +177,7 @@ class Watchdog:
         board = self._board
         if board is None or self._message is not None:
             return False
-        told = str(error) if isinstance(error, StallError) else f"{type(error).__name__}: {error}"
+        told = str(error) if isinstance(error, FeedStopped) else f"{type(error).__name__}: {error}"
         lines = [escape(line, _WIDE) for line in told.splitlines()[:_LINES]]
         message = "\n".join(lines)
         try:
@@ -191,6 +201,7 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stopped.wait(_EVERY):
             self._listen()
+            self._look()
             wait = self._wait
             if self._message is not None:
                 if wait is not None:
@@ -219,6 +230,7 @@ class Watchdog:
         # thread goes on with sums that are garbage, perhaps into a checkpoint.
         cry(f"rank {self._board.rank} did not end by itself: its process is ended now")
         end_commands()
+        kill_decoders()
         os._exit(1)
 
 

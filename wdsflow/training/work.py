@@ -5,23 +5,31 @@ Imports torch in functions only: processes that are spawned import this module b
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wdsflow.shards.captions import LARGEST
+from wdsflow.shards.source import SourceError
 from wdsflow.stages.base import Dropped, StageError
 
+from .busy import at, without
 from .captions import Captions
 from .catalog import Blob, Ref
+from .deaths import shared_memory_notes
+from .errors import SampleError
 from .files import Files, read_fully
+from .images import TransformError
 from .lanes import Task
-from .tally import Loss
+from .tally import MISSING, UNREADABLE, Loss
 from .tokens import Tokens
+from .whereabouts import others_frames
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from .images import ImageWork
 
+_FRAMES = 3  # of a stack that are shown
 _CLOSE = 8192  # bytes; one look into the file instead of two
 
 
@@ -30,10 +38,6 @@ class Made(NamedTuple):
 
     image: Any  # what ``ImageWork.run`` gave
     text: Any  # what the tokenizer gave, first dimension removed
-
-
-class SampleError(RuntimeError):
-    """The user's own transform or tokenizer failed; names the sample. Ends the run."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +55,28 @@ class Work:
         # Open files and a budget of threads stay in their process.
         return Work, (self.images, self.captions, self.tokens, self.largest)
 
-    def __call__(self, tasks: Sequence[Task]) -> list[Made | Loss]:
-        """Make the samples of a chunk. Raises SampleError."""
+    def __call__(self, tasks: Sequence[Task], note: Callable[[int], None]) -> list[Made | Loss]:
+        """Make the samples of a chunk. Raises SampleError.
+
+        ``note`` is called with the number of each task before it is begun, and with how many there are before all
+        captions are tokenized.
+        """
         found: list[Made | Loss] = []
         texts: list[str] = []
-        at: list[int] = []
-        for task in tasks:
+        made: list[int] = []
+        for number, task in enumerate(tasks):
+            note(number)
             result = self._make(task)
             if isinstance(result, Loss):
                 found.append(result)
                 continue
             image, text = result
-            at.append(len(found))
+            made.append(number)
             texts.append(text)
             found.append(Made(image, None))
         if texts:
-            self._tokenize(tasks, found, texts, at)
+            note(len(tasks))
+            self._tokenize(tasks, found, texts, made)
         return found
 
     def _make(self, task: Task) -> tuple[Any, str] | Loss:
@@ -83,8 +93,8 @@ class Work:
             return Loss(stage, error.slug, ref.key, ref.shard, str(error)[:300])
         except MemoryError as error:
             return Loss(stage, "out-of-memory", ref.key, ref.shard, str(error)[:300])
-        except Exception as error:
-            raise SampleError(_place(ref, "the image transform", error)) from error
+        except BaseException as error:  # SystemExit, too: it is the user's code
+            raise _failed("the image transform", [task], error) from error
 
     def _read(self, ref: Ref) -> tuple[bytes, dict[str, bytes | int]]:
         if ref.image.size > self.largest:
@@ -102,25 +112,26 @@ class Work:
                 texts = {blob.name: _exactly(fd, blob) if blob.size <= LARGEST else blob.size for blob in ref.texts}
                 return _exactly(fd, ref.image), texts
         except OSError as error:
-            raise StageError("unreadable", str(error)) from error
+            missing = isinstance(error, SourceError) and error.kind == "missing"
+            raise StageError(MISSING if missing else UNREADABLE, str(error)) from error
 
-    def _tokenize(self, tasks: Sequence[Task], found: list[Made | Loss], texts: list[str], at: list[int]) -> None:
-        for index, row in zip(at, self._rows(tasks, texts, at), strict=True):
-            made = found[index]
-            assert isinstance(made, Made)
-            found[index] = Made(made.image, row)
+    def _tokenize(self, tasks: Sequence[Task], found: list[Made | Loss], texts: list[str], made: list[int]) -> None:
+        for index, row in zip(made, self._rows(tasks, texts, made), strict=True):
+            each = found[index]
+            assert isinstance(each, Made)
+            found[index] = Made(each.image, row)
 
-    def _rows(self, tasks: Sequence[Task], texts: list[str], at: list[int]) -> list[Any]:
+    def _rows(self, tasks: Sequence[Task], texts: list[str], made: list[int]) -> list[Any]:
         try:
             return self.tokens(texts)
-        except Exception as error:
-            for index, text in zip(at, texts, strict=True):  # which of them it was
+        except BaseException as error:
+            for index, text in zip(made, texts, strict=True):  # which of them it was
                 try:
                     self.tokens([text])
-                except Exception as own:
-                    raise SampleError(_place(tasks[index].ref, "the tokenizer", own)) from own
-            raise SampleError(
-                _place(tasks[at[0]].ref, "the tokenizer, for several captions at once,", error)
+                except BaseException as own:
+                    raise _failed("the tokenizer", [tasks[index]], own) from own
+            raise _failed(
+                "the tokenizer, for several captions at once,", [tasks[each] for each in made], error
             ) from error
 
 
@@ -148,5 +159,13 @@ def _exactly(fd: int, blob: Blob) -> bytes:
     return data
 
 
-def _place(ref: Ref, what: str, error: Exception) -> str:
-    return f"{what} failed at sample {ref.key!r} of {ref.shard!r}: {type(error).__name__}: {error}"
+def _failed(what: str, tasks: Sequence[Task], error: BaseException) -> SampleError:
+    """Return what the user's own code did, where, and how to do without the sample."""
+    cause = error.__cause__ if isinstance(error, TransformError) else error
+    told = f"{error}" if isinstance(error, TransformError) else f"it raised {type(error).__name__}: {error}"
+    stack = reversed(extract_tb(cause.__traceback__ if cause is not None else None))
+    inside = others_frames((frame.name, frame.filename, frame.lineno or 0) for frame in stack)
+    lines = [f"{what} failed at {at(tasks)}: {told}", *(f"  in {frame}" for frame in inside[:_FRAMES])]
+    lines += shared_memory_notes(error if cause is None else cause)
+    cures = [f"  {cure}" for cure in without(tasks[0])] if len(tasks) == 1 else []
+    return SampleError("\n".join([*lines, *(["To fix it, correct the code, or:", *cures] if cures else [])]))

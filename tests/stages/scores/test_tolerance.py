@@ -11,8 +11,10 @@ from tests.pictures import encoded, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import SCORES, View
 from wdsflow.stages.scores.models.alone import compute
-from wdsflow.stages.scores.models.prepare import full_size
+from wdsflow.stages.scores.models.geometry import Geometry
+from wdsflow.stages.scores.models.prepare import Prepare, full_size
 from wdsflow.stages.scores.picture import Picture, decode_picture
+from wdsflow.stages.scores.tolerance import SEEN_PIXELS
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
@@ -53,25 +55,18 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("models")
 
 
-def settings_of(name, folder):
-    if name in {"classify", "image_text_match"}:
-        write = tiny_models.image_classifier if name == "classify" else tiny_models.matcher
-        return {"model": write(folder / name), **({"label": "1"} if name == "classify" else {})}
-    more = {"zero_shot": {"labels": "a cat;a dog"}, "aesthetic": {"head": str(folder / "head.pth")}}
-    torch.save({"weight": torch.ones(1, 16)}, folder / "head.pth")
-    return {"model": tiny_models.clip(folder / "clip"), "pretrained": "", **more.get(name, {})}
+def settings_of(folder):
+    return {"model": tiny_models.image_classifier(folder / "classify"), "label": "1"}
 
 
 @pytest.mark.parametrize("name", ["clip_similarity", "zero_shot", "aesthetic", "classify", "image_text_match"])
-def test_scores_of_models_keep_what_they_say_of_the_scale(folder, name):
-    settings = settings_of(name, folder)
-    most = SCORES[name].scale_tolerance.most * (4 if name == "aesthetic" else 1)  # the length of sixteen ones
-    differences = []
+@pytest.mark.parametrize("side", [32, 224])
+def test_models_see_pixels_that_keep_what_their_scores_say_of_the_scale(name, side):
+    assert SCORES[name].scale_tolerance is SEEN_PIXELS
+    geometry = Geometry(size=(side, side), fit="short")
     for data in LARGE:
-        fields = {"jpg": data, "txt": b"a red cat"}
-        fast, exact = (compute(made(name, decode=how, **settings), fields) for how in ("fast", "exact"))
-        differences.append(abs(fast - exact))
-    assert 0 < max(differences) <= most
+        fast, exact = (Prepare(geometry=geometry, decode=how)(data, BUDGET).astype(float) for how in ("fast", "exact"))
+        assert 0 < np.abs(fast - exact).mean() <= SEEN_PIXELS.most
 
 
 def test_text_in_pictures_keeps_what_it_says_of_the_scale():
@@ -83,7 +78,7 @@ def test_text_in_pictures_keeps_what_it_says_of_the_scale():
 
 
 def test_decoded_at_full_size_classify_gives_the_librarys_own_number(folder):
-    settings = settings_of("classify", folder)
+    settings = settings_of(folder)
     model = transformers.ViTForImageClassification.from_pretrained(settings["model"]).eval()
     processor = transformers.AutoImageProcessor.from_pretrained(settings["model"])
     for data in LARGE:
@@ -94,7 +89,7 @@ def test_decoded_at_full_size_classify_gives_the_librarys_own_number(folder):
 
 
 def test_pictures_that_are_decoded_in_two_ways_may_share_a_batch(folder):
-    settings = settings_of("classify", folder)
+    settings = settings_of(folder)
     view = View({"jpg": LARGE[0]})
     requests = [made("classify", decode=how, **settings).requests(view)[0] for how in ("fast", "exact", "fast")]
     items = [request.make() for request in requests]

@@ -1,0 +1,107 @@
+"""What is said when a decoding process ends that should not."""
+
+import errno
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from wdsflow.memory.limits import host_memory
+from wdsflow.memory.sizes import format_size
+
+from .busy import at, without
+from .cures import command
+from .lanes import Task
+from .options import FeedOptions
+
+_SHARED = "/dev/shm"  # noqa: S108 - what others put there
+_MORE_SHARED = "more shared memory for a container: docker run --shm-size=8g ..., or fewer --workers"
+_CRASHES = frozenset({"SIGSEGV", "SIGILL", "SIGFPE", "SIGABRT"})
+
+
+class Death(NamedTuple):
+    """How a process ended."""
+
+    who: str  # "decoder 1 (process 4242)"
+    code: int | None  # its exit status, negative for a signal
+    tasks: Sequence[Task]  # it was at one of these
+    tokens: bool  # all images of them were done
+    processes: int  # in all
+    known: bool  # they run one of OpenCLIP's transforms, as many of them as --decoders says
+
+
+class ProcessDied(RuntimeError):
+    """Carries ``Death`` to where its message is made."""
+
+    def __init__(self, death: Death) -> None:
+        super().__init__(death)
+        self.death = death
+
+
+def death_message(death: Death, options: FeedOptions) -> str:
+    """Return what happened, to which sample, and what to do next."""
+    where = f"at {at(death.tasks, tokens=death.tokens)}" if death.tasks else "between two samples"
+    how, cause = _how(death.code)
+    lines = [f"{death.who} {how}, {where}.", *([cause] if cause else []), "To fix it:"]
+    return "\n".join([*lines, *(f"  {each}" for each in _next(death, options))])
+
+
+def _how(code: int | None) -> tuple[str, str]:
+    """Return how a process ended, and what that usually means."""
+    if code is None:
+        return "closed its pipe", ""
+    name = _signal(code)
+    if not name:
+        return f"ended by itself with exit status {code}", "The image transform or the tokenizer called exit."
+    cause = ""
+    if name == "SIGKILL":
+        memory = host_memory()
+        free = f"{format_size(memory.free)} of {format_size(memory.total)} are free now"
+        cause = f"The kernel kills a process this way when memory runs out: {free}."
+    elif name == "SIGBUS":
+        cause = f"This happens where shared memory, or a disk, is full: {_shared_memory()}."
+    elif name in _CRASHES:
+        cause = "A library has crashed in it."
+    return f"was ended by {name}", cause
+
+
+def _signal(code: int | None) -> str:
+    """Return the name of the signal that ended a process, "" if none did."""
+    if code is None or code >= 0:
+        return ""
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time one
+        return f"signal {-code}"
+
+
+def _next(death: Death, options: FeedOptions) -> Iterator[str]:
+    name = _signal(death.code)
+    if name == "SIGKILL":
+        if death.known and death.processes > 1:
+            yield f"with less memory: {command(options, decoders=str(death.processes // 2))}"
+        elif not death.known:
+            fewer = f"fewer --workers than {death.processes}, or " if death.processes > 1 else ""
+            yield f"with less memory: {fewer}a smaller --batch-size, of OpenCLIP's arguments"
+        yield "look who killed it: dmesg | grep -i -e oom -e killed"
+    elif name == "SIGBUS":
+        yield _MORE_SHARED
+    if len(death.tasks) == 1 and name not in {"SIGTERM", "SIGINT", "SIGHUP"}:
+        yield from without(death.tasks[0])
+    yield f"from the last checkpoint: {command(options)} --resume latest"
+
+
+def shared_memory_notes(error: BaseException) -> list[str]:
+    """Return how much shared memory there is, and how to get more, where an error may be for want of it."""
+    if _SHARED in str(error) or "shared memory" in str(error) or getattr(error, "errno", 0) == errno.ENOSPC:
+        return [f"  {_shared_memory()}; {_MORE_SHARED}"]
+    return []
+
+
+def _shared_memory() -> str:
+    try:
+        found = os.statvfs(_SHARED)
+    except OSError as error:
+        return f"{_SHARED} is not there ({error.strerror})"
+    free, total = (format_size(blocks * found.f_frsize) for blocks in (found.f_bavail, found.f_blocks))
+    return f"{_SHARED} has {free} of {total} free"

@@ -1,0 +1,188 @@
+"""A decoding process as its parent sees it: what it was sent, what it is at, how it ended."""
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import pickle
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+
+import psutil
+
+from .busy import Busy
+from .deaths import Death
+from .decoder import END, Answer, Order, Seat, forget, opened, serve
+from .engines import Result, Results
+from .errors import DecoderError, SampleError
+from .lanes import Task
+from .planner import Chunk
+from .slots import Slots
+from .whereabouts import Where
+from .work import Work
+
+_PATIENCE = 2.0  # seconds until a process that has closed its pipe has ended
+_PIPE = 1 << 20  # bytes of answers that wait while nobody listens
+
+_living: "weakref.WeakSet[DecoderProcess]" = weakref.WeakSet()
+
+
+class Sent:
+    """A chunk on its way."""
+
+    def __init__(self, chunk: Chunk, order: Order, slots: Slots) -> None:
+        self.chunk, self.order, self._slots = chunk, order, slots
+        self._answer: Answer | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the process has answered."""
+        return self._answer is not None
+
+    def answer(self, data: bytes) -> None:
+        """Take what the process sent."""
+        self._answer = pickle.loads(data)  # noqa: S301 - by a child of ours
+
+    def result(self) -> Result:
+        """Return the chunk and what became of it. Raises the error of the work."""
+        assert self._answer is not None
+        results: Results = opened(self._answer, self.order, self._slots)
+        return self.chunk, results
+
+    def forget(self) -> None:
+        """Free its slots. Nobody may write into them any more."""
+        forget(self.order, self._slots)
+
+
+class DecoderProcess:
+    """One process, and what it has been sent.
+
+    Raises SampleError where the transform cannot be sent to it, DecoderError where the system starts no more processes.
+    """
+
+    def __init__(self, seat: Seat, method: str, work: Work, others: Sequence[Connection]) -> None:
+        context = multiprocessing.get_context(method)
+        try:
+            theirs, self.orders = context.Pipe(duplex=False)
+            self.answers, answering = context.Pipe(duplex=False)
+        except OSError as error:
+            raise _too_many(seat.number, error) from error
+        _widen(answering)
+        ours = (*others, self.orders, self.answers) if method == "fork" else ()
+        self.process = context.Process(  # type: ignore[attr-defined]  # of all contexts
+            target=serve,
+            args=(theirs, answering, ours, work, seat),
+            name=f"wdsflow-decoder-{seat.number}",
+            daemon=True,
+        )
+        self._where, self._owner, self._heard = seat.where, os.getpid(), 0
+        self.sent: deque[Sent] = deque()
+        try:
+            self.process.start()
+        except OSError as error:
+            raise _too_many(seat.number, error) from error
+        except Exception as error:
+            raise SampleError(
+                f"the image transform or the tokenizer cannot be sent to another process: {error}\n"
+                "Define it at the top level of a module, not inside of a function."
+            ) from error
+        finally:
+            theirs.close()
+            answering.close()
+        self._pid: int = self.process.pid
+        self.name = f"decoder {seat.number} (process {self._pid})"
+        _living.add(self)
+
+    def send(self, sent: Sent) -> None:
+        """Give it a chunk to do."""
+        self.sent.append(sent)
+        with contextlib.suppress(OSError):  # whoever waits for its answers sees that it is gone
+            self.orders.send_bytes(pickle.dumps(sent.order, pickle.HIGHEST_PROTOCOL))
+
+    def hear(self) -> None:
+        """Take an answer. Raises EOFError where the process has ended."""
+        try:
+            data = self.answers.recv_bytes()
+        except (EOFError, OSError):
+            raise EOFError from None
+        self._heard += 1
+        self.sent.popleft().answer(data)
+
+    def death(self, count: int, *, known: bool) -> Death:
+        """Return how it ended."""
+        self.process.join(_PATIENCE)
+        _, tasks, tokens = self._began()
+        return Death(self.name, self.process.exitcode, tasks, tokens, count, known)
+
+    def busy(self, seconds: float) -> Busy | None:
+        """Return what it has been at for so long; None if it has not, or if that is not known."""
+        with contextlib.suppress(psutil.Error, OSError, ValueError):  # it has ended meanwhile
+            where, tasks, tokens = self._began()
+            if where is None or not self.sent or (waited := time.monotonic() - where.since) < seconds:
+                return None
+            stopped = psutil.Process(self._pid).status() in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
+            stack = self._where.stack(self._pid) if self._where is not None and tasks and not stopped else ()
+            if tasks or stopped:
+                return Busy(self.name, tasks, waited, stack, stopped=stopped, tokens=tokens)
+        return None
+
+    def ask_to_end(self) -> None:
+        """Let it end after what it is doing."""
+        with contextlib.suppress(OSError):
+            os.set_blocking(self.orders.fileno(), False)  # one that is stopped takes nothing from a full pipe
+            self.orders.send_bytes(END)
+
+    def end(self, until: float) -> None:
+        """Wait until then for its end, by ``time.monotonic``, then kill it; give its files back."""
+        self.process.join(max(0.0, until - time.monotonic()))
+        self.kill()
+        self.process.join()
+        self.process.close()
+        self.sent.clear()
+        self.orders.close()
+        self.answers.close()
+        if self._where is not None:
+            self._where.close()
+        _living.discard(self)
+
+    def kill(self) -> None:
+        """Kill it, if this process has started it."""
+        with contextlib.suppress(ValueError):  # it is closed
+            if self._owner == os.getpid():
+                self.process.kill()
+
+    def _began(self) -> tuple[Where | None, Sequence[Task], bool]:
+        """Return how far it has come, if that is known, the tasks that it may be at, and whether in the tokenizer."""
+        sent = self.sent.copy()
+        if self._where is None:
+            return None, sent[0].order.tasks if sent else (), False
+        where = self._where.read()
+        unheard = where.order - self._heard - 1  # answers that are in the pipe
+        tasks = sent[unheard].order.tasks if 0 <= unheard < len(sent) else ()
+        tokens = bool(tasks) and where.task == len(tasks)
+        return where, tasks if tokens else tasks[where.task : where.task + 1], tokens
+
+
+@atexit.register
+def kill_decoders() -> None:
+    """Kill the processes that are left: multiprocessing would ask them to end and wait, for ever if one is stopped."""
+    for each in list(_living):
+        each.kill()
+
+
+def _too_many(number: int, error: OSError) -> DecoderError:
+    return DecoderError(
+        f"decoder {number} cannot be started: {error.strerror or error}\n"
+        f"To fix it, start fewer (--decoders {number or 1}; of a transform of your own, --workers), "
+        "or raise the limits of open files and processes (ulimit -n, ulimit -u)"
+    )
+
+
+def _widen(end: Connection) -> None:
+    with contextlib.suppress(ImportError, AttributeError, OSError):  # on Linux only, up to a limit
+        import fcntl
+
+        fcntl.fcntl(end.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)

@@ -1,0 +1,21 @@
+"""Errors that end training. Their messages say all: what happened, to which sample of which shard, what to do next."""
+
+
+class FeedStopped(RuntimeError):
+    """The feed cannot go on. ``wdsflow train`` prints the message alone, without a traceback."""
+
+
+class DecoderError(FeedStopped):
+    """A decoding process ended; names how, and the sample that it was at."""
+
+
+class SampleError(FeedStopped):
+    """The user's own transform or tokenizer failed, or returned what is no image; names the sample."""
+
+
+class FeedError(FeedStopped):
+    """There is no feed for these arguments, or none with this data."""
+
+
+class ResumeError(FeedStopped, ValueError):
+    """A checkpoint from which this run cannot go on exactly where that one was."""

@@ -1,0 +1,100 @@
+"""Ends a preflight that hangs: a command or a server that gives nothing would keep it for ever."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import psutil
+
+from wdsflow.shards.pipe import end_commands
+from wdsflow.validate.evidence import ShardEvidence
+
+from .cures import command
+from .options import FeedOptions
+
+_TICKS = 4  # looks in the time that a preflight may be idle
+_WORK, _BYTES = 0.01, 16 << 10  # of a processor's time, and read in one tick: whoever does less does nothing
+
+Begin = Callable[..., Callable[[ShardEvidence], None] | None]  # takes a number of shards, and what they are
+
+
+class _Life:
+    """What this process and its children do, but for looking at it."""
+
+    def __init__(self) -> None:
+        self._me, self._own = psutil.Process(), 0  # bytes that looking at processes took
+        self.seconds, self.read = self._now()
+
+    def works(self, tick: float) -> bool:
+        """Tell whether anything was done since the last look, ``tick`` seconds ago."""
+        before = self.seconds, self.read
+        self.seconds, self.read = self._now()
+        return self.seconds - before[0] > _WORK * tick or abs(self.read - before[1]) > _BYTES
+
+    def _now(self) -> tuple[float, int]:
+        start = _read(self._me)
+        seconds, read = 0.0, 0
+        for each in (self._me, *self._me.children(recursive=True)):
+            with suppress(psutil.Error):
+                seconds += sum(each.cpu_times()[:4])  # those of its children that have ended, too
+                read += 0 if each == self._me else _read(each)
+        end = _read(self._me)
+        self._own += end - start
+        return seconds - time.thread_time(), read + end - self._own
+
+
+def _read(process: psutil.Process) -> int:
+    """Return the bytes that a process has read, 0 where the system does not tell."""
+    return getattr(process.io_counters(), "read_chars", 0) if hasattr(process, "io_counters") else 0
+
+
+@contextmanager
+def ended_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None]) -> Iterator[Begin]:
+    """Give ``begin`` back, as the preflight is to call it. Ends this process with status 1 where no shard comes.
+
+    ``show`` gets the message.
+
+    Idle is who finishes no shard, computes nothing and reads nothing for ``options.stall_after`` seconds.
+    """
+    total = done = 0
+    over = threading.Event()
+
+    def began(count: int, what: str = "") -> Callable[[ShardEvidence], None]:
+        nonlocal total
+        total, told = total + count, begin(count, what)
+
+        def read(shard: ShardEvidence) -> None:
+            nonlocal done
+            done += 1
+            if told is not None:
+                told(shard)
+
+        return read
+
+    def watch() -> None:
+        tick, idle = options.stall_after / _TICKS, 0
+        life, before = _Life(), done
+        while not over.wait(tick):
+            idle = 0 if life.works(tick) or done > before else idle + 1
+            before = done
+            if idle == _TICKS and not over.is_set():
+                nothing = f"{done:,} of {total:,} shards were read, then nothing came for {options.stall_after:g} s"
+                show(_message(nothing, options))
+                end_commands()
+                os._exit(1)  # the main thread hangs in somebody else's code
+
+    thread = threading.Thread(target=watch, name="wdsflow-preflight", daemon=True)
+    thread.start()
+    try:
+        yield began
+    finally:
+        over.set()
+        thread.join()
+
+
+def _message(what: str, options: FeedOptions) -> str:
+    blind = command(options, "--no-preflight")
+    longer = command(options, stall_after=f"{10 * options.stall_after:g}")
+    return f"preflight: {what}\nTo fix it:\n  see which shard hangs: {blind}\n  if data is slow and does come, wait longer: {longer}"
