@@ -115,7 +115,7 @@ def test_a_shard_that_gives_nothing_ends_the_look_at_shards():
     what, fix, blind, longer = done.stderr.splitlines()
     assert what == "wdsflow: preflight: 0 of 1 shards were read, then nothing came for 1 s"
     assert fix == "To fix it:"
-    assert "wdsflow train --stall-after 1 --no-preflight -- " in blind
+    assert "wdsflow train --no-preflight --stall-after 1 -- " in blind
     assert "wdsflow train --stall-after 10 -- " in longer
 
 

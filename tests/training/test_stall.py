@@ -75,9 +75,9 @@ def test_captions_in_json_are_found_there_by_name(shard):
     assert ["wdsflow", "validate", str(shard)] in found
 
 
-def test_json_that_cannot_be_read_again_leaves_the_name_open():
+def test_of_json_that_cannot_be_read_again_the_command_is_given_that_shows_its_names():
     found = commands(stall_message(tally=lacking_captions("/nowhere/a.tar"), lane=EMPTY))
-    assert found[0][:4] == ["wdsflow", "train", "--caption", "json:NAME"]
+    assert found[0] == ["wdsflow", "inspect", "/nowhere/a.tar"]
 
 
 def test_a_wrong_name_in_json_is_replaced_by_one_that_is_there(shard):

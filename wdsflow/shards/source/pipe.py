@@ -12,6 +12,8 @@ from .base import FIRST, NEXT, Source, SourceError
 from .streams import ForwardSource
 
 _running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}  # by number, and who started each
+# Ahead of the command, in its group: kills all of it once nobody holds the other end of its input, however this process ends.
+_GUARD = "exec 3<&0 </dev/null; (read _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec 3<&-\n"
 _stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()  # threads that may run no command any more
 
 
@@ -24,12 +26,12 @@ def open_pipe(url: str) -> Source:
     command = url.removeprefix("pipe:")
     try:
         process = subprocess.Popen(  # noqa: S602 - a shell command is what the user asked for, by flag
-            command, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+            _GUARD + command, shell=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
     except OSError as error:
         raise SourceError("io", str(error)) from None
-    output = process.stdout
-    if output is None:
+    output, held = process.stdout, process.stdin
+    if output is None or held is None:
         raise SourceError("io", "the command has no output")
     thread, at_end = threading.current_thread(), False
     _running[process.pid] = process, os.getpid(), thread
@@ -53,6 +55,9 @@ def open_pipe(url: str) -> Source:
         except subprocess.TimeoutExpired:
             _kill(process.pid)
             status = process.wait()
+        if not held.closed:
+            _kill(process.pid)  # the guard: processes that were forked meanwhile may hold its input, too
+            held.close()
         _running.pop(process.pid, None)
         return f"the command ended with status {status}" if status else ""
 

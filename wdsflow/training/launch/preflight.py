@@ -114,9 +114,8 @@ def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *,
         return Preflight((f"{title}: {escape(str(error))}", *hint), refused=True, nothing_read=True)
     captions = captions_for(options.caption, Namespace(**_modern(arguments)), keep_empty=False)
     urls = _some(expansion.urls)
-    told = (
-        progress(len(urls), "training shards" if trains else "shards of --val-data") if progress is not None else None
-    )
+    what = "training shards" if trains else "shards of --val-data"
+    told = progress(len(urls), what) if progress is not None else None
     shards = scan_shards(urls, ScanOptions("names", allow_pipe=options.allow_pipe), progress=told)
     if all(shard.error is not None for shard in shards):
         return Preflight((f"{title}: {unreadable_text(shards)}",), refused=True, nothing_read=True)
@@ -184,18 +183,10 @@ def _judge(
 
 def _result(context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float) -> Preflight:
     verdict = context.verdicts[0]
-    findings, _ = settle(
-        run_rules(context)[0], [], _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
-    )
-    report = Report(
-        context.urls,
-        context.evidence,
-        context.verdicts,
-        findings,
-        forecasts=context.forecasts,
-        level="names",
-        seconds=seconds,
-    )
+    asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
+    findings, _ = settle(run_rules(context)[0], [], asked)
+    shown = Report(context.urls, context.evidence, context.verdicts, findings)
+    report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
     fatal = _fatal(context, findings)
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""

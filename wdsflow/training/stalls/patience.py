@@ -17,7 +17,7 @@ from .caption_cures import command
 _TICKS = 4  # looks in the time that a preflight may be idle
 _WORK, _BYTES = 0.01, 16 << 10  # of a processor's time, and read in one tick: whoever does less does nothing
 
-Begin = Callable[[int], Callable[[ShardEvidence], None] | None]
+Begin = Callable[..., Callable[[ShardEvidence], None] | None]  # takes a number of shards, and what they are
 
 
 class _Life:
@@ -61,9 +61,9 @@ def ended_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None
     total = done = 0
     over = threading.Event()
 
-    def began(count: int) -> Callable[[ShardEvidence], None]:
+    def began(count: int, what: str = "") -> Callable[[ShardEvidence], None]:
         nonlocal total
-        total, told = total + count, begin(count)
+        total, told = total + count, begin(count, what)
 
         def read(shard: ShardEvidence) -> None:
             nonlocal done
@@ -95,6 +95,6 @@ def ended_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None
 
 
 def _message(what: str, options: FeedOptions) -> str:
-    blind = command(options).replace(" -- ", " --no-preflight -- ", 1)
+    blind = command(options, "--no-preflight")
     longer = command(options, stall_after=f"{10 * options.stall_after:g}")
     return f"preflight: {what}\nTo fix it:\n  see which shard hangs: {blind}\n  if data is slow and does come, wait longer: {longer}"

@@ -201,8 +201,7 @@ def _caption_cures(names: Sequence[str], much: Sequence[Reason], options: FeedOp
         found = list(caption_cures(options, there, [peeked] if peeked is not None else []))
         yield from found
         if not any(f"{json}:" in cure for cure in found):
-            where = f"{command(options, caption=f'{json}:NAME')}, NAME as wdsflow validate says"
-            yield f"captions may be in {json}: {where}"
+            yield f"captions may be in {json}; see under which name: {inspect(shard)}"
     else:
         yield from caption_cures(options, names, [])
 
