@@ -1,6 +1,7 @@
 """The house has floors: a module imports from its own floor's folder or from lower floors, never upwards."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,18 +40,18 @@ def sources() -> Iterator[tuple[str, Path]]:
             yield ".".join([package, *(part for part in parts if part != "__init__")]), path
 
 
-def statements(tree: ast.AST, *, in_functions: bool) -> Iterator[ast.AST]:
-    """Yield all nodes below a tree, those in function bodies only where asked for."""
+def statements(tree: ast.AST, *, for_types: bool) -> Iterator[ast.AST]:
+    """Yield all nodes below a tree, those that only type checkers look at where asked for."""
     for node in ast.iter_child_nodes(tree):
-        if in_functions or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if for_types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield node
-            yield from statements(node, in_functions=in_functions)
+            yield from statements(node, for_types=for_types)
 
 
-def imports_of(module: str, path: Path, *, in_functions: bool = True) -> Iterator[tuple[str, int]]:
-    """Yield (absolute name, dots of the import statement) for each import of a module."""
+def imports_of(module: str, path: Path, *, for_types: bool = True) -> Iterator[tuple[str, int]]:
+    """Yield (absolute name, dots of the import statement) for each import of a module, those in functions included."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in statements(ast.parse(path.read_text(encoding="utf-8")), in_functions=in_functions):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8")), for_types=for_types):
         if isinstance(node, ast.Import):
             yield from ((alias.name, 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -120,12 +121,13 @@ def test_relative_imports_stay_inside_their_room(module):
 
 
 def test_modules_do_not_import_each_other_in_circles():
+    """Imports in functions count; of packages on the way to a module, all run."""
     graph = {
         module: {
             target
-            for name, _ in imports_of(module, path, in_functions=False)
-            for target in (name, name.rpartition(".")[0])
-            if target in KNOWN and target != module and not module.startswith(f"{target}.")
+            for name, _ in imports_of(module, path, for_types=False)
+            for target in packages_on_the_way(name)
+            if target != module and not module.startswith(f"{target}.")
         }
         for module, path in MODULES.items()
     }
@@ -140,3 +142,25 @@ def test_modules_do_not_import_each_other_in_circles():
 
     for module in graph:
         walk(module, ())
+
+
+def packages_on_the_way(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    for length in range(2, len(parts) + 1):
+        if (some := ".".join(parts[:length])) in KNOWN:
+            yield some
+
+
+def test_each_room_says_what_belongs_there():
+    silent = [
+        module
+        for module, path in MODULES.items()
+        if path.name == "__init__.py" and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert silent == []
+
+
+def test_a_file_name_says_what_is_in_it_without_its_folder():
+    names = Counter(path.name for path in MODULES.values() if path.name not in {"__init__.py", "base.py"})
+    commands = {path.name for path in MODULES.values() if path.parent.name == "cli"}  # named as the command is
+    assert {name for name, count in names.items() if count > 1} - commands == set()

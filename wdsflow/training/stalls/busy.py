@@ -5,10 +5,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from wdsflow.text.escape import escape
+from wdsflow.text.shell import quote_path as quote
 from wdsflow.training.feed.lanes import Task
 from wdsflow.training.feed.sample_catalog import Reading
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.validate.rules.kit.rule_commands import quote
 
 from .caption_cures import command
 

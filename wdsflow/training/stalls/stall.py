@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.text.escape import escape
+from wdsflow.text.shell import quote_path as quote
 from wdsflow.training.feed.sample_catalog import Reading
 from wdsflow.training.feed_errors import FeedStopped
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.validate.rules.kit.rule_commands import quote
 
 from .busy import Busy, hanging, hanging_fixes, inspect
 from .caption_cures import caption_cures, command, image_cures
