@@ -8,11 +8,11 @@ from pathlib import Path
 
 from wdsflow.engines.base import EngineName, check_engine
 from wdsflow.readers import READERS, resolve
-from wdsflow.readers.arguments import Arguments, parse_arguments
 from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
+from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
+from wdsflow.readers.open_clip.sidecars import read_sidecars
 from wdsflow.readers.scan_for import scan_options
-from wdsflow.readers.sidecars import read_sidecars
 from wdsflow.scan.evidence import Evidence, Gap, Level, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards

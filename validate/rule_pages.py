@@ -3,8 +3,8 @@
 import inspect
 
 from .finding import Severity
-from .rules.catalog import RULES, catalog
 from .rules.kit.base import Rule
+from .rules.rule_catalog import RULES, catalog
 from .rules.rule_engine import UnknownCode
 
 

@@ -1,9 +1,9 @@
 """Scores: one a file, a named value for each sample. See ``base`` for what a score is, ``view`` for what it sees."""
 
 from .base import TIERS, DatasetScore, Kind, Score, Tier, Value
-from .catalog import SCORES, all_scores, make_score
 from .held_fields import Fields, Held
 from .sample_view import View, ViewOptions
+from .score_catalog import SCORES, all_scores, make_score
 from .score_errors import ScoreError
 
 __all__ = [

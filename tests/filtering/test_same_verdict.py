@@ -21,8 +21,8 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.base import Score, Tier
-from wdsflow.stages.scores.catalog import all_scores
 from wdsflow.stages.scores.sample_view import View
+from wdsflow.stages.scores.score_catalog import all_scores
 
 HERE = RunOptions(workers=0)
 IMAGES = [picture(20, 24), picture(20, 24, 1), picture(48, 40, 2), picture(20, 24, 2, "PNG"), b"no picture", None]

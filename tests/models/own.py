@@ -30,7 +30,7 @@ odd_batch = tests.models.odd:OddBatch
 
 def install(folder: Path, monkeypatch: Any) -> None:
     """Let the scores of this module be found, here and in processes that are started."""
-    from wdsflow.stages.scores.catalog import all_scores
+    from wdsflow.stages.scores.score_catalog import all_scores
 
     describe(folder)
     root = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ from tests.stages.scores import tiny_models
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import score_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.stages.scores.catalog import SCORES
+from wdsflow.stages.scores.score_catalog import SCORES
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 PLAIN = encoded(photo(96, 72), "JPEG")

@@ -5,10 +5,10 @@ import shlex
 
 import pytest
 
-from wdsflow.readers import arguments as module
-from wdsflow.readers.arguments import Arguments, ArgumentsError, parse_arguments
 from wdsflow.readers.base import Options
-from wdsflow.readers.openclip_flags import own_parser
+from wdsflow.readers.open_clip import arguments as module
+from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, parse_arguments
+from wdsflow.readers.open_clip.openclip_flags import own_parser
 
 OTHERS = {"precision"}  # has another default in OpenCLIP 4, and changes nothing about data
 

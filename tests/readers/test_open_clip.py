@@ -4,7 +4,7 @@ import pytest
 
 from tests.readers.shapes import outcomes, shape
 from wdsflow.readers import OpenClip4, OpenClip33, Options
-from wdsflow.readers.assignment import assign, shuffled
+from wdsflow.readers.open_clip.assignment import assign, shuffled
 from wdsflow.scan.evidence import ShardEvidence, Stop
 
 OLD = OpenClip33()

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tests.validate.openclip import plain, write
-from wdsflow.readers.arguments import Arguments
-from wdsflow.readers.sidecars import read_sidecars
-from wdsflow.readers.startup import openclip_urls, start
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.sidecars import read_sidecars
+from wdsflow.readers.open_clip.startup import openclip_urls, start
 
 SHARDS = 4
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import (
     OK,
     Evidence,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from wdsflow.readers.installed_versions import release
-from wdsflow.readers.open_clip_4 import OpenClip4
+from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.scan.scan_options import ScanOptions

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from wdsflow.readers.arguments import Arguments
 from wdsflow.readers.base import Reader
-from wdsflow.readers.open_clip_33 import OpenClip33
-from wdsflow.readers.startup import shard_urls
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
+from wdsflow.readers.open_clip.startup import shard_urls
 from wdsflow.scan.evidence import Evidence
 
 from ..forecast.workload import Shards, epochs_to_check, least_usable, named_shards

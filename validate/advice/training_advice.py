@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.text.shell import command
 
 from ..finding import Advice

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wdsflow.readers.arguments import Arguments
-from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.scan.evidence import ShardEvidence
 
 _PREFETCH = 2  # batches that torch keeps ready for each worker

@@ -3,9 +3,9 @@
 import os
 from itertools import islice
 
-from wdsflow.readers.arguments import Arguments
-from wdsflow.readers.open_clip_33 import OpenClip33
-from wdsflow.readers.startup import openclip_urls
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
+from wdsflow.readers.open_clip.startup import openclip_urls
 from wdsflow.scan.evidence import Evidence
 
 from ..verdicts.reader_pass import run_pass

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wdsflow.readers.arguments import Arguments
-from wdsflow.readers.assignment import assign, shuffled
-from wdsflow.readers.open_clip_33 import OpenClip33
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.assignment import assign, shuffled
+from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop
 from wdsflow.shards.source.base import local_file
 

@@ -9,8 +9,8 @@ from graphlib import TopologicalSorter
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Severity
-from .catalog import catalog
 from .kit.base import SHARDS_NAMED, Context, Rule
+from .rule_catalog import catalog
 
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 ANYWHERE = ""  # no shard is called so

@@ -21,7 +21,7 @@ def scores(name: Name = None) -> None:
     Or show the page of one, SCORE. Listed with tier (header, text, pixels, model: the cost), unit, range, and what has to be installed.
     """
     from wdsflow.filtering.where.known_facts import FACTS
-    from wdsflow.stages.scores.catalog import all_scores
+    from wdsflow.stages.scores.score_catalog import all_scores
 
     try:
         known = {**FACTS, **all_scores()}

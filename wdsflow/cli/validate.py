@@ -144,7 +144,7 @@ def _nothing_read(report: "Report", form: str, output: Path | None) -> NoReturn:
 def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.engines.base import EngineError
     from wdsflow.readers import UnknownReader
-    from wdsflow.readers.arguments import ArgumentsError
+    from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check import check
     from wdsflow.validate.rules.rule_engine import UnknownCode

@@ -1,12 +1,13 @@
-"""One file a reader, and the catalog of their names."""
+"""How readers behave: OpenCLIP, webdataset, Hugging Face datasets, Ray Data. One file a reader, and the catalog of their names."""
 
 import difflib
 from collections.abc import Mapping
 
+from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
+from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
+
 from .base import Fate, Options, Reader
 from .datasets import Datasets
-from .open_clip_4 import OpenClip4
-from .open_clip_33 import OpenClip33
 from .ray_data import RayData
 from .webdataset_1 import WebDataset1
 

@@ -13,7 +13,7 @@ from tests.models import own
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.stages.scores.catalog import all_scores
+from wdsflow.stages.scores.score_catalog import all_scores
 
 pytest.importorskip("torch", reason="torch is not installed")
 

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from wdsflow.stages.scores import SCORES, TIERS, DatasetScore, ScoreError, View, all_scores, make_score
-from wdsflow.stages.scores import catalog as catalogue
+from wdsflow.stages.scores import score_catalog as catalogue
 from wdsflow.stages.scores.header.width import Width
 
 SETTINGS = {

@@ -10,7 +10,7 @@ from tests.printed.sets import SETS, write
 from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import pairs, tar
 from wdsflow.readers import READERS
-from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.advice.advice import advise

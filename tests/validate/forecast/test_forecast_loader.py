@@ -14,9 +14,9 @@ from tests.validate.openclip import (
     stages,
     write,
 )
-from wdsflow.readers.arguments import Arguments
-from wdsflow.readers.open_clip_33 import OpenClip33
-from wdsflow.readers.startup import epoch_length
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
+from wdsflow.readers.open_clip.startup import epoch_length
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.forecast.workload import Shards, orders, worker_passes

@@ -9,8 +9,8 @@ from tests.validate.rules.cases import CASES
 from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
 from wdsflow.validate.rule_pages import catalogue, explain
-from wdsflow.validate.rules.catalog import RULES, BadRule, Rule, catalog
 from wdsflow.validate.rules.kit.base import TallyRule
+from wdsflow.validate.rules.rule_catalog import RULES, BadRule, Rule, catalog
 from wdsflow.validate.rules.rule_engine import UnknownCode
 
 FOLDER = Path(rules.__file__).parent
@@ -111,7 +111,7 @@ class EntryPoint:
 
 def test_rules_of_other_distributions_join_the_catalog(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        "wdsflow.validate.rules.catalog.entry_points",
+        "wdsflow.validate.rules.rule_catalog.entry_points",
         lambda group: [EntryPoint(Foreign)] if group == "wdsflow.rules" else [],
     )
 
@@ -121,7 +121,7 @@ def test_rules_of_other_distributions_join_the_catalog(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("target", [object(), int, Rule], ids=["object", "int", "Rule"])
 def test_an_entry_point_that_is_no_rule_is_named(monkeypatch: pytest.MonkeyPatch, target: object):
-    monkeypatch.setattr("wdsflow.validate.rules.catalog.entry_points", lambda group: [EntryPoint(target)])
+    monkeypatch.setattr("wdsflow.validate.rules.rule_catalog.entry_points", lambda group: [EntryPoint(target)])
 
     with pytest.raises(BadRule, match="x901 = package:Foreign: not a subclass"):
         catalog()
@@ -129,7 +129,7 @@ def test_an_entry_point_that_is_no_rule_is_named(monkeypatch: pytest.MonkeyPatch
 
 def test_a_code_cannot_be_taken_twice(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Foreign, "code", "W001")
-    monkeypatch.setattr("wdsflow.validate.rules.catalog.entry_points", lambda group: [EntryPoint(Foreign)])
+    monkeypatch.setattr("wdsflow.validate.rules.rule_catalog.entry_points", lambda group: [EntryPoint(Foreign)])
 
     with pytest.raises(BadRule, match="the code W001 is taken"):
         catalog()

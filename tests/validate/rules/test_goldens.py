@@ -7,7 +7,7 @@ import pytest
 
 from tests.validate.rules.build import shown
 from tests.validate.rules.cases import CASES
-from wdsflow.validate.rules.catalog import RULES
+from wdsflow.validate.rules.rule_catalog import RULES
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -3,7 +3,7 @@
 import re
 
 from wdsflow.validate.rule_pages import reference
-from wdsflow.validate.rules.catalog import RULES
+from wdsflow.validate.rules.rule_catalog import RULES
 
 
 def test_the_page_has_every_rule_once_with_its_four_parts():

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from wdsflow.readers.arguments import Arguments
 from wdsflow.readers.base import Fate, Reader
-from wdsflow.readers.sidecars import Sidecars
+from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.sidecars import Sidecars
 from wdsflow.scan.evidence import Evidence, Shape, ShardEvidence, Tally
 from wdsflow.text.escape import escape
 from wdsflow.text.words import listed

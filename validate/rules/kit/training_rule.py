@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 
-from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.text.shell import command
 
 from ...finding import Finding, Repair, Severity

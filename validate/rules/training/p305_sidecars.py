@@ -1,6 +1,6 @@
 from collections.abc import Iterator
 
-from wdsflow.readers.sidecars import SidecarFact, Sidecars
+from wdsflow.readers.open_clip.sidecars import SidecarFact, Sidecars
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule

@@ -1,6 +1,6 @@
 from collections.abc import Iterator
 
-from wdsflow.readers.sidecars import Sidecars
+from wdsflow.readers.open_clip.sidecars import Sidecars
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 

@@ -1,6 +1,6 @@
 from collections.abc import Iterator
 
-from wdsflow.readers.arguments import Arguments
+from wdsflow.readers.open_clip.arguments import Arguments
 
 from ...finding import Finding
 from ...forecast.forecast import Forecast

@@ -17,11 +17,11 @@ from wdsflow.stages.scores.base import (
     Value,
     bare,
 )
-from wdsflow.stages.scores.catalog import SCORES
 from wdsflow.stages.scores.model.batch_score import BatchScore
 from wdsflow.stages.scores.model.model_score import ModelScore
 from wdsflow.stages.scores.model.returned import described, rows_of, scalar
 from wdsflow.stages.scores.sample_view import View
+from wdsflow.stages.scores.score_catalog import SCORES
 from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.text.install import install_extras
 

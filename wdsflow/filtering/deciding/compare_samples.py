@@ -12,7 +12,7 @@ from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, Row
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file
 from wdsflow.stages.scores.base import DatasetScore
-from wdsflow.stages.scores.catalog import make_score
+from wdsflow.stages.scores.score_catalog import make_score
 
 from .compared_values import as_json, from_json
 from .program import Program

@@ -25,9 +25,9 @@ from wdsflow.filtering.where import (
 )
 from wdsflow.memory.sizes import parse_size
 from wdsflow.stages.scores.base import DatasetScore, Score
-from wdsflow.stages.scores.catalog import all_scores, make_score
 from wdsflow.stages.scores.model.model_score import Model, ModelScore
 from wdsflow.stages.scores.sample_view import View, ViewOptions
+from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
 from .checked_values import gathered, in_plain, must_be_installed
 from .failures import RAISED, failed, guarded

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from wdsflow.filtering.where import FACTS, parse, parse_score
-from wdsflow.stages.scores.catalog import all_scores
+from wdsflow.stages.scores.score_catalog import all_scores
 
 from .recipe import Recipe
 

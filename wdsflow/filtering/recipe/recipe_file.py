@@ -10,7 +10,7 @@ from typing import Any
 
 from wdsflow.filtering.where import FACTS, parse, parse_score
 from wdsflow.filtering.where.predicate_errors import nearest
-from wdsflow.stages.scores.catalog import all_scores
+from wdsflow.stages.scores.score_catalog import all_scores
 
 from .recipe import (
     Empty,

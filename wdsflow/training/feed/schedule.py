@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from wdsflow.readers.assignment import shuffled
+from wdsflow.readers.open_clip.assignment import shuffled
 from wdsflow.training.rank_place import Place
 
 _RANK_SEED = 1000  # webdataset's seeds of ranks are so far apart

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 
-from wdsflow.readers.startup import openclip_urls
+from wdsflow.readers.open_clip.startup import openclip_urls
 from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.pipe import end_commands
 from wdsflow.shards.urls import expand

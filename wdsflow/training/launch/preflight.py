@@ -5,11 +5,11 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from wdsflow.readers.arguments import Arguments, ArgumentsError, parse_arguments
 from wdsflow.readers.base import Options
-from wdsflow.readers.feed_reader import FeedReader
 from wdsflow.readers.installed_versions import versions
-from wdsflow.readers.sidecars import read_sidecars
+from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, parse_arguments
+from wdsflow.readers.open_clip.feed_reader import FeedReader
+from wdsflow.readers.open_clip.sidecars import read_sidecars
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards

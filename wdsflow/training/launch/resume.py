@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from wdsflow.readers.upstream import Loop, saves_at, why_no_checkpoints
+from wdsflow.readers.open_clip.upstream import Loop, saves_at, why_no_checkpoints
 from wdsflow.training.feed_errors import FeedError, ResumeError
 from wdsflow.training.launch import random_state
 

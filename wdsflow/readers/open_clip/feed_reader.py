@@ -1,5 +1,8 @@
 """What wdsflow's feed makes of shards, for the validator."""
 
+from wdsflow.readers.base import USABLE, Fate, Options
+from wdsflow.readers.grouping import Sample, first_of, incomplete
+from wdsflow.readers.wanted_fields import IMAGE_TROUBLE, TEXT_TROUBLE, reason_for
 from wdsflow.scan.evidence import (
     BIG,
     BIG_BAD,
@@ -9,10 +12,7 @@ from wdsflow.scan.evidence import (
     Stop,
 )
 
-from .base import USABLE, Fate, Options
-from .grouping import Sample, first_of, incomplete
 from .open_clip_33 import OpenClip33
-from .wanted_fields import IMAGE_TROUBLE, TEXT_TROUBLE, reason_for
 
 _LOST_CAPTION = TEXT_TROUBLE | {EMPTY, NO_CAPTION}
 

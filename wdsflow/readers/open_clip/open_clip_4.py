@@ -2,6 +2,9 @@
 
 import os
 
+from wdsflow.readers.base import USABLE, Fate, split_keys
+from wdsflow.readers.grouping import Sample, first_of, incomplete
+from wdsflow.readers.wanted_fields import IMAGE_TROUBLE, reason_for
 from wdsflow.scan.evidence import (
     BAD,
     BIG,
@@ -14,10 +17,7 @@ from wdsflow.scan.evidence import (
 )
 
 from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE
-from .base import USABLE, Fate, split_keys
-from .grouping import Sample, first_of, incomplete
 from .open_clip_33 import OpenClip33
-from .wanted_fields import IMAGE_TROUBLE, reason_for
 
 _JSON = "json"
 

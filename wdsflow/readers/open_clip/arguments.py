@@ -13,8 +13,9 @@ from dataclasses import dataclass, fields
 from importlib import metadata
 from typing import Any
 
-from .base import Options, Reader
-from .installed_versions import release
+from wdsflow.readers.base import Options, Reader
+from wdsflow.readers.installed_versions import release
+
 from .openclip_flags import SINCE_4, own_parser
 
 _LOCAL_MOST = 8  # accelerators a machine has, where the user does not say

@@ -3,11 +3,8 @@
 import random
 from collections.abc import Sequence
 
-from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
-
-from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE, assign, shuffled
-from .base import USABLE, Fate, Reader
-from .grouping import (
+from wdsflow.readers.base import USABLE, Fate, Reader
+from wdsflow.readers.grouping import (
     MARKED_BAD,
     Sample,
     first_of,
@@ -15,7 +12,7 @@ from .grouping import (
     is_marked_bad,
     split_at_repeats,
 )
-from .wanted_fields import (
+from wdsflow.readers.wanted_fields import (
     IMAGES,
     OTHERS,
     PICKLES,
@@ -23,6 +20,9 @@ from .wanted_fields import (
     reason_for,
     refused,
 )
+from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
+
+from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE, assign, shuffled
 
 _IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")  # the order in which wds.rename takes them
 _TEXT_KEY = "txt"
