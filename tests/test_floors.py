@@ -164,3 +164,13 @@ def test_a_file_name_says_what_is_in_it_without_its_folder():
     names = Counter(path.name for path in MODULES.values() if path.name not in {"__init__.py", "base.py"})
     commands = {path.name for path in MODULES.values() if path.parent.name == "cli"}  # named as the command is
     assert {name for name, count in names.items() if count > 1} - commands == set()
+
+
+def test_a_class_has_a_name_of_its_own():
+    names = Counter(
+        node.name
+        for path in MODULES.values()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in names.items() if count > 1} == set()

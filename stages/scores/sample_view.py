@@ -15,13 +15,13 @@ from .selection import (
     CAPTIONS,
     IMAGES,
     VIDEOS,
-    Names,
+    FieldNames,
     chosen,
     parse_captions,
     parse_images,
 )
 from .video.frames import Frames, video_frames
-from .video.sampling import Made, Prepares, Sampling
+from .video.sampling import MadeFrames, Prepares, Sampling
 from .video.video_facts import VideoFacts, video_facts
 
 
@@ -36,7 +36,7 @@ class ViewOptions:
     images: str = IMAGES
     captions: str = CAPTIONS
     budget: int = 1 << 30
-    names: Names = field(init=False, repr=False, compare=False)
+    names: FieldNames = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be parsed, before the first sample."""
@@ -118,7 +118,7 @@ class View:
 
         RGB of full size, or what ``prepare.of`` makes of each.
         """
-        frames: Frames = self._shared(sampling if prepare is None else Made(sampling, prepare), name)
+        frames: Frames = self._shared(sampling if prepare is None else MadeFrames(sampling, prepare), name)
         self._cache["count", sampling, name] = len(frames)
         return frames
 
@@ -210,7 +210,7 @@ class View:
             return what(self.read(name), self.options.budget - self._held)
         if isinstance(what, Sampling):
             return video_frames(self, name, what, self.options.budget - self._held)
-        if isinstance(what, Made):
+        if isinstance(what, MadeFrames):
             return video_frames(self, name, what.sampling, self.options.budget - self._held, what.prepare.of)
         if what == "header":
             return image_header(self, name)

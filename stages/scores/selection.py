@@ -10,30 +10,30 @@ from wdsflow.shards.natural_order import natural
 
 from ..fields import IMAGES, alternatives
 
-__all__ = ["CAPTIONS", "IMAGES", "VIDEOS", "Names", "chosen", "parse_captions", "parse_images"]
+__all__ = ["CAPTIONS", "IMAGES", "VIDEOS", "FieldNames", "chosen", "parse_captions", "parse_images"]
 
 CAPTIONS = "txt"
 VIDEOS = "mp4;webm;mkv;avi;mov"
 
 
-class Names(NamedTuple):
+class FieldNames(NamedTuple):
     """Names of fields to try, and patterns with a star among them."""
 
     names: tuple[str, ...]
 
 
 @lru_cache(maxsize=64)
-def parse_images(text: str) -> Names:
+def parse_images(text: str) -> FieldNames:
     """Parse ``jpg;png``: the first field that is there is the image. Raises ValueError.
 
     Where none is there, all numbered ones are: ``0.jpg``, ``1.png``, in the order of their numbers, of any of the
     names. A name with stars, ``*.jpg``, stands for all fields like it, sorted as people count.
     """
-    return Names(alternatives(text))
+    return FieldNames(alternatives(text))
 
 
 @lru_cache(maxsize=64)
-def parse_captions(text: str) -> tuple[Names | CaptionField, ...]:
+def parse_captions(text: str) -> tuple[FieldNames | CaptionField, ...]:
     """Parse ``txt``, ``txt;text``, ``json:caption;alt``, or several of these, tried in order: ``txt|json:caption``.
 
     Fields are chosen as for images (``0.txt``, ``1.txt`` are several captions); a list in json is several captions.
@@ -42,10 +42,12 @@ def parse_captions(text: str) -> tuple[Names | CaptionField, ...]:
     >>> parse_captions("txt|json:caption;alt")
     (Names(names=('txt',)), CaptionField(member='json', names=('caption', 'alt')))
     """
-    return tuple(parse_caption_field(part) if ":" in part else Names(alternatives(part)) for part in text.split("|"))
+    return tuple(
+        parse_caption_field(part) if ":" in part else FieldNames(alternatives(part)) for part in text.split("|")
+    )
 
 
-def chosen(wanted: Names, fields: Iterable[str]) -> tuple[str, ...]:
+def chosen(wanted: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
     """Return those of a sample's fields that are meant.
 
     >>> chosen(parse_images("jpg;png"), ["png", "txt", "0.png"])

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from tests.shards.archives import folder, link, tar_bytes
 from tests.shards.tars import MemorySource
 from wdsflow.filtering.shard.copy_ranges import merge
-from wdsflow.filtering.shard.tar_sample import Sample
+from wdsflow.filtering.shard.tar_sample import TarSample
 from wdsflow.filtering.shard.tar_samples import Samples
 
 LONG = "d" * 90 + "/" + "k" * 120
 
 
-def read(data: bytes) -> tuple[list[Sample], Samples]:
+def read(data: bytes) -> tuple[list[TarSample], Samples]:
     samples = Samples(MemorySource(data), contents=True)
     return list(samples), samples
 
 
-def alone(data: bytes, sample: Sample, found: Samples) -> list[tuple[str, bytes]]:
+def alone(data: bytes, sample: TarSample, found: Samples) -> list[tuple[str, bytes]]:
     """Read the tar that consists of one sample, and of headers that hold for all."""
     parts = b"".join(data[start:end] for start, end in merge([*found.headers, (sample.start, sample.end)]))
     with tarfile.open(fileobj=io.BytesIO(parts + bytes(1024))) as tar:

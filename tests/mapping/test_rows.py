@@ -10,7 +10,7 @@ import wdsflow
 from tests.processes import await_end, living_children
 from wdsflow.mapping.bounded_map import Mapped
 from wdsflow.mapping.map_messages import MappingError
-from wdsflow.mapping.map_process import Worker
+from wdsflow.mapping.map_process import MapWorker
 from wdsflow.memory.usage import held
 
 MEMORY = "3GiB"  # this process has torch and more
@@ -165,9 +165,9 @@ def test_no_more_workers_start_than_there_are_rows_for(monkeypatch):
 
     def start(setup):
         started.append(setup)
-        return Worker(setup)
+        return MapWorker(setup)
 
-    monkeypatch.setattr(team, "Worker", start)
+    monkeypatch.setattr(team, "MapWorker", start)
     assert list(wdsflow.bounded_map([1, 2], lambda numbers: numbers, MEMORY, 16)) == [1, 2]
     assert len(started) == 1
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, names, tar_bytes, write_tar
-from wdsflow.repair.repair_record import Differs
+from wdsflow.repair.repair_record import OtherRepair
 from wdsflow.repair.repair_shards import repair
 
 KILLS = int(os.environ.get("WDSFLOW_KILLS", "20"))
@@ -133,7 +133,7 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote
         ({"caption": "json:c"}, "--caption was not given, now it is json:c"),
         ({"rename": {"jpg": "png"}, "drop_fields": ["npy"]}, "--rename was not given, now it is jpg=png"),
     ):
-        with pytest.raises(Differs, match=words):
+        with pytest.raises(OtherRepair, match=words):
             repair(shards, out, **options)
     assert digests(out) == before
     repair(f"{shards}/0.tar", out, rename={"jpg": "png"}, restart=True)

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.stalls.loss_tally import Damage, Loss, Tally
+from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.metrics import Facts, Metrics, exposition
 from wdsflow.training.stalls.progress import Progress
 
@@ -14,10 +14,10 @@ EVIL = 'a\\b"c\nd\x1b\u202e\udcff{}'
 
 @pytest.fixture
 def tally():
-    made = Tally(kept=1000)
-    made.lose(Loss("select", "no-caption", "1", "/data/0.tar"))
-    made.lose(Loss("select", "no-caption", "2", "/data/0.tar"))
-    made.lose(Loss("decode", "truncated", "3", "/data/1.tar"))
+    made = LossTally(kept=1000)
+    made.lose(FeedLoss("select", "no-caption", "1", "/data/0.tar"))
+    made.lose(FeedLoss("select", "no-caption", "2", "/data/0.tar"))
+    made.lose(FeedLoss("decode", "truncated", "3", "/data/1.tar"))
     made.noted["truncated-caption"] += 7
     made.hurt(Damage("/data/0.tar", "silent", "ends"))
     made.hurt(Damage("/data/0.tar", "truncated-data", "ends"))
@@ -69,7 +69,7 @@ def test_counters_of_billions_keep_their_last_digit(tally):
 
 
 def test_labels_that_need_it_are_escaped(tally):
-    tally.lose(Loss(EVIL, EVIL, "1", "0.tar"))
+    tally.lose(FeedLoss(EVIL, EVIL, "1", "0.tar"))
     text = exposition(facts(tally), 0)
     assert all(line.isprintable() for line in text.splitlines())
     shown = 'a\\b"c\\nd\\x1b\\u202e\\xff{}'  # as people see it everywhere
@@ -78,7 +78,7 @@ def test_labels_that_need_it_are_escaped(tally):
 
 def test_a_prom_file_is_replaced_whole_and_readable_by_the_exporter(tally, tmp_path):
     metrics = Metrics(str(tmp_path / "feed.prom"))
-    metrics.write(facts(Tally()))
+    metrics.write(facts(LossTally()))
     first = metrics.path.stat()
     before = metrics.path.open()  # as a reader in the middle of it
     metrics.write(facts(tally))
@@ -129,8 +129,8 @@ def test_json_lines_hold_the_epochs_facts(tally, tmp_path):
 
 def test_json_lines_are_strict_json_whatever_the_data(tally, tmp_path):
     orjson = pytest.importorskip("orjson")
-    tally.lose(Loss("decode", "truncated", EVIL, EVIL, EVIL))
-    tally.lose(Loss("read", "gone", EVIL, EVIL, EVIL))
+    tally.lose(FeedLoss("decode", "truncated", EVIL, EVIL, EVIL))
+    tally.lose(FeedLoss("read", "gone", EVIL, EVIL, EVIL))
     tally.hurt(Damage(EVIL, "silent", EVIL))
     Metrics(str(tmp_path / "feed.jsonl")).write(facts(tally))
     [line] = (tmp_path / "feed.jsonl").read_bytes().splitlines()
@@ -152,19 +152,19 @@ def test_other_names_are_refused_before_training(name):
 def test_a_file_that_cannot_be_written_is_said_once(suffix, tmp_path, caplog):
     metrics = Metrics(str(tmp_path / "missing" / f"feed{suffix}"))
     for _ in range(3):
-        metrics.write(facts(Tally()))
+        metrics.write(facts(LossTally()))
     [record] = caplog.records
     assert record.levelname == "WARNING"
     assert "metrics cannot be written, training goes on" in record.getMessage()
     assert "missing" in record.getMessage()
     (tmp_path / "missing").mkdir()
-    metrics.write(facts(Tally()))
+    metrics.write(facts(LossTally()))
     assert metrics.path.exists()  # it tries again
 
 
 def test_progress_writes_at_the_beginning_at_each_interval_while_waiting_and_at_the_end(tmp_path):
     path = tmp_path / "feed.jsonl"
-    tally = Tally()
+    tally = LossTally()
     feed = Progress(FeedOptions(metrics=str(path), status_every=1e-9))
     feed.begin(1, 2, tally, 0.0)
     tally.kept = 64
@@ -184,7 +184,7 @@ def test_progress_writes_at_the_beginning_at_each_interval_while_waiting_and_at_
 
 def test_counters_go_on_over_epochs(tmp_path):
     path = tmp_path / "feed.prom"
-    tally = Tally()
+    tally = LossTally()
     feed = Progress(FeedOptions(metrics=str(path), status_every=0), rank=0)
     for epoch in range(2):
         feed.begin(epoch, 1, tally, 0.0)

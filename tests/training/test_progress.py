@@ -8,7 +8,7 @@ from tests.clock import Clock
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls import progress as progress_module
 from wdsflow.training.stalls.feed_log import cry, say
-from wdsflow.training.stalls.loss_tally import Damage, Loss, Tally
+from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.progress import Progress
 
 NEVER = 1e9
@@ -26,7 +26,7 @@ def lines(heard):
 
 def lose(tally, count, reason="no-caption", stage="select"):
     for index in range(count):
-        tally.lose(Loss(stage, reason, f"key-{index}", "/data/00001.tar", "jpg"))
+        tally.lose(FeedLoss(stage, reason, f"key-{index}", "/data/00001.tar", "jpg"))
 
 
 def progress(status_every=1e-9, **arguments):
@@ -34,7 +34,7 @@ def progress(status_every=1e-9, **arguments):
 
 
 def test_the_status_line_says_where_it_is_how_fast_and_what_was_lost(heard):
-    tally = Tally(kept=1000)
+    tally = LossTally(kept=1000)
     lose(tally, 5)  # of an epoch before: not counted here
     feed = progress()
     feed.begin(3, 500, tally, 7.0)
@@ -50,7 +50,7 @@ def test_the_status_line_says_where_it_is_how_fast_and_what_was_lost(heard):
 
 def test_speed_and_waiting_are_of_the_time_since_the_last_line(heard, monkeypatch):
     clock = Clock(monkeypatch, progress_module)
-    feed, tally = progress(), Tally()
+    feed, tally = progress(), LossTally()
     feed.begin(0, 9, tally, 0.0)
     clock.sleep(4)
     feed.step(64, 1, tally, 3.0)  # waited for three of four seconds
@@ -62,7 +62,7 @@ def test_speed_and_waiting_are_of_the_time_since_the_last_line(heard, monkeypatc
 
 
 def test_nothing_is_said_before_it_is_time(heard):
-    feed, tally = progress(NEVER), Tally()
+    feed, tally = progress(NEVER), LossTally()
     feed.begin(0, 9, tally, 0.0)
     feed.step(64, 1, tally, 0.0)
     feed.wait(29, tally, 0.0)
@@ -70,7 +70,7 @@ def test_nothing_is_said_before_it_is_time(heard):
 
 
 def test_the_table_has_shares_examples_notes_and_damaged_shards(heard):
-    tally = Tally()
+    tally = LossTally()
     feed = progress(NEVER, world_size=8)
     feed.begin(2, 10, tally, 0.0)
     tally.kept = 993
@@ -102,7 +102,7 @@ def test_the_table_has_shares_examples_notes_and_damaged_shards(heard):
 
 
 def test_a_good_epoch_is_told_as_news_not_as_a_warning(heard):
-    feed, tally = progress(NEVER), Tally()
+    feed, tally = progress(NEVER), LossTally()
     feed.begin(0, 1, tally, 0.0)
     tally.kept = 1000
     lose(tally, 1)
@@ -121,7 +121,7 @@ def test_a_good_epoch_is_told_as_news_not_as_a_warning(heard):
     ],
 )
 def test_other_ranks_speak_once_an_epoch_and_only_of_trouble(heard, lost, damaged, waited, said):
-    feed, tally = progress(rank=5, world_size=64), Tally()
+    feed, tally = progress(rank=5, world_size=64), LossTally()
     feed.begin(0, 2, tally, 0.0)
     tally.kept = 1000
     lose(tally, lost)
@@ -142,8 +142,8 @@ def test_other_ranks_speak_once_an_epoch_and_only_of_trouble(heard, lost, damage
 
 @pytest.mark.parametrize(("lost", "levels"), [(0, []), (30, ["WARNING"])])
 def test_status_off_leaves_only_trouble(heard, lost, levels):
-    feed, tally = progress(0), Tally(kept=1000)
-    feed.begin(0, 2, Tally(), 0.0)
+    feed, tally = progress(0), LossTally(kept=1000)
+    feed.begin(0, 2, LossTally(), 0.0)
     lose(tally, lost)
     feed.step(64, 1, tally, 0.0)
     feed.wait(1000, tally, 0.0)
@@ -152,7 +152,7 @@ def test_status_off_leaves_only_trouble(heard, lost, levels):
 
 
 def test_a_long_wait_is_said_ever_more_rarely_and_again_after_the_next_batch(heard):
-    feed, tally = progress(10, rank=3, world_size=4), Tally()
+    feed, tally = progress(10, rank=3, world_size=4), LossTally()
     feed.begin(0, 2, tally, 0.0)
     lose(tally, 40)
     for seconds in range(130):
@@ -166,10 +166,10 @@ def test_a_long_wait_is_said_ever_more_rarely_and_again_after_the_next_batch(hea
 
 
 def test_text_from_data_stays_on_its_line(heard):
-    feed, tally = progress(), Tally()
+    feed, tally = progress(), LossTally()
     feed.begin(0, 2, tally, 0.0)
     evil = "a\x1b[31m\nfeed: all is well\u202e\udcff"
-    tally.lose(Loss("decode", "truncated", evil, evil, evil))
+    tally.lose(FeedLoss("decode", "truncated", evil, evil, evil))
     tally.hurt(Damage(evil, "silent", evil))
     feed.step(64, 1, tally, 0.0)
     feed.end(tally, 0.0)

@@ -9,7 +9,7 @@ import pytest
 from wdsflow.shards.write_shard import ShardWriter
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.json_peek import peek
-from wdsflow.training.stalls.loss_tally import Damage, Loss, Tally
+from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.stall import LaneFacts, StallError, stall_message
 
 SHARD = "/data/00001.tar"
@@ -18,7 +18,7 @@ EVIL = "a\x1b[31m\r\n\u202e\udcff; rm -rf ~"
 
 
 def tally(*losses, kept=0, fields=None, damage=()):
-    made = Tally(kept=kept)
+    made = LossTally(kept=kept)
     for count, loss in losses:
         for _ in range(count):
             made.lose(loss)
@@ -53,7 +53,9 @@ def commands(message):
 
 
 def lacking_captions(url, count=300):
-    return tally((count, Loss("select", "no-caption", "0001", str(url), "jpg, json")), fields={("jpg", "json"): count})
+    return tally(
+        (count, FeedLoss("select", "no-caption", "0001", str(url), "jpg, json")), fields={("jpg", "json"): count}
+    )
 
 
 def test_it_names_rank_worker_stage_reason_count_fields_example_and_shard(shard):
@@ -81,18 +83,18 @@ def test_of_json_that_cannot_be_read_again_the_command_is_given_that_shows_its_n
 
 
 def test_a_wrong_name_in_json_is_replaced_by_one_that_is_there(shard):
-    lost = tally((9, Loss("caption", "no-caption", "0", str(shard))))
+    lost = tally((9, FeedLoss("caption", "no-caption", "0", str(shard))))
     found = commands(stall_message(tally=lost, lane=EMPTY, options=FeedOptions(caption="json:caption")))
     assert found[0][:4] == ["wdsflow", "train", "--caption", "json:description"]
 
 
 def test_an_image_under_another_name_is_named():
-    lost = tally((9, Loss("select", "no-image", "1", SHARD, "input.jpg, txt")), fields={("input.jpg", "txt"): 9})
+    lost = tally((9, FeedLoss("select", "no-image", "1", SHARD, "input.jpg, txt")), fields={("input.jpg", "txt"): 9})
     assert ["wdsflow", "train", "--image", "input.jpg", "--", "..."] in commands(stall_message(tally=lost, lane=EMPTY))
 
 
 def test_captions_in_another_member_are_named():
-    lost = tally((9, Loss("select", "no-caption", "1", SHARD, "jpg, text")), fields={("jpg", "text"): 9})
+    lost = tally((9, FeedLoss("select", "no-caption", "1", SHARD, "jpg, text")), fields={("jpg", "text"): 9})
     assert ["wdsflow", "train", "--caption", "text", "--", "..."] in commands(stall_message(tally=lost, lane=EMPTY))
 
 
@@ -107,7 +109,7 @@ def test_too_few_samples_for_a_batch_ask_for_fewer_workers_smaller_batches_or_th
 
 
 def test_a_worker_without_shards_is_told_so():
-    said = stall_message(tally=Tally(), lane=LaneFacts(5, 0, "", 0, 64, 0, 8), waited=300)
+    said = stall_message(tally=LossTally(), lane=LaneFacts(5, 0, "", 0, 64, 0, 8), waited=300)
     assert "rank 0, worker 5: no batch for 300 s; this worker has no shard to read" in said
     assert "Not one sample has been seen." in said
     assert "--stall-after" not in said
@@ -116,7 +118,7 @@ def test_a_worker_without_shards_is_told_so():
 def test_damage_is_shown_and_can_be_repaired():
     shards = [f"/data/{index}.tar" for index in range(9)]
     lost = tally(
-        (5, Loss("read", "truncated", "7", shards[0])),
+        (5, FeedLoss("read", "truncated", "7", shards[0])),
         damage=[Damage(url, "truncated-data", "ends at byte 5") for url in shards],
     )
     said = stall_message(tally=lost, lane=EMPTY)
@@ -133,7 +135,7 @@ def test_slow_data_may_be_waited_for_longer():
 
 
 def test_many_reasons_are_cut_to_the_most_frequent():
-    losses = [(count, Loss("decode", f"reason-{count}", "k", SHARD)) for count in range(1, 8)]
+    losses = [(count, FeedLoss("decode", f"reason-{count}", "k", SHARD)) for count in range(1, 8)]
     said = stall_message(tally=tally(*losses), lost_in_a_row=28)
     assert "rank 0: 28 samples lost in a row." in said
     assert said.index("reason-7 7") < said.index("reason-4 4")
@@ -143,7 +145,7 @@ def test_many_reasons_are_cut_to_the_most_frequent():
 
 def test_text_from_data_cannot_move_a_cursor_break_a_line_or_run_a_command():
     lost = tally(
-        (5, Loss("select", "no-image", EVIL, EVIL, EVIL)),
+        (5, FeedLoss("select", "no-image", EVIL, EVIL, EVIL)),
         fields={(EVIL, f"{EVIL}.jpg"): 5},
         damage=[Damage(EVIL, "unreadable", EVIL)],
     )

@@ -18,7 +18,7 @@ from ..rules.kit.base import (
 )
 from ..rules.kit.rule_commands import is_option, renamed
 from ..verdicts.verdict import Verdict
-from .changes import Edits, as_caption, caption_edits, with_caption
+from .changes import ShapeEdits, as_caption, caption_edits, with_caption
 from .promises import Trial
 from .repaired import Scan
 from .snippet import caption_stages
@@ -57,7 +57,7 @@ def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
     if not trial.known:
         yield Advice(0, _plainly(trial.shards), verdict.reader, options=())
     ideas = _ideas(trial, verdict)
-    plain, usable = trial.safely(verdict, Edits())
+    plain, usable = trial.safely(verdict, ShapeEdits())
     best = least = verdict.usable if usable is None else max(usable, verdict.usable)
     tried = {plain: usable}
     for idea in ideas:
@@ -95,7 +95,7 @@ def _plainly(shards: Sequence[ShardEvidence]) -> str:
     return listed(does) or "give members names that all readers take"
 
 
-def _does(edits: Edits, shards: Sequence[ShardEvidence]) -> str:
+def _does(edits: ShapeEdits, shards: Sequence[ShardEvidence]) -> str:
     does = ["write a txt beside each image"] if edits.caption else []
     does += [f"rename {escape(old, 40)} to {new}" for old, new in edits.rename]
     does += [f"leave out the field {escape(name, 40)}, which drops whole samples" for name in edits.drop]
@@ -103,11 +103,11 @@ def _does(edits: Edits, shards: Sequence[ShardEvidence]) -> str:
     return listed(does) if does else _plainly(shards)
 
 
-def _all_of(ideas: list[Edits]) -> Edits:
+def _all_of(ideas: list[ShapeEdits]) -> ShapeEdits:
     """Return all ideas in one; where two rename a field, the first wins."""
     renames = {old: new for idea in reversed(ideas) for old, new in reversed(idea.rename)}
     order = [old for idea in ideas for old, _ in idea.rename]
-    return Edits(
+    return ShapeEdits(
         next((idea.caption for idea in ideas if idea.caption), ""),
         tuple((old, renames[old]) for old in dict.fromkeys(order)),
         tuple(name for idea in ideas for name in idea.drop),
@@ -115,14 +115,14 @@ def _all_of(ideas: list[Edits]) -> Edits:
     )
 
 
-def _ideas(trial: Trial, verdict: Verdict) -> list[Edits]:
+def _ideas(trial: Trial, verdict: Verdict) -> list[ShapeEdits]:
     captions = caption_edits(trial.repaired)
     ideas = [captions] if captions is not None else []
-    ideas += [Edits(rename=((old, new),), judged=trial.judged) for old, new in trial.renames]
+    ideas += [ShapeEdits(rename=((old, new),), judged=trial.judged) for old, new in trial.renames]
     for name in [name for name in trial.refused(trial.reader(verdict)) if is_option(name)][:_MOST]:
         # Readers leave a field as bytes whose name they do not know. Captions may come from json; gzip is unpacked.
         kept = name != "json" and not name.endswith(".gz") and renamed(name)
-        ideas.append(Edits(rename=((name, renamed(name)),)) if kept else Edits(drop=(name,)))
+        ideas.append(ShapeEdits(rename=((name, renamed(name)),)) if kept else ShapeEdits(drop=(name,)))
     return ideas
 
 

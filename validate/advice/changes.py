@@ -33,7 +33,7 @@ _UNTOLD = frozenset({EMPTY, BLANK})  # captions that tell nothing
 
 
 @dataclass(frozen=True)
-class Edits:
+class ShapeEdits:
     """What ``wdsflow repair`` does when it is told to, beside what it always does."""
 
     caption: str = ""  # name in json
@@ -85,7 +85,7 @@ def is_bad(shape: Shape) -> bool:
 
 def with_caption(shape: Shape, told: bool) -> Shape | None:
     """Return what the stage in plain webdataset code makes of a sample; it leaves incomplete ones out."""
-    after = Edits(caption="?")(shape, told)
+    after = ShapeEdits(caption="?")(shape, told)
     names = {part.suffix for part in after or ()}
     return after if CAPTION in names and not names.isdisjoint(IMAGES) else None
 
@@ -174,10 +174,10 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
     return Runs(ends[0], tuple(item for item in inner if item.count), ends[1])
 
 
-def caption_edits(shards: Sequence[ShardEvidence]) -> Edits | None:
+def caption_edits(shards: Sequence[ShardEvidence]) -> ShapeEdits | None:
     """Return the repair that writes captions from json; None where no name holds any that an option can hold."""
     named = caption_name(shards)
     if named is None or ";" in named[0] or named[0] != named[0].strip():
         return None
     json = any("json" in shard.fields for shard in shards)
-    return Edits(named[0], () if json else (("jsn", "json"),))
+    return ShapeEdits(named[0], () if json else (("jsn", "json"),))

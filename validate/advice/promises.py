@@ -17,7 +17,7 @@ from .changes import (
     CAPTION,
     IMAGES,
     Edit,
-    Edits,
+    ShapeEdits,
     changed,
     is_known,
     is_plain,
@@ -47,15 +47,15 @@ class Trial:
             options = replace(options, text_key=options.text_key + texts, image_key=options.image_key + images)
             self.repaired, _ = repaired(self.shards, options, scan, afresh=True)
             self.judged = frozenset(old for old, _ in unlike)
-        self._usable_after: dict[tuple[str, Edits], int | None] = {}
-        self._looked_at: dict[Edits, bool] = {}
-        self._uncertain: set[tuple[str, Edits]] = set()  # where the number of usable samples is a guess
+        self._usable_after: dict[tuple[str, ShapeEdits], int | None] = {}
+        self._looked_at: dict[ShapeEdits, bool] = {}
+        self._uncertain: set[tuple[str, ShapeEdits]] = set()  # where the number of usable samples is a guess
 
     def reader(self, verdict: Verdict) -> Reader:
         """Return the reader of a verdict."""
         return next(each for each in self.context.readers if each.name == verdict.reader)
 
-    def after_repair(self, verdict: Verdict, edits: Edits) -> int | None:
+    def after_repair(self, verdict: Verdict, edits: ShapeEdits) -> int | None:
         """Return how many samples reach a batch after a repair; None where the reader would or might raise."""
         place = (verdict.reader, edits)
         if place not in self._usable_after:
@@ -66,14 +66,14 @@ class Trial:
                 self._uncertain.add(place)
         return self._usable_after[place]
 
-    def _same_columns(self, edits: Edits, shards: Sequence[ShardEvidence]) -> bool:
+    def _same_columns(self, edits: ShapeEdits, shards: Sequence[ShardEvidence]) -> bool:
         """Tell whether columns get the types that they have now: from the same first samples, or whatever the samples are."""
         if not any(holds_value(part.suffix) for shape in shapes_of(shards) for part in shape):
             return True
         before, after = self.shards[0], self.repaired[0]
         return after.runs is before.runs and keeps_first(after, edits, edits.caption, EXAMPLES)
 
-    def safely(self, verdict: Verdict, edits: Edits) -> tuple[Edits, int | None]:
+    def safely(self, verdict: Verdict, edits: ShapeEdits) -> tuple[ShapeEdits, int | None]:
         """Do the same as ``after_repair``; where the reader would or might raise at samples, leave those out, too."""
         if (self.known and self.context.evidence.level == "full") or not self.reader(verdict).raises:
             usable = self.after_repair(verdict, edits)
@@ -115,7 +115,7 @@ class Trial:
                     left = tuple(part for part in left if part.suffix != bad)
         return sorted(names)
 
-    def needed(self, verdict: Verdict, together: Edits) -> Edits:
+    def needed(self, verdict: Verdict, together: ShapeEdits) -> ShapeEdits:
         """Return those of several things to do without which fewer samples would reach a batch."""
         most = self.after_repair(verdict, together)
         for less in _without_one(together):
@@ -130,7 +130,7 @@ class Trial:
         gained = usable - verdict.usable
         return Advice(gained, does, verdict.reader, title, usable, verdict.usable, verdict.samples, exact)
 
-    def repair(self, verdict: Verdict, does: str, usable: int, edits: Edits) -> Advice:
+    def repair(self, verdict: Verdict, does: str, usable: int, edits: ShapeEdits) -> Advice:
         """Return the same for a repair; without a number where shards or columns are not known as they would be."""
         exact = verdict.exact and self._looked_at[edits]
         safe = not edits.drop and not edits.drop_bad
@@ -139,7 +139,7 @@ class Trial:
         return advice if certain else replace(advice, usable=None)
 
 
-def _without_one(edits: Edits) -> list[Edits]:
+def _without_one(edits: ShapeEdits) -> list[ShapeEdits]:
     rename, drop = edits.rename, edits.drop
     return [
         *([replace(edits, caption="")] if edits.caption else []),

@@ -8,8 +8,7 @@ from wdsflow.scan.evidence import ShardEvidence, Stop
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
-from wdsflow.shards.tar.walk import Batch, Row, Seen
-from wdsflow.shards.tar.walk import Stop as WalkStop
+from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
 NOT_TRIED = "not-tried"  # error of a shard of which it is not known what a repair would make of it
 _BATCH = 1_000  # members
@@ -51,13 +50,13 @@ class _Previewed:
         """Return a part of the contents of a member of the latest batch."""
         return self.preview.read(self.fields[member[2]], start, size)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[MemberBatch]:
         rows: list[Row] = []
         for position, (name, field, size) in enumerate(self.preview.members()):
             rows.append((name, size, len(self.fields), position, "file"))
             self.fields.append(field)
             if len(rows) == _BATCH:
-                yield Batch(rows, b"", _NOWHERE, beyond=False)
+                yield MemberBatch(rows, b"", _NOWHERE, beyond=False)
                 rows, self.fields = [], []
         if rows:
-            yield Batch(rows, b"", _NOWHERE, beyond=False)
+            yield MemberBatch(rows, b"", _NOWHERE, beyond=False)

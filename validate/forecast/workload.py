@@ -67,7 +67,7 @@ class Shards:
         return total
 
 
-class Named(NamedTuple):
+class NamedShards(NamedTuple):
     """The shards of a training command, as OpenCLIP lists them."""
 
     shards: list[ShardEvidence]
@@ -75,21 +75,21 @@ class Named(NamedTuple):
     unknown: frozenset[int] = frozenset()  # places of shards that may be there and were not scanned
 
 
-def named_shards(urls: Sequence[str] | None, evidence: Evidence) -> Named:
+def named_shards(urls: Sequence[str] | None, evidence: Evidence) -> NamedShards:
     """Return the shards that a training command names; one that is not among the scanned ones holds nothing."""
     if urls is None:
-        return Named(list(evidence.shards))
+        return NamedShards(list(evidence.shards))
     known = {_plain(shard.url): shard for shard in evidence.shards}
     found = [known.get(_plain(url)) for url in urls]
     if found.count(None) == len(found):
         note = "none of the shards of --train-data was scanned: those given were taken for them"
-        return Named(list(evidence.shards), note)
+        return NamedShards(list(evidence.shards), note)
     pairs = list(zip(urls, found, strict=True))
     shards = [shard or ShardEvidence(url, error="missing", stop=Stop("unreadable")) for url, shard in pairs]
     unknown = frozenset(place for place, (url, shard) in enumerate(pairs) if shard is None and _may_exist(url))
     what = f"{len(unknown):,} shard{'s' if len(unknown) > 1 else ''} of --train-data"
     note = f"{what} not scanned: what workers get from them is not counted"
-    return Named(shards, note if unknown else "", unknown)
+    return NamedShards(shards, note if unknown else "", unknown)
 
 
 def epochs_to_check(epochs: int, n_shards: int) -> int:

@@ -12,7 +12,7 @@ SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FindingGroup:
     """All findings of one rule; ``severity`` is that of the worst."""
 
     code: str
@@ -21,7 +21,7 @@ class Group:
     findings: tuple[Finding, ...]  # the worst first
 
 
-def group(findings: Sequence[Finding]) -> list[Group]:
+def group(findings: Sequence[Finding]) -> list[FindingGroup]:
     """Sort findings into groups: errors before warnings before notes, then as the rules came."""
     found: dict[str, list[Finding]] = {}
     for finding in findings:
@@ -30,7 +30,7 @@ def group(findings: Sequence[Finding]) -> list[Group]:
     groups = []
     for code, each in found.items():
         each.sort(key=lambda finding: ORDER[finding.severity])
-        groups.append(Group(code, each[0].severity, names.get(code, ""), tuple(each)))
+        groups.append(FindingGroup(code, each[0].severity, names.get(code, ""), tuple(each)))
     return sorted(groups, key=lambda each: ORDER[each.severity])
 
 
@@ -52,6 +52,6 @@ def titles() -> dict[str, str]:
     return {code: title for code, _, title in catalogue()}
 
 
-def shards_of(group: Group) -> list[str]:
+def shards_of(group: FindingGroup) -> list[str]:
     """Return the names of the shards in which a rule found something, each once."""
     return list(dict.fromkeys(short(finding.shard) for finding in group.findings if finding.shard is not None))

@@ -14,7 +14,7 @@ from wdsflow.text.words import (
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import unreadable_text
-from .finding_groups import SEVERITIES, Group, cures, group
+from .finding_groups import SEVERITIES, FindingGroup, cures, group
 from .next_steps import steps
 from .page_style import STYLE
 from .report_model import Results
@@ -108,7 +108,7 @@ def _findings(report: Results) -> str:
     return "".join(parts)
 
 
-def _group(each: Group) -> str:
+def _group(each: FindingGroup) -> str:
     rows = []
     for finding in each.findings[:SHOWN]:
         where = place(finding.shard, finding.key, finding.offset, said=plain(finding.message))

@@ -11,7 +11,7 @@ from .report_model import Results
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """One thing to do. ``text`` is harmless to print; ``command`` is as it is to be pasted, and may be empty."""
 
     text: str
@@ -20,23 +20,23 @@ class Step:
     language: str = "shell"  # of the command
 
 
-def steps(report: Results) -> list[Step]:
+def steps(report: Results) -> list[NextStep]:
     """Return what to do; the same thing to do for several readers comes once, with what it brings each of them."""
     groups: dict[tuple[str, str], list[Advice]] = {}
     for each in report.advice:
         groups.setdefault((each.does, each.command), []).append(each)
-    found = [Step(_text(group), group[0].command, group[0].safe, group[0].language) for group in groups.values()]
+    found = [NextStep(_text(group), group[0].command, group[0].safe, group[0].language) for group in groups.values()]
     names = titles()
     for repair, codes in cures(report.errors):
         if number_of(repair.command, found) is None:
             title = names.get(codes[0], "") if len(codes) == 1 else ""
             said = "; ".join(part for part in (title, repair.note) if part)
             text = f"against {', '.join(codes)}" + (f": {said}" if said else "")
-            found.append(Step(plain(text), repair.command, repair.safe))
+            found.append(NextStep(plain(text), repair.command, repair.safe))
     return found
 
 
-def number_of(command: str, found: Sequence[Step]) -> int | None:
+def number_of(command: str, found: Sequence[NextStep]) -> int | None:
     """Return the number of the step, counted from 1, that is this command; None if there is none."""
     return next((number for number, step in enumerate(found, 1) if step.command == command), None)
 

@@ -23,8 +23,8 @@ from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Outcome, Verdict
 from ..verdicts.wording import lack_text, unreadable_text
 from .console_writer import Writer
-from .finding_groups import SEVERITIES, Group, cures, group
-from .next_steps import Step, number_of, steps
+from .finding_groups import SEVERITIES, FindingGroup, cures, group
+from .next_steps import NextStep, number_of, steps
 from .report_model import Results
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _funnel(verdict: Verdict) -> str:
     return " -> ".join(f"{number:,} {name}" for number, name in steps[: last + 1])
 
 
-def _steps(todo: list[Step], writer: Writer) -> None:
+def _steps(todo: list[NextStep], writer: Writer) -> None:
     if not todo:
         return
     writer.heading("What to do")
@@ -142,7 +142,7 @@ def _steps(todo: list[Step], writer: Writer) -> None:
         writer.command(step.command, indent=7)
 
 
-def _findings(report: Results, todo: list[Step], writer: Writer) -> None:
+def _findings(report: Results, todo: list[NextStep], writer: Writer) -> None:
     groups = group(report.findings)
     if groups:
         writer.heading(f"Found: {_totals(groups)}")
@@ -157,12 +157,12 @@ def _findings(report: Results, todo: list[Step], writer: Writer) -> None:
         writer.line((line, "dim"), hang=2)
 
 
-def _totals(groups: list[Group]) -> str:
+def _totals(groups: list[FindingGroup]) -> str:
     totals = {severity: sum(1 for each in groups if each.severity == severity) for severity in SEVERITIES}
     return ", ".join(how_many(totals[severity], name) for severity, name in SEVERITIES.items() if totals[severity])
 
 
-def _group(each: Group, writer: Writer) -> None:
+def _group(each: FindingGroup, writer: Writer) -> None:
     from rich.text import Text
 
     name = Text(f"{SEVERITIES[each.severity]:<8}", style=f"bold {_SEVERITY_COLOURS[each.severity]}")
@@ -194,7 +194,7 @@ def _finding(finding: Finding, title: str, writer: Writer, *, prefix: bool = Fal
     writer.line(shard, message, (f" ({where})" if where else "", "dim"), indent=4, hang=2)
 
 
-def _fixes(each: Group, todo: list[Step], told: dict[str, str], writer: Writer) -> None:
+def _fixes(each: FindingGroup, todo: list[NextStep], told: dict[str, str], writer: Writer) -> None:
     """Print the commands that fix a group; one that was shown before is only pointed at."""
     if each.severity == "info":  # nothing needs to be done; the manual page says what could be
         return

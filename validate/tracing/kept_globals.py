@@ -11,13 +11,13 @@ from typing import Any, TextIO
 
 from wdsflow.text.escape import escape
 
-from .meter import Run
+from .meter import TraceRun
 
 
 class _Ear(logging.Handler):
     """Counts the warnings that a stage logs while it runs: a hint at errors that it swallows without a handler."""
 
-    def __init__(self, run: Run, thread: threading.Thread) -> None:
+    def __init__(self, run: TraceRun, thread: threading.Thread) -> None:
         super().__init__(logging.WARNING)
         self.run, self.thread = run, thread
 
@@ -29,7 +29,7 @@ class _Ear(logging.Handler):
                 note_log(self.run, str(record.msg))
 
 
-def note_log(run: Run, message: str) -> None:
+def note_log(run: TraceRun, message: str) -> None:
     """Book a log line or warning to the stage that runs now."""
     seen = run.seen[run.owner]
     seen.logged += 1
@@ -37,7 +37,7 @@ def note_log(run: Run, message: str) -> None:
 
 
 @contextmanager
-def listening(run: Run, thread: threading.Thread) -> Iterator[None]:
+def listening(run: TraceRun, thread: threading.Thread) -> Iterator[None]:
     """Count what is logged and warned by ``thread``; loggers and warnings are as before afterwards."""
     ear, show = _Ear(run, thread), warnings.showwarning
 

@@ -22,7 +22,7 @@ class Stopped(BaseException):
     """Ends a run. No Exception, so that no error handler of a stage can swallow it."""
 
 
-class Seen:
+class SeenStage:
     """What one stage did: counts, seconds, errors, and the fields of what it gave."""
 
     def __init__(self) -> None:
@@ -42,11 +42,11 @@ class Seen:
         self.shard = ""
 
 
-class Run:
+class TraceRun:
     """The state that all meters of one run share; read by the thread that waits for it."""
 
     def __init__(self, count: int, samples: int, seconds: float, urls: frozenset[str]) -> None:
-        self.seen = [Seen() for _ in range(count + 1)]  # the last is for the time between two items
+        self.seen = [SeenStage() for _ in range(count + 1)]  # the last is for the time between two items
         self.samples = samples
         self.started = self.since = time.monotonic()
         self.soft = self.started + 0.75 * seconds  # then the input ends, so that buffers empty themselves
@@ -104,7 +104,7 @@ class Run:
 class Meter(Iterator[Any]):
     """The output of one stage. Each item that is handed over is counted, and the clock looked at."""
 
-    def __init__(self, run: Run, index: int, batch: int) -> None:
+    def __init__(self, run: TraceRun, index: int, batch: int) -> None:
         self.run, self.index = run, index
         self.seen = run.seen[index]
         self.batch = batch

@@ -18,7 +18,7 @@ Call = Callable[..., Iterable[Any]]
 
 
 @dataclass
-class Step:
+class PipelineStep:
     """One stage, ready to run: ``make(note)`` returns the callable for one run, on a copy of the stage."""
 
     title: str
@@ -31,7 +31,7 @@ class Step:
 class Chain:
     """All steps of a pipeline, innermost source first."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PipelineStep] = field(default_factory=list)
     endless: bool = False  # repeats as often as it is asked (with_epoch, repeat, resampled shards)
     breaks: bool = False  # ...but ends after a pass without a sample (webdataset from 0.2.90 on)
     urls: frozenset[str] = frozenset()  # of a source that draws shards with replacement, for ever
@@ -101,7 +101,7 @@ def _collect_loader(loader: Any, chain: Chain) -> None:
     else:
         chain.add(dataset, invoke_plain)
     text = f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})"
-    chain.steps.append(Step(text, lambda _: partial(_collated, loader), batch=loader.batch_size or 0))
+    chain.steps.append(PipelineStep(text, lambda _: partial(_collated, loader), batch=loader.batch_size or 0))
 
 
 def _collated(loader: Any, source: Iterable[Any]) -> Iterator[Any]:
@@ -129,14 +129,14 @@ def invoke_plain(stage: Any, *source: Iterable[Any]) -> Iterable[Any]:
     return cast("Iterable[Any]", call(*source))
 
 
-def _step(stage: Any, invoke: Callable[..., Any]) -> Step:
+def _step(stage: Any, invoke: Callable[..., Any]) -> PipelineStep:
     def make(note: Note) -> Call:
         own = with_handler(_copied(stage), note)
         return lambda *source: invoke(own, *source)
 
     function = getattr(stage, "f", None) or getattr(stage, "func", None) or stage
     package = getattr(function, "__module__", None) or type(stage).__module__
-    return Step(title(stage), make, batch=_batch_size(stage), package=str(package))
+    return PipelineStep(title(stage), make, batch=_batch_size(stage), package=str(package))
 
 
 def _copied(stage: Any) -> Any:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from .kept_globals import listening, same_random_state
-from .meter import Meter, Run, Stopped
+from .meter import Meter, Stopped, TraceRun
 from .pipeline_steps import Chain, take_apart
 from .trace_report import Ending, StageTrace, Trace
 from .trace_verdict import sentence
@@ -45,7 +45,7 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
     if samples < 1 or seconds <= 0:
         raise ValueError("samples and seconds must be positive")
     chain = take_apart(pipeline)
-    run = Run(len(chain.steps), samples, seconds, chain.urls)
+    run = TraceRun(len(chain.steps), samples, seconds, chain.urls)
     context = contextvars.copy_context()
     ending: list[Ending] = []
 
@@ -70,7 +70,7 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
     return _report(chain, run, ending[0])
 
 
-def _drive(chain: Chain, run: Run, meters: list[Meter]) -> Ending:
+def _drive(chain: Chain, run: TraceRun, meters: list[Meter]) -> Ending:
     """Build the chain with a meter behind each stage and draw from it."""
     try:
         for index, step in enumerate(chain.steps):
@@ -113,7 +113,7 @@ def _interrupt(thread: threading.Thread) -> None:
     thread.join(_GRACE)
 
 
-def _report(chain: Chain, run: Run, ending: Ending) -> Trace:
+def _report(chain: Chain, run: TraceRun, ending: Ending) -> Trace:
     stages: list[StageTrace] = []
     blocked, waited = run.blocked or (-1, 0.0)
     for index, (step, seen) in enumerate(zip(chain.steps, run.seen, strict=False)):

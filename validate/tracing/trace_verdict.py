@@ -1,6 +1,6 @@
 """The sentence on top of a trace."""
 
-from .meter import Run
+from .meter import TraceRun
 from .pipeline_steps import Chain
 from .stage_words import error_text
 from .trace_report import Ending, StageTrace, swallowed, where
@@ -8,7 +8,7 @@ from .trace_report import Ending, StageTrace, swallowed, where
 _MOST = 8  # fields that are named
 
 
-def sentence(chain: Chain, run: Run, stages: tuple[StageTrace, ...], ending: Ending) -> str:
+def sentence(chain: Chain, run: TraceRun, stages: tuple[StageTrace, ...], ending: Ending) -> str:
     """Return the verdict: what stops the pipeline, or what it loses most, or that nothing is lost."""
     if ending == "blocked":
         return _blocked(run, stages)
@@ -32,7 +32,7 @@ def sentence(chain: Chain, run: Run, stages: tuple[StageTrace, ...], ending: End
     return f"{what}: {count:,} samples, {len(stages)} stages; {name(slowest)} takes {share:.0%} of the time"
 
 
-def _loss(stage: StageTrace, run: Run, ending: Ending) -> int:
+def _loss(stage: StageTrace, run: TraceRun, ending: Ending) -> int:
     """What a stage lost, without what only waits in it because the trace ended early."""
     if stage.kind == "batch" and stage.taken_kind == "sample":
         return stage.lost if ending == "pass" and stage.lost >= stage.batch else 0
@@ -89,7 +89,7 @@ def _for_ever(chain: Chain, ending: Ending) -> str:
     return f"; 0 samples left after one full pass: {who} would repeat it for ever"
 
 
-def _raised(raised: tuple[int, BaseException], run: Run, stages: tuple[StageTrace, ...]) -> str:
+def _raised(raised: tuple[int, BaseException], run: TraceRun, stages: tuple[StageTrace, ...]) -> str:
     index, error = raised
     text = f"{name(stages[index])} raises {error_text(error)}{where(*run.place(index))}: the run would end there"
     if index and not stages[index].taken:
@@ -98,7 +98,7 @@ def _raised(raised: tuple[int, BaseException], run: Run, stages: tuple[StageTrac
     return text
 
 
-def _blocked(run: Run, stages: tuple[StageTrace, ...]) -> str:
+def _blocked(run: TraceRun, stages: tuple[StageTrace, ...]) -> str:
     index, waited = run.blocked or (-1, 0.0)
     if not 0 <= index < len(stages):
         return "the pipeline did not start in time"

@@ -20,7 +20,7 @@ from wdsflow.scan.evidence import (
 )
 
 
-class Place(NamedTuple):
+class LossPlace(NamedTuple):
     """Where something was seen first."""
 
     shard: str
@@ -45,11 +45,11 @@ class PassResult:
     usable: int = 0
     lost: Counter[Loss] = field(default_factory=Counter)
     shapes: dict[Loss, Counter[Shape]] = field(default_factory=dict)
-    first: dict[Loss, Place] = field(default_factory=dict)
+    first: dict[Loss, LossPlace] = field(default_factory=dict)
     crash: Fate | None = None
-    crash_place: Place | None = None
+    crash_place: LossPlace | None = None
 
-    def add(self, fate: Fate, count: int, place: Place, shape: Shape) -> None:
+    def add(self, fate: Fate, count: int, place: LossPlace, shape: Shape) -> None:
         """Count ``count`` samples that meet one fate."""
         if fate.kind == "crash":
             self.crash, self.crash_place = fate, place
@@ -94,7 +94,7 @@ class _Pass:
             fates = self.fates[shape] = self.reader.fates(shape)
         return fates
 
-    def take(self, shape: Shape, count: int, place: Place) -> bool:
+    def take(self, shape: Shape, count: int, place: LossPlace) -> bool:
         for fate in self.of(shape):
             self.result.add(fate, count, place, shape)
             if fate.kind == "crash":
@@ -103,7 +103,7 @@ class _Pass:
 
     def close(self) -> bool:
         run, self.open = self.open, None
-        return run is None or self.take(run.shape, 1, Place(self.open_shard, run.key, run.offset))
+        return run is None or self.take(run.shape, 1, LossPlace(self.open_shard, run.key, run.offset))
 
     def begin(self, run: Run, shard: ShardEvidence) -> bool:
         if self.open is not None and self.open.key == run.key:
@@ -124,12 +124,12 @@ class _Pass:
                 break
         for item, count in zip(runs.inner, counts, strict=False):
             if count:
-                self.take(item.shape, count, Place(shard.url, item.key, item.offset))
-        return crashing is None or self.take(crashing.shape, 1, Place(shard.url, crashing.key, crashing.offset))
+                self.take(item.shape, count, LossPlace(shard.url, item.key, item.offset))
+        return crashing is None or self.take(crashing.shape, 1, LossPlace(shard.url, crashing.key, crashing.offset))
 
     def crash(self, fate: Fate, shard: ShardEvidence, offset: int | None = None) -> bool:
         """Take an error that passes through the grouping stage, which loses the sample that is open there."""
-        self.result.add(fate, 0, Place(shard.url, None, offset), ())
+        self.result.add(fate, 0, LossPlace(shard.url, None, offset), ())
         return False
 
     def shard(self, shard: ShardEvidence) -> bool:

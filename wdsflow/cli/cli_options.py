@@ -15,7 +15,7 @@ class Level(str, Enum):
     full = "full"
 
 
-class Format(str, Enum):
+class FormatChoice(str, Enum):
     """Formats of the report."""
 
     text = "text"
@@ -26,7 +26,7 @@ class Format(str, Enum):
     html = "html"
 
 
-class Engine(str, Enum):
+class EngineChoice(str, Enum):
     """Who works."""
 
     local = "local"
@@ -34,7 +34,7 @@ class Engine(str, Enum):
 
 
 Engines = Annotated[
-    Engine,
+    EngineChoice,
     typer.Option(
         "--engine",
         metavar="ENGINE",
@@ -148,7 +148,7 @@ WriteBaseline = Annotated[
     typer.Option("--write-baseline", metavar="FILE", help="Write all findings there, as known from now on."),
 ]
 Formats = Annotated[
-    Format, typer.Option("--format", metavar="FORMAT", help="text, json, sarif, junit, github or html.")
+    FormatChoice, typer.Option("--format", metavar="FORMAT", help="text, json, sarif, junit, github or html.")
 ]
 Output = Annotated[
     Path | None,

@@ -7,7 +7,7 @@ import typer
 
 from .cli_options import (
     Address,
-    Engine,
+    EngineChoice,
     Engines,
     Numbering,
     TarSamples,
@@ -67,7 +67,7 @@ def cut(
     numbering: Numbering = None,
     workers: Workers = None,
     memory: Memory = None,
-    engine: Engines = Engine.local,
+    engine: Engines = EngineChoice.local,
     address: Address = None,
     to: To = None,
     tar_samples: TarSamples = None,

@@ -64,7 +64,7 @@ def repair(
 
     Exit status: 0, 1 if something could not be read, 2 for wrong use or where nothing could be written.
     """
-    from wdsflow.repair.repair_record import Differs
+    from wdsflow.repair.repair_record import OtherRepair
     from wdsflow.repair.repair_shards import repair as run
     from wdsflow.shards.folder_lock import Busy
     from wdsflow.shards.urls import NoShards
@@ -79,7 +79,7 @@ def repair(
             report = run(urls, out, begin=begin, jobs=jobs, **options, **switches)  # type: ignore[arg-type]
     except NoShards as error:
         no_shards(error)
-    except Differs as error:
+    except OtherRepair as error:
         again = Typed(context)
         fail(
             str(error),

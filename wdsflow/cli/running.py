@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_options import Engine
+from .cli_options import EngineChoice
 from .typed import free
 
 Urls = Annotated[
@@ -141,7 +141,7 @@ def run_options(
     begin: Callable[[int, str], Callable[[Any], object] | None],
     limits: tuple[int | None, str | None, Path | None],
     slices: tuple[int, int],
-    engine: tuple[Engine, str | None],
+    engine: tuple[EngineChoice, str | None],
     models: tuple[str, str | None] = ("auto", None),
     *,
     restart: bool,

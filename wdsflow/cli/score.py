@@ -10,7 +10,7 @@ from .cli_options import (
     Device,
     Embedded,
     Embeddings,
-    Engine,
+    EngineChoice,
     Engines,
     GpuMemory,
 )
@@ -70,7 +70,7 @@ def score(
     media_root: MediaRoot = None,
     workers: Workers = None,
     memory: Memory = None,
-    engine: Engines = Engine.local,
+    engine: Engines = EngineChoice.local,
     address: Address = None,
     device: Device = "auto",
     gpu_memory: GpuMemory = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 
-class Decode(str, Enum):
+class DecodeChoice(str, Enum):
     """How images are decoded."""
 
     reference = "reference"
@@ -22,7 +22,7 @@ class DecodeIn(str, Enum):
     threads = "threads"
 
 
-class Schedule(str, Enum):
+class ScheduleChoice(str, Enum):
     """Which rank reads what."""
 
     openclip = "openclip"
@@ -41,7 +41,7 @@ MaxPixels = Annotated[
     int | None, typer.Option("--max-pixels", min=1, metavar="N", help="Drop larger images, by their header.")
 ]
 Decoding = Annotated[
-    Decode,
+    DecodeChoice,
     typer.Option(
         metavar="MODE",
         help="reference: as OpenCLIP decodes, bit by bit; exact: all pixels, by faster libraries; "
@@ -50,7 +50,7 @@ Decoding = Annotated[
 ]
 K = Annotated[float, typer.Option("--k", metavar="K", help="fast keeps images at least K times as large as asked.")]
 Scheduling = Annotated[
-    Schedule,
+    ScheduleChoice,
     typer.Option(
         metavar="SCHEDULE",
         help="openclip: the shards that OpenCLIP would read, in its order; balanced: each sample once an epoch, "

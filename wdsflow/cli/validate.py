@@ -12,9 +12,9 @@ from .cli_options import (
     Address,
     AllowPipe,
     Baseline,
-    Engine,
+    EngineChoice,
     Engines,
-    Format,
+    FormatChoice,
     Formats,
     Ignore,
     Jobs,
@@ -68,11 +68,11 @@ def validate(
     ignore: Ignore = None,
     baseline: Baseline = None,
     write_baseline: WriteBaseline = None,
-    form: Formats = Format.text,
+    form: Formats = FormatChoice.text,
     output: Output = None,
     max_loss: MaxLoss = "5%",
     jobs: Jobs = None,
-    engine: Engines = Engine.local,
+    engine: Engines = EngineChoice.local,
     address: Address = None,
     world_size: WorldSize = 1,
     allow_pipe: AllowPipe = False,
@@ -94,7 +94,7 @@ def validate(
     training: list[str] | None = context.obj
     check_output(output)
     check_output(write_baseline, "--write-baseline")
-    if address is not None and engine is not Engine.ray:
+    if address is not None and engine is not EngineChoice.ray:
         fail("--address is for --engine ray")
     if baseline is not None and write_baseline is None:
         _must_load(baseline)

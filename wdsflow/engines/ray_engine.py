@@ -10,7 +10,7 @@ from abc import abstractmethod
 from typing import Any, Generic
 
 from wdsflow.engines.base import Engine, EngineError, T, Trouble, Work
-from wdsflow.engines.ray_worker import Worker, work_once
+from wdsflow.engines.ray_worker import RayWorker, work_once
 from wdsflow.engines.site import Site
 
 _MOST_LOSSES = 4  # of workers, for one task
@@ -146,7 +146,7 @@ class RayActors(_RayEngine[T]):
         super().__init__(ray, function, site, workers=workers, gpus=gpus)
         needs = {"num_cpus": 1, "num_gpus": gpus, "memory": memory or None}
         # A new actor is ours to make: it is to get a shard only when it is there.
-        self._remote = self._ray.remote(Worker).options(max_restarts=0, scheduling_strategy="SPREAD", **needs)
+        self._remote = self._ray.remote(RayWorker).options(max_restarts=0, scheduling_strategy="SPREAD", **needs)
         self._actors: set[Any] = set()
         self._idle: list[Any] = []
         self._misses = 0  # actors lost since the last that got as far as to work

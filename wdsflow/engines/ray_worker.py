@@ -11,7 +11,7 @@ from wdsflow.engines.site import Site
 from .worker_process import Process
 
 
-class Worker:
+class RayWorker:
     """An actor: looks after a process that loads what it needs once, and works on one task after another.
 
     A sample that kills its process costs what it does on one machine; Ray notices only the loss of a whole node.

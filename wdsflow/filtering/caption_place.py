@@ -38,7 +38,7 @@ _NOT_TEXT = frozenset({*_JSON, "cls", "label", "class"})
 _SIGNS = frozenset("|:;*")  # what has a meaning in a place
 
 
-class Found(NamedTuple):
+class FoundCaptions(NamedTuple):
     """Where captions are, as --captions takes it, and in how many of the samples that were looked at."""
 
     place: str
@@ -55,7 +55,9 @@ class Found(NamedTuple):
 class NoCaptions(ValueError):
     """No sample has a caption where a recipe looks for it. ``place`` is what was asked for, ``found`` where some are."""
 
-    def __init__(self, place: str, samples: int, shards: int, names: Sequence[str], found: Found | None) -> None:
+    def __init__(
+        self, place: str, samples: int, shards: int, names: Sequence[str], found: FoundCaptions | None
+    ) -> None:
         of = f"{samples:,} samples in {shards:,} shard{'s' * (shards != 1)}"
         super().__init__(f"no sample has a caption in {place}: {of} have {', '.join(names) or 'no field'}")
         self.place, self.found = place, found
@@ -102,7 +104,9 @@ def check_captions(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = Fa
         raise NoCaptions(place, samples, looked, [name for name, _ in names.most_common(6)], found)
 
 
-def find_captions(urls: Sequence[str], recipe: Recipe, *, like: str = "", allow_pipe: bool = False) -> Found | None:
+def find_captions(
+    urls: Sequence[str], recipe: Recipe, *, like: str = "", allow_pipe: bool = False
+) -> FoundCaptions | None:
     """Return where the captions of tars most likely are, by the first samples of three shards; None if nowhere.
 
     ``like``: a place that holds none; a name of json that is spelled nearly like it comes first. The same shards give
@@ -114,7 +118,7 @@ def find_captions(urls: Sequence[str], recipe: Recipe, *, like: str = "", allow_
     place = survey.best(like)
     texts = [_text(view, place) for view in _first(urls, recipe, allow_pipe=allow_pipe)] if place else []
     there = [text for text in texts if text]
-    return Found(place, len(there), len(texts), there[0][:60]) if there else None
+    return FoundCaptions(place, len(there), len(texts), there[0][:60]) if there else None
 
 
 def _places(recipe: Recipe) -> list[str]:

@@ -20,8 +20,8 @@ from wdsflow.text.escape import escape
 
 from .column_kinds import KindError
 from .datasets_map import DatasetWork, SliceSource, on_disk
-from .map_engine import Engine, Result
-from .map_messages import FailedRow, MappingError, Setup, packed
+from .map_engine import MapEngine, Result
+from .map_messages import FailedRow, MappingError, MapSetup, packed
 from .row_files import RowSource, RowWork, read_rows
 
 log = logging.getLogger("wdsflow.mapping")
@@ -95,7 +95,7 @@ def bounded_map(
     else:
         # The function is sent off now, so that a mistake shows here and not at the first row.
         work = RowWork(fn, options.remove_columns, options.fn_kwargs, with_indices)
-        rows = _map_rows(dataset, options, Setup(_path(), packed(work, "fn")))
+        rows = _map_rows(dataset, options, MapSetup(_path(), packed(work, "fn")))
     return Mapped(rows, options.quarantined) if on_error == "quarantine" else rows
 
 
@@ -118,7 +118,7 @@ class _Options:
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise ValueError(f"batch_size is a number from 1 on, not {self.batch_size!r}")
 
-    def team(self, setup: Setup) -> Team:
+    def team(self, setup: MapSetup) -> Team:
         return Team(setup, self.memory, self.workers, Sizer(self.batch_size))
 
     def note(self, result: Result, row: Callable[[], Any]) -> None:
@@ -159,12 +159,12 @@ def _is_dataset(dataset: object) -> bool:
     return datasets is not None and isinstance(dataset, datasets.Dataset)
 
 
-def _map_rows(rows: Iterable[Any], options: _Options, setup: Setup) -> Iterator[Any]:
+def _map_rows(rows: Iterable[Any], options: _Options, setup: MapSetup) -> Iterator[Any]:
     import pickle
 
     folder, source = make_scratch(Path(tempfile.gettempdir())), RowSource(rows)
     try:
-        engine = Engine(options.team(setup), source, folder, ahead=options.memory // 4)
+        engine = MapEngine(options.team(setup), source, folder, ahead=options.memory // 4)
         with closing(engine.run()) as results:  # workers end now, even if somebody keeps the traceback of an error
             for result in results:
                 if result.failed is not None:
@@ -194,9 +194,9 @@ def _map_dataset(dataset: Any, options: _Options, features: Any, folder: Path | 
                 options.with_indices,
                 features,
             )
-            team = options.team(Setup(_path(), packed(work, "fn")))
+            team = options.team(MapSetup(_path(), packed(work, "fn")))
             del work
-            with closing(Engine(team, SliceSource(len(dataset)), target).run()) as results:
+            with closing(MapEngine(team, SliceSource(len(dataset)), target).run()) as results:
                 parts = _parts(results, options, target)
         options.end()
         if parts.files:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .map_messages import Batch
+from .map_messages import RowBatch
 from .pages import let_go
 from .result_size import weigh_results
 
@@ -23,10 +23,10 @@ class SliceSource:
     def __init__(self, rows: int) -> None:
         self._rows, self._next = rows, 0
 
-    def take(self, rows: int, room: int) -> Batch | None:
+    def take(self, rows: int, room: int) -> RowBatch | None:
         """Return the next rows."""
         start, self._next = self._next, min(self._next + rows, self._rows)
-        return Batch(start, self._next) if self._next > start else None
+        return RowBatch(start, self._next) if self._next > start else None
 
     def left(self) -> int:
         """Return how many rows are left."""
@@ -58,7 +58,7 @@ class DatasetWork:
         self._dataset = pickle.loads(self.dataset)  # noqa: S301 - written by the process that asks
         self._mapped = _mapped_files()
 
-    def map(self, batch: Batch, path: str) -> int | None:
+    def map(self, batch: RowBatch, path: str) -> int | None:
         """Write the results as an Arrow file, and return their rows; or None where the function changes nothing."""
         if _mapped_files() - self._mapped > _REOPEN:
             self._open()  # lets go of what was read

@@ -4,7 +4,7 @@ import logging
 
 from wdsflow.text.escape import escape
 
-from .map_messages import Batch, Failed
+from .map_messages import Failed, RowBatch
 
 log = logging.getLogger("wdsflow.mapping")
 
@@ -16,12 +16,12 @@ class Doubts:
         self._open: list[tuple[int, int, str]] = []
         self._told = False
 
-    def note(self, batch: Batch, failed: Failed) -> None:
+    def note(self, batch: RowBatch, failed: Failed) -> None:
         """Take in that a batch failed, and not for want of memory."""
         if not self._told:
             self._open.append((batch.start, batch.stop, failed.text))
 
-    def pass_by(self, batch: Batch, *, failed: bool) -> None:
+    def pass_by(self, batch: RowBatch, *, failed: bool) -> None:
         """Take in that the rows before ``batch.stop`` are done; the last batch of them is one row that failed, or went well."""
         if failed:
             self._open = [each for each in self._open if not each[0] <= batch.start < each[1]]

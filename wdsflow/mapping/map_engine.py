@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 from wdsflow.memory.sizes import format_size
 
 from .doubts import Doubts
-from .map_messages import Batch, Done, Failed, MappingError
-from .map_process import Worker
+from .map_messages import Done, Failed, MappingError, RowBatch
+from .map_process import MapWorker
 from .memory_watch import Watch
 from .team import Team
 
@@ -25,10 +25,10 @@ _MOST_STARTS = 10  # that fail in a row: somebody may have killed one
 _SILENCE = 1.0  # seconds, after which workers are looked at: a line may stay open without them
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Where rows come from."""
 
-    def take(self, rows: int, room: int) -> Batch | None:
+    def take(self, rows: int, room: int) -> RowBatch | None:
         """Return the next rows, not more than so many, nor than so many bytes; None where there are no more."""
 
     def left(self) -> int | None:
@@ -38,20 +38,20 @@ class Source(Protocol):
 class Result(NamedTuple):
     """What became of a batch: the worker's answer and a file, or of a row: why it failed."""
 
-    batch: Batch
+    batch: RowBatch
     answer: Any = None
     path: Path | None = None
     size: int = 0
     failed: Failed | None = None
 
 
-class Engine:
+class MapEngine:
     """One run. ``ahead``: bytes of results that may wait until those before them are there."""
 
-    def __init__(self, team: Team, source: Source, folder: Path, ahead: int | None = None) -> None:
+    def __init__(self, team: Team, source: BatchSource, folder: Path, ahead: int | None = None) -> None:
         self.team, self.source, self.ahead = team, source, ahead
         self.folder = Path(tempfile.mkdtemp(prefix="batches-", dir=folder))
-        self._again: list[tuple[int, Batch]] = []  # to be mapped anew
+        self._again: list[tuple[int, RowBatch]] = []  # to be mapped anew
         self._results: dict[int, Result] = {}  # by their first row
         self._paths: dict[int, Path] = {}  # of batches that are worked on
         self._files = 0
@@ -100,9 +100,9 @@ class Engine:
             if not self._give(worker, room):
                 return
 
-    def _give(self, worker: Worker, room: int) -> bool:
+    def _give(self, worker: MapWorker, room: int) -> bool:
         if self._again:
-            batch: Batch | None = heapq.heappop(self._again)[1]
+            batch: RowBatch | None = heapq.heappop(self._again)[1]
         else:
             if self.ahead is not None and sum(result.size for result in self._results.values()) > self.ahead:
                 return False
@@ -129,14 +129,14 @@ class Engine:
             path = self._paths.pop(batch.start)
             if isinstance(answer, Done):
                 self.team.sizer.learn(len(batch), answer.measure.grown)
-                done = Batch(batch.start, batch.stop)  # its rows are of no use any more
+                done = RowBatch(batch.start, batch.stop)  # its rows are of no use any more
                 self._results[batch.start] = Result(done, answer.answer, path, answer.measure.results)
                 self.team.settle(worker, self._batches_left(worker.room))
             elif isinstance(answer, Failed):
                 path.unlink(missing_ok=True)
                 self._split(worker, batch, answer)
 
-    def _begun(self, worker: Worker, answer: int | Done | Failed) -> None:
+    def _begun(self, worker: MapWorker, answer: int | Done | Failed) -> None:
         if isinstance(answer, int):
             worker.idle, self._failed_starts = max(worker.takes(), 1), 0
             return
@@ -148,7 +148,7 @@ class Engine:
             raise MappingError(f"no worker starts: {answer.text}")
         self.team.drop(worker)  # another takes its place
 
-    def _split(self, worker: Worker, batch: Batch, answer: Failed) -> None:
+    def _split(self, worker: MapWorker, batch: RowBatch, answer: Failed) -> None:
         """Map the rows of a batch that failed anew: each half by itself, a single row with all memory.
 
         A row is not to blame for the first death of a worker: somebody else may have killed that.
@@ -173,7 +173,7 @@ class Engine:
             for half in batch.halves():
                 heapq.heappush(self._again, (half.start, half))
         elif not full and (memory or answer.kind == "died"):
-            heapq.heappush(self._again, (batch.start, Batch(batch.start, batch.stop, batch.rows, alone=True)))
+            heapq.heappush(self._again, (batch.start, RowBatch(batch.start, batch.stop, batch.rows, alone=True)))
         else:
             if memory:
                 more = f"; it could have {format_size(worker.room)} of {format_size(self.team.memory)}"

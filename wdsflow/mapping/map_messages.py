@@ -21,7 +21,7 @@ class UnreadableError(ValueError):
 
 
 @dataclass(frozen=True)
-class Setup:
+class MapSetup:
     """The first message to a worker: where modules lie, and what it does, pickled."""
 
     path: Sequence[str]
@@ -29,7 +29,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Batch:
+class RowBatch:
     """Rows ``start`` to ``stop``. ``rows`` are theirs, each pickled, where a worker cannot fetch them itself.
 
     ``alone``: no other worker may run beside it, as the rows need the memory of all.
@@ -43,19 +43,19 @@ class Batch:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def halves(self) -> "tuple[Batch, Batch]":
+    def halves(self) -> "tuple[RowBatch, RowBatch]":
         """Return two batches that are half as long."""
         middle = len(self) // 2
         return (
-            Batch(self.start, self.start + middle, self.rows[:middle]),
-            Batch(self.start + middle, self.stop, self.rows[middle:]),
+            RowBatch(self.start, self.start + middle, self.rows[:middle]),
+            RowBatch(self.start + middle, self.stop, self.rows[middle:]),
         )
 
 
-class Order(NamedTuple):
+class MapOrder(NamedTuple):
     """What a worker is asked to do: a batch, the file for its results, the bytes by which it may grow."""
 
-    batch: Batch
+    batch: RowBatch
     path: str
     room: int
 

@@ -15,11 +15,11 @@ from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import descendants, held
 
 from .map_messages import (
-    Batch,
     Done,
     Failed,
-    Order,
-    Setup,
+    MapOrder,
+    MapSetup,
+    RowBatch,
 )
 
 # Memory that is given back counts as free: large blocks go back to the system at once, small ones when they can.
@@ -31,10 +31,10 @@ _GIVE_BACK = {
 }
 
 
-class Worker:
+class MapWorker:
     """A fresh Python that maps batches. It is no fork: the caller's threads, models and locks stay where they are."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: MapSetup) -> None:
         ours, theirs = socket.socketpair()
         # What lies in the folder where this started is no module, until the worker is told so.
         start = "sys.path[:] = filter(None, sys.path); from wdsflow.mapping.map_worker import serve"
@@ -47,7 +47,7 @@ class Worker:
             )
         self.line = Connection(ours.detach())
         self.pid = self._process.pid
-        self.batch: Batch | None = None
+        self.batch: RowBatch | None = None
         self.room = 0  # bytes by which it may grow
         self.idle = 0  # bytes that it takes between two batches; 0 until it has begun
         self.base = 0  # resident bytes after its first batch; 0 until then
@@ -57,11 +57,11 @@ class Worker:
         with contextlib.suppress(OSError):  # it died already; its answer will say so
             self.line.send(setup)
 
-    def ask(self, batch: Batch, path: Path, room: int) -> None:
+    def ask(self, batch: RowBatch, path: Path, room: int) -> None:
         """Hand over a batch."""
         self.batch, self.room = batch, room
         with contextlib.suppress(OSError):
-            self.line.send(Order(batch, str(path), room))
+            self.line.send(MapOrder(batch, str(path), room))
 
     def answer(self) -> Done | Failed | int:
         """Receive what there is: the resident bytes when it has begun, or what became of a batch."""

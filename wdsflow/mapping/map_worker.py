@@ -17,12 +17,12 @@ from wdsflow.engines.child_process import when_gone
 from wdsflow.memory.usage import forget_peak, peak, private_data, resident
 
 from .map_messages import (
-    Batch,
     Done,
     Failed,
+    MapOrder,
+    MapSetup,
     Measure,
-    Order,
-    Setup,
+    RowBatch,
     UnreadableError,
 )
 
@@ -36,7 +36,7 @@ _SIGNS = (
 )
 
 
-class Work(Protocol):
+class MapWork(Protocol):
     """What a worker does; picklable."""
 
     results: int  # bytes of the latest results
@@ -44,7 +44,7 @@ class Work(Protocol):
     def begin(self) -> None:
         """Prepare in the worker."""
 
-    def map(self, batch: Batch, path: str) -> Any:
+    def map(self, batch: RowBatch, path: str) -> Any:
         """Map a batch, write its results to a file, and say what is in there."""
 
 
@@ -54,10 +54,10 @@ def serve(fd: int) -> None:
     line = Connection(fd)
     when_gone(fd, _end)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        setup: Setup = line.recv()
+        setup: MapSetup = line.recv()
         try:
             sys.path[:] = setup.path
-            work: Work = pickle.loads(setup.work)  # noqa: S301 - written by the process that asks
+            work: MapWork = pickle.loads(setup.work)  # noqa: S301 - written by the process that asks
             work.begin()
         except Exception as error:  # noqa: BLE001 - told to the process that asks
             line.send(_failed(error, kind="refused"))
@@ -67,7 +67,7 @@ def serve(fd: int) -> None:
             line.send(_mapped(work, line.recv()))
 
 
-def _mapped(work: Work, order: Order) -> Done | Failed:
+def _mapped(work: MapWork, order: MapOrder) -> Done | Failed:
     work.results = 0
     forget_peak()
     before = resident(os.getpid())

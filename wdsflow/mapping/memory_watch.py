@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from wdsflow.memory.usage import descendants, held, resident
 
-from .map_process import Worker, overrun
+from .map_process import MapWorker, overrun
 
 _EVERY = 0.03  # seconds
 _FAMILY = 8  # looks after which processes are searched for that workers started
@@ -15,7 +15,7 @@ _FAMILY = 8  # looks after which processes are searched for that workers started
 class Watch:
     """A thread that looks at the memory of this process and its workers, until it is closed."""
 
-    def __init__(self, memory: int, workers: Callable[[], Sequence[Worker]]) -> None:
+    def __init__(self, memory: int, workers: Callable[[], Sequence[MapWorker]]) -> None:
         self.memory, self._workers = memory, workers
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="wdsflow-memory")
@@ -38,7 +38,7 @@ class Watch:
             if sum(map(resident, (os.getpid(), *pids))) > self.memory:
                 self._look_closely(workers)
 
-    def _look_closely(self, workers: Sequence[Worker]) -> None:
+    def _look_closely(self, workers: Sequence[MapWorker]) -> None:
         takes = {worker: worker.takes() for worker in workers}
         if held(os.getpid()) + sum(takes.values()) <= self.memory:
             return

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .map_messages import Batch, UnreadableError, packed
+from .map_messages import RowBatch, UnreadableError, packed
 from .result_size import weigh_results
 
 _LENGTH = struct.Struct("<Q")
@@ -23,7 +23,7 @@ class RowSource:
         self._error: Exception | None = None
         self._held: tuple[bytes, object] | None = None  # a row that did not fit into the batch before
 
-    def take(self, rows: int, room: int) -> Batch | None:
+    def take(self, rows: int, room: int) -> RowBatch | None:
         """Return the next rows: at least one, while there are any."""
         taken: list[bytes] = []
         size, columns = 0, None
@@ -41,7 +41,7 @@ class RowSource:
         if not taken:
             return None
         start, self._next = self._next, self._next + len(taken)
-        return Batch(start, self._next, tuple(taken))
+        return RowBatch(start, self._next, tuple(taken))
 
     def left(self) -> int | None:
         """Return how many rows are left, None where nobody knows."""
@@ -80,7 +80,7 @@ class RowWork:
     def begin(self) -> None:
         """Do nothing; rows come with each batch."""
 
-    def map(self, batch: Batch, path: str) -> int:
+    def map(self, batch: RowBatch, path: str) -> int:
         """Write the results' rows, each pickled, and return their number."""
         rows = _unpacked(batch.rows)
         columns = isinstance(rows[0], Mapping)

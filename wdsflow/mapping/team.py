@@ -6,8 +6,8 @@ from wdsflow.mapping.sizing import Sizer, fitting
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import held
 
-from .map_messages import MappingError, Setup
-from .map_process import Worker
+from .map_messages import MappingError, MapSetup
+from .map_process import MapWorker
 
 _LEAST = 16 << 20  # bytes of room below which a worker can do nothing
 
@@ -15,18 +15,18 @@ _LEAST = 16 << 20  # bytes of room below which a worker can do nothing
 class Team:
     """Shares the memory among workers. There is one until its first batch tells how many fit."""
 
-    def __init__(self, setup: Setup, memory: int, most: int, sizer: Sizer) -> None:
+    def __init__(self, setup: MapSetup, memory: int, most: int, sizer: Sizer) -> None:
         self.setup, self.memory, self.most, self.sizer = setup, memory, most, sizer
         # Something may grow for a moment before it is noticed.
         self.usable = memory - max(memory // 20, 16 << 20)
         self.target = 1
-        self.workers: list[Worker] = []
+        self.workers: list[MapWorker] = []
 
-    def busy(self) -> list[Worker]:
+    def busy(self) -> list[MapWorker]:
         """Return the workers that have a batch."""
         return [worker for worker in self.workers if worker.batch is not None]
 
-    def waiting(self) -> Worker | None:
+    def waiting(self) -> MapWorker | None:
         """Return a worker that has begun and has no batch."""
         return next((worker for worker in self.workers if worker.idle and worker.batch is None), None)
 
@@ -36,9 +36,9 @@ class Team:
         for worker in sorted(spare, key=lambda worker: worker.idle, reverse=True)[: max(len(self.workers) - count, 0)]:
             self.drop(worker)
         while len(self.workers) < count:
-            self.workers.append(Worker(self.setup))
+            self.workers.append(MapWorker(self.setup))
 
-    def drop(self, worker: Worker) -> None:
+    def drop(self, worker: MapWorker) -> None:
         """End a worker."""
         self.workers.remove(worker)
         worker.close()
@@ -48,7 +48,7 @@ class Team:
         for worker in self.workers:
             worker.close()
 
-    def room(self, worker: Worker, *, alone: bool) -> int:
+    def room(self, worker: MapWorker, *, alone: bool) -> int:
         """Return by how many bytes a worker may grow. Raises MappingError where that is next to nothing."""
         here = held(os.getpid())
         room = (self.usable - here) // (1 if alone else self.target) - worker.idle
@@ -62,7 +62,7 @@ class Team:
             )
         return 0
 
-    def settle(self, worker: Worker, batches_left: int | None) -> None:
+    def settle(self, worker: MapWorker, batches_left: int | None) -> None:
         """Take in what a worker takes after a batch; decide anew how many workers there are to be."""
         worker.idle = held(worker.pid)
         worker.base = worker.base or worker.idle

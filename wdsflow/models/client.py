@@ -14,7 +14,7 @@ from wdsflow.memory.batching.restarts import map_with_restarts
 from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ended_mark
 from wdsflow.stages.scores.model.model_score import Model
 
-from .model_place import ModelError, Prepared
+from .model_place import ModelError, PreparedModels
 from .socket_messages import receive, send
 
 _PATIENCE = 120.0  # seconds that a process has to come back
@@ -27,7 +27,7 @@ class Models(Protocol):
 
     apart: bool
 
-    def prepare(self, models: Sequence[Model]) -> Prepared:
+    def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
 
     def map(self, model: Model, items: Sequence[Any]) -> list[Any]:
@@ -51,11 +51,11 @@ class RemoteModels:
         self._address, self._key = address, key
         self._connection: socket.socket | None = None
 
-    def prepare(self, models: Sequence[Model]) -> Prepared:
+    def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
         for _ in range(_MOST_LOADS):
             with suppress(_Gone):
-                found: Prepared = self._ask(Ask("prepare", (tuple(models),)))
+                found: PreparedModels = self._ask(Ask("prepare", (tuple(models),)))
                 return found
         raise _cannot_load()
 
@@ -173,7 +173,7 @@ class OwnModels:
             raise ModelError(str(error)) from None
         self._loaded = LoadedModels(device, memory)
 
-    def prepare(self, models: Sequence[Model]) -> Prepared:
+    def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
         return self._loaded.prepare(models)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from wdsflow.memory.batching.attempt import lost
-from wdsflow.memory.batching.batch_tally import Tally
+from wdsflow.memory.batching.batch_tally import BatchTally
 from wdsflow.memory.batching.ceiling import Ceiling, Known
 from wdsflow.memory.batching.device import in_inference_mode, open_device
 from wdsflow.memory.batching.item_outcome import OutputsError
@@ -15,7 +15,7 @@ from wdsflow.memory.batching.store import CeilingStore
 from wdsflow.memory.batching.torch_environment import other_frameworks
 from wdsflow.stages.scores.model.model_score import Model
 
-from .model_place import ModelError, Prepared
+from .model_place import ModelError, PreparedModels
 
 _SHARE = 0.5  # of the free memory that a first batch may be expected to take
 
@@ -30,12 +30,12 @@ class LoadedModels:
         self._runners: dict[Model, BatchRunner[Any, Any]] = {}
         self._store = CeilingStore()
 
-    def prepare(self, models: Sequence[Model]) -> Prepared:
+    def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
         lines = tuple(line for model in models if (line := self._prepare(model)))
         if self.device != "cpu":
             lines += tuple(f"{other.name} is loaded in this process and {other.habit}" for other in other_frameworks())
-        return Prepared(lines, tuple((model, model.facts()) for model in models))
+        return PreparedModels(lines, tuple((model, model.facts()) for model in models))
 
     def map(self, model: Model, items: Sequence[Any], alone: Collection[int] = ()) -> list[Any]:
         """Return an output or a Failure for each item, in order. Raises ModelError, PoisonedError."""
@@ -56,7 +56,7 @@ class LoadedModels:
         """Load a model and try its largest item, whatever comes of that. Raises ModelError."""
         self._try_largest(model)
 
-    def tallies(self) -> dict[str, Tally]:
+    def tallies(self) -> dict[str, BatchTally]:
         """Return what was done so far, by kind of model."""
         return {model.kind: runner.tally for model, runner in self._runners.items()}
 

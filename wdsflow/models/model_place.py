@@ -12,7 +12,7 @@ class ModelError(ValueError):
     blames = ""
 
 
-class Prepared(NamedTuple):
+class PreparedModels(NamedTuple):
     """What is known of models that have been loaded: a line for people about each, and what decoders have to know."""
 
     lines: tuple[str, ...]

@@ -17,7 +17,7 @@ from wdsflow.engines.child_process import start_python
 from wdsflow.mapping.scratch import make_scratch, remove_scratch
 from wdsflow.memory.batching.device import check_cap, choose
 from wdsflow.models.client import RemoteModels
-from wdsflow.models.server import Setup, ended_mark, worked_mark
+from wdsflow.models.server import ServerSetup, ended_mark, worked_mark
 from wdsflow.stages.scores.model.model_score import Model
 
 from .model_place import ModelError, ModelPlace
@@ -45,7 +45,7 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
         self._folder = make_scratch(Path(tempfile.gettempdir()), "models")
         key = secrets.token_bytes(32)
         self._processes = [
-            _ModelProcess(Setup(f"{self._folder}/{number}", key, name, memory, tuple(sys.path)))
+            _ModelProcess(ServerSetup(f"{self._folder}/{number}", key, name, memory, tuple(sys.path)))
             for number, name in enumerate(devices)
         ]
         addresses = tuple(process.setup.address for process in self._processes)
@@ -70,7 +70,7 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
 
 
 class _ModelProcess:
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: ServerSetup) -> None:
         self.setup = setup
         self._lock = threading.Lock()
         self._ended = False

@@ -28,7 +28,7 @@ _HELD = 2  # requests: one runs, one is ready
 LOST = 70  # exit status: the device is of no use to this process any more
 
 
-class Setup(NamedTuple):
+class ServerSetup(NamedTuple):
     """What a process is told when it starts."""
 
     address: str
@@ -75,9 +75,9 @@ def ended_mark(address: str) -> Path:
 
 
 def serve() -> None:
-    """Read a pickled ``Setup`` from stdin, then answer until stdin ends."""
+    """Read a pickled ``ServerSetup`` from stdin, then answer until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
-    setup: Setup = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
+    setup: ServerSetup = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
     sys.path[:] = [*sys.path, *(place for place in setup.path if place not in sys.path)]
     prepare_environment()
     with contextlib.suppress(FileNotFoundError):

@@ -20,7 +20,7 @@ _PLAIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9 _-]*)\.[a-z0-9]+")
 _ROUNDS = 8
 
 
-class Sample(NamedTuple):
+class NamedSample(NamedTuple):
     """What makes members one sample before its key is made safe."""
 
     origin: int
@@ -144,12 +144,12 @@ def _round(names: list[str], origins: list[int], mended: Counter[str]) -> list[s
         mended["./ removed"] += name.startswith("./")
     joined = join_folders(paths)
     dots = Dots(joined) if any(base.count(".") > 1 for _, base in joined) else None
-    samples: list[Sample] = []
+    samples: list[NamedSample] = []
     fields: list[str] = []
     for origin, old, (folder, base) in zip(origins, paths, joined, strict=True):
         key, part = dots.split(folder, base) if dots else cut(base)
         lower = _safe(part.lower())
-        samples.append(Sample(origin, folder, key))
+        samples.append(NamedSample(origin, folder, key))
         fields.append(lower)
         mended["folders joined"] += old[0] != folder
         mended["fields in lower case"] += part.lower() != part
@@ -161,13 +161,13 @@ def _round(names: list[str], origins: list[int], mended: Counter[str]) -> list[s
     return [f"{key}.{part}" for key, part in zip(keys, fields, strict=True)]
 
 
-def _keys(samples: list[Sample], fields: list[str]) -> list[str]:
+def _keys(samples: list[NamedSample], fields: list[str]) -> list[str]:
     """One safe key for each sample; what would share a key with another sample is numbered."""
-    groups: dict[Sample, set[str]] = defaultdict(set)
+    groups: dict[NamedSample, set[str]] = defaultdict(set)
     for sample, part in zip(samples, fields, strict=True):
         groups[sample].add(part)
-    homes: dict[str, list[Sample]] = defaultdict(list)
-    home_of: dict[Sample, Sample] = {}
+    homes: dict[str, list[NamedSample]] = defaultdict(list)
+    home_of: dict[NamedSample, NamedSample] = {}
     for sample, parts in groups.items():  # members of a later archive complete a sample, or make one of their own
         home = next((other for other in homes[sample.path] if not groups[other] & parts), None)
         if home is None:
@@ -177,7 +177,7 @@ def _keys(samples: list[Sample], fields: list[str]) -> list[str]:
             groups[home] |= parts
         home_of[sample] = home
     taken: set[str] = set()
-    names: dict[Sample, str] = {}
+    names: dict[NamedSample, str] = {}
     owners = dict.fromkeys(home_of.values())
     for home in owners:  # a key that needs no change keeps its name
         if _wish(home) == home.path and home.path not in taken:
@@ -190,7 +190,7 @@ def _keys(samples: list[Sample], fields: list[str]) -> list[str]:
     return [names[home_of[sample]] for sample in samples]
 
 
-def _wish(sample: Sample) -> str:
+def _wish(sample: NamedSample) -> str:
     return _safe(f"{sample.folder}/{sample.key.replace('.', '_')}" if sample.folder else sample.key.replace(".", "_"))
 
 

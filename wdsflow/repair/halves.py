@@ -16,7 +16,7 @@ _LARGEST = 1 << 30  # bytes of the second half
 _MEMBERS = 64
 
 
-class Run(NamedTuple):
+class HalfRun(NamedTuple):
     """Neighbouring members with one stem."""
 
     stem: str
@@ -55,7 +55,7 @@ def first_members(source: Source, count: int) -> list[Member]:
     return members[:count]
 
 
-def _suspicious_head(url: str) -> Run | None:
+def _suspicious_head(url: str) -> HalfRun | None:
     try:
         with open_source(url) as source:
             if source.fd < 0 or source.compression:
@@ -69,7 +69,7 @@ def _suspicious_head(url: str) -> Run | None:
     return head if sum(member.size for member in head.members) <= _LARGEST else None
 
 
-def _tail(url: str) -> Run | None:
+def _tail(url: str) -> HalfRun | None:
     tail = None
     try:
         with open_source(url) as source:
@@ -82,9 +82,9 @@ def _tail(url: str) -> Run | None:
     return tail
 
 
-def _runs(source: Source) -> Iterator[Run]:
+def _runs(source: Source) -> Iterator[HalfRun]:
     """Runs up to the place where readers stop."""
-    run: Run | None = None
+    run: HalfRun | None = None
     for batch in Walk(source):
         if batch.beyond:
             break
@@ -95,6 +95,6 @@ def _runs(source: Source) -> Iterator[Run]:
                 continue
             if run is not None:
                 yield run
-            run = Run(stem, [member])
+            run = HalfRun(stem, [member])
     if run is not None:
         yield run

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from wdsflow.readers.soundness import CAPTION, trouble
 from wdsflow.repair.contents import Contents
-from wdsflow.repair.regroup import Sample
+from wdsflow.repair.regroup import RegroupedSample
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_of
 from wdsflow.shards.tar.walk import Member
 
@@ -44,7 +44,7 @@ class Mender:
         self.missed: Counter[str] = Counter()  # what was asked for and could not be done -> samples
         self.made = 0
 
-    def mend(self, sample: Sample) -> list[Field]:
+    def mend(self, sample: RegroupedSample) -> list[Field]:
         """Return the members to write for one sample; none where it is dropped."""
         fields = self._rename(self._without_duplicates(sample))
         if self.edits.caption:
@@ -81,7 +81,7 @@ class Mender:
         else:
             self.dropped[reason] += 1
 
-    def _without_duplicates(self, sample: Sample) -> list[Field]:
+    def _without_duplicates(self, sample: RegroupedSample) -> list[Field]:
         if len({name for name, _ in sample.parts}) == len(sample.parts):
             return [Field(name, member) for name, member in sample.parts]
         first: dict[str, Member] = {}

@@ -15,7 +15,7 @@ SPARSE_LIMIT = 64 << 20  # larger sparse members are not unfolded: a few bytes c
 _HOPS = 8  # links to links
 
 
-class Part(NamedTuple):
+class SamplePart(NamedTuple):
     """One field of a sample: where its contents lie."""
 
     field: str
@@ -23,25 +23,25 @@ class Part(NamedTuple):
 
 
 @dataclass
-class Sample:
+class RegroupedSample:
     """A sample as it will be written, before its contents are looked at."""
 
     key: str
-    parts: list[Part] = field(default_factory=list)
+    parts: list[SamplePart] = field(default_factory=list)
     last: int = -1  # position of its last member among those kept
     apart: bool = False  # something else lay between its members
 
 
 @dataclass
-class Plan:
+class RepairPlan:
     """All samples of a shard, and the members that belong to none."""
 
-    samples: list[Sample]
+    samples: list[RegroupedSample]
     dropped: Counter[str]
     mended: Counter[str]
 
 
-def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable[[Member], str | None]) -> Plan:
+def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable[[Member], str | None]) -> RepairPlan:
     """Form samples from the members of one shard, whatever their order.
 
     ``archives`` numbers the archives in the file (see ``tidy_names``). ``target_of`` says which member a link names.
@@ -60,7 +60,7 @@ def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable
         numbers.append(archive)
         contents.append(content)
     tidy = tidy_names(named, numbers)
-    samples: dict[str, Sample] = {}
+    samples: dict[str, RegroupedSample] = {}
     position = 0
     for content, name, reason in zip(contents, tidy.names, tidy.reasons, strict=True):
         if name is None:
@@ -71,10 +71,10 @@ def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable
             raise RuntimeError(f"{name!r} was to be tidy")
         sample = samples.get(key)
         if sample is None:
-            sample = samples[key] = Sample(key)
+            sample = samples[key] = RegroupedSample(key)
         elif sample.last != position - 1:
             sample.apart = True
-        sample.parts.append(Part(part, content))
+        sample.parts.append(SamplePart(part, content))
         sample.last = position
         position += 1
     mended = +tidy.mended
@@ -82,7 +82,7 @@ def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable
         mended["samples whose members were apart"] = apart
     if links:
         mended["links replaced by what they point to"] = links
-    return Plan(list(samples.values()), dropped, mended)
+    return RepairPlan(list(samples.values()), dropped, mended)
 
 
 def _contents(members: Sequence[Member], target_of: Callable[[Member], str | None]) -> list[Member | str]:

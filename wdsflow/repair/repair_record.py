@@ -21,7 +21,7 @@ _CODE = 1  # counts changes of what a repair makes of a shard
 Line = dict[str, Any]
 
 
-class Differs(ValueError):
+class OtherRepair(ValueError):
     """A folder holds shards that were repaired with other options; ``differences`` names them."""
 
     def __init__(self, folder: Path, differences: list[str]) -> None:
@@ -77,7 +77,7 @@ class Record:
     def begin(self, options: Mapping[str, Any], names: Iterable[str], *, force: bool) -> None:
         """Note what is to be written. Raises Differs unless ``force`` is given."""
         if self.options is not None and self.options != options and not force:
-            raise Differs(self.folder, list(_differences(self.options, options)))
+            raise OtherRepair(self.folder, list(_differences(self.options, options)))
         self.options, self.outputs = dict(options), self.outputs | set(names)
         asked = {"options": self.options, "outputs": sorted(self.outputs)}
         write_file(self._asked, json.dumps(asked, indent=1).encode() + b"\n")

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from wdsflow.shards.tar.walk import Row, Seen, Stop
+from wdsflow.shards.tar.walk import Row, Seen, WalkStop
 
 
-class Walk(Protocol):
+class MemberWalk(Protocol):
     """What a scan asks of it."""
 
     @property
-    def stop(self) -> Stop | None:
+    def stop(self) -> WalkStop | None:
         """How the archive ends; None before it did."""
 
     @property

@@ -1,7 +1,7 @@
 """Takes the members of one shard, in the order of the tar, and counts what they are."""
 
 from wdsflow.shards.tar.member_names import is_meta, split_name
-from wdsflow.shards.tar.walk import Batch, Member
+from wdsflow.shards.tar.walk import Member, MemberBatch
 
 from .content_looks import Looker
 from .evidence import (
@@ -12,7 +12,7 @@ from .evidence import (
     Stop,
     Tally,
 )
-from .member_walk import Walk
+from .member_walk import MemberWalk
 from .naming import is_hidden, is_junk, key_of, note_name
 from .runs import RunCollector
 from .scan_options import ScanOptions
@@ -32,7 +32,7 @@ class _Contents:
 
     __slots__ = ("base", "member", "walk", "window")
 
-    def __init__(self, batch: Batch, walk: Walk) -> None:
+    def __init__(self, batch: MemberBatch, walk: MemberWalk) -> None:
         self.window, self.base, self.walk = batch.window, batch.base, walk
         self.member: Member
 
@@ -77,7 +77,7 @@ class Scanner:
         assert name in TALLIES, name
         return self.shard.tallies.setdefault(name, Tally())
 
-    def batch(self, batch: Batch, walk: Walk) -> None:
+    def batch(self, batch: MemberBatch, walk: MemberWalk) -> None:
         """Take the members of one batch."""
         if batch.beyond:
             self._beyond(batch)
@@ -86,7 +86,7 @@ class Scanner:
         else:
             self._contents(batch, walk, self.looker)
 
-    def _names(self, batch: Batch) -> None:
+    def _names(self, batch: MemberBatch) -> None:
         """The hot loop of level names: everything that is the same for most members is done once a run."""
         main, parts = self.main, self.parts
         self.shard.members += len(batch.rows)
@@ -122,7 +122,7 @@ class Scanner:
                 main.parts = run = [part]
         self.shard.member_bytes += total
 
-    def _contents(self, batch: Batch, walk: Walk, looker: Looker) -> None:
+    def _contents(self, batch: MemberBatch, walk: MemberWalk, looker: Looker) -> None:
         """The loop of the other levels; as in ``names``, what is plain takes the short way."""
         main, parts, judged = self.main, self.parts, self.judged
         contents = _Contents(batch, walk)
@@ -222,7 +222,7 @@ class Scanner:
         status = self.looker.look(key, suffix, offset, size, read)  # type: ignore[arg-type]
         return self.judged.get((suffix, status)) or self._judge(suffix, status)
 
-    def _beyond(self, batch: Batch) -> None:
+    def _beyond(self, batch: MemberBatch) -> None:
         self.shard.beyond += len(batch.members)
         for member in batch.members:
             split = key_of(member.name) if member.kind == "file" else None
@@ -230,7 +230,7 @@ class Scanner:
                 self.keys.add(split[0])
                 self.shard.unreached += 1
 
-    def finish(self, walk: Walk) -> None:
+    def finish(self, walk: MemberWalk) -> None:
         """Write down what only the end of the shard tells."""
         shard = self.shard
         if self.looker is not None:

@@ -20,7 +20,7 @@ from wdsflow.stages.fields import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
 from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.caption_sources import captions_for
-from wdsflow.training.feed.feed import Recipe
+from wdsflow.training.feed.feed import FeedRecipe
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.next_epoch import SharedEpoch
 from wdsflow.training.feed.sample_catalog import Catalog
@@ -28,7 +28,7 @@ from wdsflow.training.feed.schedule import (
     Buffers,
     InOrder,
     OpenClip,
-    Resampled,
+    ResampledSchedule,
     Schedule,
     Workload,
 )
@@ -36,7 +36,7 @@ from wdsflow.training.feed.shard_list import count_samples, shard_list, weighted
 from wdsflow.training.pixels.image_work import image_work
 
 from .feed_options import FeedOptions
-from .rank_place import Place, place, talks
+from .rank_place import RankPlace, place, talks
 
 DataInfo = upstream.DataInfo
 
@@ -118,7 +118,7 @@ def get_wds_dataset(
             samples=getattr(args, "val_num_samples", None) or 0,
         )
     )
-    recipe = Recipe(
+    recipe = FeedRecipe(
         schedule=schedule,
         images=image_work(preprocess_img, mode=options.decode, k=options.k, max_pixels=limit, budget=None),
         captions=captions,
@@ -151,7 +151,7 @@ def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callabl
     return found
 
 
-def _training(args: Namespace, options: FeedOptions, here: Place, catalog: Catalog, *, floor: bool) -> Schedule:
+def _training(args: Namespace, options: FeedOptions, here: RankPlace, catalog: Catalog, *, floor: bool) -> Schedule:
     resampled = bool(getattr(args, "dataset_resampled", False))
     factors = getattr(args, "train_data_upsampling_factors", None)
     if factors is not None and not resampled:
@@ -178,10 +178,10 @@ def _training(args: Namespace, options: FeedOptions, here: Place, catalog: Catal
         floor=floor,
         buffers=_buffers(),
     )
-    return Resampled(urls, weights, work) if resampled else OpenClip(urls, work)
+    return ResampledSchedule(urls, weights, work) if resampled else OpenClip(urls, work)
 
 
-def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: Place, options: FeedOptions) -> float:
+def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankPlace, options: FeedOptions) -> float:
     """Return the samples of an epoch: as told, as a file beside the shards says, else counted."""
     if args.train_num_samples is not None:
         return float(args.train_num_samples)
@@ -220,7 +220,7 @@ def _buffers() -> Buffers:
     )
 
 
-def _identity(args: Namespace, recipe: Recipe, limit: int) -> dict[str, Any]:
+def _identity(args: Namespace, recipe: FeedRecipe, limit: int) -> dict[str, Any]:
     """Return what decides about the batches, for ``load_state_dict`` to compare."""
     options = recipe.options
     urls = repr(args.train_data if recipe.shuffle else args.val_data)

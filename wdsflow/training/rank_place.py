@@ -8,26 +8,26 @@ from typing import Literal, NamedTuple
 from wdsflow.training.launch.launchers import cores_for_rank
 
 
-class Place(NamedTuple):
+class RankPlace(NamedTuple):
     """A rank among all."""
 
     rank: int
     world_size: int
 
 
-def place(args: Namespace | None = None) -> Place:
+def place(args: Namespace | None = None) -> RankPlace:
     """Return this process's rank, found where webdataset looks for it, else by OpenCLIP's arguments.
 
     First RANK and WORLD_SIZE of the environment, then torch.distributed. OpenCLIP's own loader stops there and gives
     every rank all shards under Horovod; its arguments know better.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        return Place(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+        return RankPlace(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     if talks():
         import torch.distributed
 
-        return Place(torch.distributed.get_rank(), torch.distributed.get_world_size())
-    return Place(int(getattr(args, "rank", 0) or 0), int(getattr(args, "world_size", 1) or 1))
+        return RankPlace(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    return RankPlace(int(getattr(args, "rank", 0) or 0), int(getattr(args, "world_size", 1) or 1))
 
 
 def talks() -> bool:

@@ -39,7 +39,7 @@ class Census:
         return np.array(found, np.uint64)
 
 
-class Results:
+class ComparedResults:
     """Values of places, added in any order."""
 
     def __init__(self, folder: Path, census: Census, memory: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base import Value
 from .cells import CELL, cells
-from .compared_results import Census, Results
+from .compared_results import Census, ComparedResults
 from .groups import (
     PARTS,
     grouped,
@@ -28,7 +28,7 @@ def later_of_same(records: Records, width: int, folder: Path, memory: int) -> It
     share = memory // _SHARES
     with TemporaryDirectory(dir=folder, prefix="same-") as place:
         spill, census = _read(records, width, Path(place), share)
-        results = Results(Path(place), census, share)
+        results = ComparedResults(Path(place), census, share)
         for rows, groups, group in grouped(spill, share):
             results.add(rows["place"], rows["item"], ~is_first(rows, groups, group))
         yield from results.values(bool)
@@ -39,7 +39,7 @@ def number_of_same(records: Records, width: int, folder: Path, memory: int) -> I
     share = memory // _SHARES
     with TemporaryDirectory(dir=folder, prefix="same-") as place:
         spill, census = _read(records, width, Path(place), share)
-        results = Results(Path(place), census, share)
+        results = ComparedResults(Path(place), census, share)
         for rows, groups, group in grouped(spill, share):
             results.add(rows["place"], rows["item"], np.minimum(groups["count"][group], 0xFFFFFFFF))
         yield from results.values(int)
@@ -51,7 +51,7 @@ def near_kept(records: Records, distance: int, folder: Path, memory: int) -> Ite
     with TemporaryDirectory(dir=folder, prefix="near-") as name:
         place = Path(name)
         spill, census = _read(records, 8, place, share)
-        results = Results(place, census, share)
+        results = ComparedResults(place, census, share)
         bounds = census.bounds(rows_at_once(share))
         firsts = Spill(place, "firsts", CELL, len(bounds) + 1, share // 2)
         for rows, groups, group in grouped(spill, share // 2):

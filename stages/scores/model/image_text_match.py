@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from ..base import Subject, Value, bare
 from ..sample_view import View
 from ..tolerance import SEEN_PIXELS, Tolerance
-from ..video.video_pictures import Picture, PictureScore
+from ..video.video_pictures import PictureScore, VideoPicture
 from .model_score import (
     Item,
     Model,
@@ -59,7 +59,7 @@ class ImageTextMatch(PictureScore):
 
         (model,), prepare = self.models(), preparation(self.model, self.flip, self.decode)
         found = pairs(view, self, self.caption)
-        pictures: dict[Any, list[Picture]] = {}
+        pictures: dict[Any, list[VideoPicture]] = {}
         for picture in self.pictures(view, names_of(found), prepare):
             pictures.setdefault(picture.key[0], []).append(picture)
         return [
@@ -85,7 +85,7 @@ class ImageTextMatch(PictureScore):
         """Return the settings; a folder by its contents."""
         return {**super().settings(), "model": source_of(self.model)}
 
-    def _pair(self, picture: Picture, text: str) -> Item:
+    def _pair(self, picture: VideoPicture, text: str) -> Item:
         import numpy as np
 
         from .models.model_texts import longest, token_ids

@@ -18,7 +18,7 @@ from wdsflow.shards.caption_field import (
 
 from ..held_fields import FieldReader
 from ..score_errors import ScoreError
-from ..selection import Names, chosen
+from ..selection import FieldNames, chosen
 
 CHUNK = 1 << 20  # bytes read at a time where all is looked at
 
@@ -75,10 +75,10 @@ def orientation_of(reader: FieldReader, name: str, header: ImageHeader) -> int:
     return 1 if told is None else told
 
 
-def caption_texts(reader: FieldReader, places: tuple[Names | CaptionField, ...]) -> list[str]:
+def caption_texts(reader: FieldReader, places: tuple[FieldNames | CaptionField, ...]) -> list[str]:
     """Return the captions of the first place that holds any."""
     for place in places:
-        if isinstance(place, Names):
+        if isinstance(place, FieldNames):
             names = chosen(place, reader.fields)
             texts = [_text(reader, name) for name in names]
         else:

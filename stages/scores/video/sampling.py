@@ -26,7 +26,7 @@ class Prepares(Protocol):
         """Return an array for a picture (height, width, 3)."""
 
 
-class Made(NamedTuple):
+class MadeFrames(NamedTuple):
     """What is made of each of some frames."""
 
     sampling: Sampling

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.memory.batching.plan import Cut, batches, cut, halve, order, padding
+from wdsflow.memory.batching.plan import BatchCut, batches, cut, halve, order, padding
 
 COSTS = st.lists(st.integers(1, 2000), max_size=60)
 CEILINGS = st.none() | st.integers(1, 5000)
@@ -55,7 +55,7 @@ def test_equal_costs_stay_in_input_order():
 
 def test_an_item_beyond_the_ceiling_goes_alone():
     assert batches([50, 900, 50], 100, 8, None) == [[1], [0, 2]]
-    assert cut([900], 100, 8, None) == Cut(1, "end")
+    assert cut([900], 100, 8, None) == BatchCut(1, "end")
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=2, max_size=50))

@@ -1,7 +1,7 @@
 from ..kit.caption_rule import QualityRule
 
 
-class Animated(QualityRule):
+class AnimatedImage(QualityRule):
     """Images are animated.
 
     What: a GIF, WebP or PNG with more than one frame.

@@ -1,7 +1,7 @@
 from ..kit.caption_rule import QualityRule
 
 
-class Damaged(QualityRule):
+class DamagedImage(QualityRule):
     """Image data are damaged, and readers do not notice.
 
     What: a strict decoder finds errors in the compressed data that Pillow passes over. Seen at ``--level full`` only.

@@ -13,7 +13,7 @@ from .base import (
     Context,
     TallyRule,
 )
-from .shape_rule import Loss, loss
+from .shape_rule import RuleLoss, loss
 
 
 class LossRule(TallyRule):
@@ -31,14 +31,14 @@ class LossRule(TallyRule):
         """Return the part as it would be without this fault; the very same one where it is not at fault."""
         raise NotImplementedError
 
-    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> Loss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         """Return what the fault costs one reader in one shard."""
         found = loss(context, context.bound(reader), shard, self.mend)
-        return Loss(min(found.samples, count), found.crash) if self.capped else found
+        return RuleLoss(min(found.samples, count), found.crash) if self.capped else found
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each shard in which something was counted."""
-        rows: list[tuple[ShardEvidence, Tally, dict[str, Loss]]] = []
+        rows: list[tuple[ShardEvidence, Tally, dict[str, RuleLoss]]] = []
         totals: dict[str, int] = {}
         for shard in context.evidence.shards:
             tally = self.seen(shard)
@@ -54,7 +54,7 @@ class LossRule(TallyRule):
             yield self.lossy(context, shard, tally, losses, over)
 
     def lossy(
-        self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, Loss], over: set[str]
+        self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
     ) -> Finding:
         """Return the finding for one shard, with what each reader makes of it."""
         hurt = [name for name, item in losses.items() if item.samples or item.crash]
@@ -78,9 +78,9 @@ class LossRule(TallyRule):
         )
 
 
-def consequence(context: Context, losses: dict[str, Loss]) -> str:
+def consequence(context: Context, losses: dict[str, RuleLoss]) -> str:
     """Say which readers drop how many samples, or end: "OpenCLIP 3.3.0 drops 3 samples"."""
-    groups: dict[Loss, list[str]] = {}
+    groups: dict[RuleLoss, list[str]] = {}
     for name, item in losses.items():
         if item.samples or item.crash:
             groups.setdefault(item, []).append(name)

@@ -35,7 +35,7 @@ class Counted:
     offset: int
 
 
-class Loss(NamedTuple):
+class RuleLoss(NamedTuple):
     """What one fault costs one reader in one shard."""
 
     samples: int = 0
@@ -78,7 +78,7 @@ def last_run(runs: Runs) -> Run | None:
     return runs.tail or runs.head
 
 
-def loss(context: Context, reader: Reader, shard: ShardEvidence, mend: Mend) -> Loss:
+def loss(context: Context, reader: Reader, shard: ShardEvidence, mend: Mend) -> RuleLoss:
     """Return how many samples of a shard one fault alone costs a reader, were all else well with them.
 
     ``mend`` returns a part without the fault, or the very part where it finds none. A sample with two faults counts
@@ -94,7 +94,7 @@ def loss(context: Context, reader: Reader, shard: ShardEvidence, mend: Mend) -> 
         healed = sound(mended)
         samples += max(context.usable(reader, healed) - context.usable(reader, hurt), 0) * item.count
         crash = crash or (crashes(context, reader, hurt) and not crashes(context, reader, healed))
-    return Loss(samples, crash)
+    return RuleLoss(samples, crash)
 
 
 def crashes(context: Context, reader: Reader, shape: Shape) -> bool:

@@ -8,7 +8,7 @@ from ..kit.base import (
 from ..kit.rule_commands import repair
 
 
-class BadHeader(TallyRule):
+class DamagedHeader(TallyRule):
     """A damaged header hides the rest of the shard.
 
     What: a member's 512-byte header has a wrong checksum or unreadable numbers. Sound members may follow; the

@@ -10,7 +10,7 @@ from ..kit.base import (
 )
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import Loss, counted, crashes, folded
+from ..kit.shape_rule import RuleLoss, counted, crashes, folded
 
 
 class DuplicateMember(LossRule):
@@ -33,7 +33,7 @@ class DuplicateMember(LossRule):
     requires = ("W010",)  # a.v1.jpg and a.v2.jpg share the key a
     tallies = ("key.duplicate-field",)
 
-    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> Loss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         samples, crash = 0, False
         reader = context.bound(reader)
         for item in folded(context, reader, shard):
@@ -43,7 +43,7 @@ class DuplicateMember(LossRule):
                 before = sum(fate.kind == "dropped" for fate in context.fates(reader, single))
                 samples += max(dropped - before, 0) * item.count
                 crash = crash or (crashes(context, reader, item.shape) and not crashes(context, reader, single))
-        return Loss(samples, crash)
+        return RuleLoss(samples, crash)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"

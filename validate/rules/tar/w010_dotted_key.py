@@ -8,7 +8,7 @@ from ..kit.base import (
 )
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import Loss, folded, sound
+from ..kit.shape_rule import RuleLoss, folded, sound
 from ..kit.wild_names import undotted
 
 
@@ -33,7 +33,7 @@ class DottedKey(LossRule):
     requires = ("W012", "W022")  # the field of folder/._a.jpg is _a.jpg
     tallies = ("name.dotted",)
 
-    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> Loss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         """Count each run once: how many samples merged into it cannot be known."""
         lost = 0
         for item in folded(context, reader, shard):
@@ -43,7 +43,7 @@ class DottedKey(LossRule):
         if not lost:
             # Image and caption of one sample may have landed in two runs; together they would be one.
             lost = self._parted(context, reader, shard)
-        return Loss(lost)
+        return RuleLoss(lost)
 
     def _parted(self, context: Context, reader: Reader, shard: ShardEvidence) -> int:
         runs = [

@@ -9,7 +9,7 @@ from ..kit.base import (
 )
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import Loss, loss
+from ..kit.shape_rule import RuleLoss, loss
 
 
 class UpperCase(LossRule):
@@ -32,7 +32,7 @@ class UpperCase(LossRule):
     tallies = ("name.upper",)
     counts_samples = False
 
-    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> Loss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         """Ask the reader both before and after it has fixed its columns: it may have fixed them in upper case."""
         return max(loss(context, each, shard, self.mend) for each in (reader, context.bound(reader)))
 

@@ -9,7 +9,7 @@ from ..kit.base import (
 )
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import Loss, folded
+from ..kit.shape_rule import RuleLoss, folded
 
 
 class MixedPrefix(LossRule):
@@ -30,13 +30,13 @@ class MixedPrefix(LossRule):
     tallies = ("name.mixed-prefix",)
     counts_samples = False
 
-    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> Loss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         lost = sum(
             item.count
             for item in folded(context, reader, shard)
             if not context.usable(reader, item.shape) and not is_junk(item.key)
         )
-        return Loss(min(lost, count))
+        return RuleLoss(min(lost, count))
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "differs" if count == 1 else "differ"

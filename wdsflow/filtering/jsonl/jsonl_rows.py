@@ -10,7 +10,7 @@ from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.stages.scores.score_errors import ScoreError
 
 from .media import MediaRoot
-from .media_tokens import Chunk, Tokens, TokensSeen
+from .media_tokens import MediaChunk, MediaTokens, TokensSeen
 
 _STEP = 1 << 20
 _LONGEST = 16 << 20  # bytes of a line
@@ -32,7 +32,7 @@ class TextRow:
     def __init__(self, number: int, start: int, end: int, line: bytes) -> None:
         self.number, self.key, self.start, self.end, self.line = number, f"{number:08d}", start, end, line
         self.text = ""
-        self.chunks: list[Chunk] = []
+        self.chunks: list[MediaChunk] = []
         self.media = Media((), ())
         self.problem: ScoreError | None = None
 
@@ -50,7 +50,7 @@ class TextRows:
     token that stands for them: nothing may be concluded from such rows.
     """
 
-    def __init__(self, source: Source, tokens: Tokens, root: MediaRoot) -> None:
+    def __init__(self, source: Source, tokens: MediaTokens, root: MediaRoot) -> None:
         self._source, self._tokens, self._root = source, tokens, root
         self.members = 0
         self.left_out: Counter[str] = Counter()

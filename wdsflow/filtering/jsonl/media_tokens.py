@@ -11,7 +11,7 @@ _LIKE_A_TOKEN = re.compile(r"<[^<>\s]{1,40}>")
 _MOST_KINDS = 1000
 
 
-class Chunk(NamedTuple):
+class MediaChunk(NamedTuple):
     """A part of a text: its caption, and the numbers of its images and videos among those of the row."""
 
     caption: str
@@ -20,7 +20,7 @@ class Chunk(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tokens:
+class MediaTokens:
     """The tokens of a data set. Values, which travel with whoever reads texts: there is no other place for them."""
 
     image: str = "<__dj__image>"
@@ -36,7 +36,7 @@ class Tokens:
             if token in other:
                 raise ValueError(f"the special tokens {token!r} and {other!r} cannot be told from each other")
 
-    def chunks(self, text: str) -> list[Chunk]:
+    def chunks(self, text: str) -> list[MediaChunk]:
         """Return the chunks of a text, in order, those without images, videos and words left out.
 
         A text ends a chunk at each ``end``; a chunk has the next k images, k being how often the token is in it. The
@@ -52,14 +52,14 @@ class Tokens:
                 caption = caption.replace(token, "")
             caption = caption.strip()
             if caption or own_images or own_videos:
-                found.append(Chunk(caption, tuple(own_images), tuple(own_videos)))
+                found.append(MediaChunk(caption, tuple(own_images), tuple(own_videos)))
         return found
 
 
 class TokensSeen:
     """Counts what the texts of a file have in them, so that a wrong token is told and not taken for no image."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: MediaTokens) -> None:
         self._tokens = tokens
         self._with = {"image": 0, "video": 0}  # rows that have some
         self._found = {"image": 0, "video": 0}  # rows whose text has the token

@@ -12,7 +12,7 @@ from wdsflow.filtering.folder.output_numbers import finder
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.ledger.embeddings.embedding_files import kind_of, write_embeddings
-from wdsflow.filtering.shard.tar_sample import Sample
+from wdsflow.filtering.shard.tar_sample import TarSample
 from wdsflow.filtering.shard.tar_samples import Samples
 from wdsflow.shards.atomic import (
     create,
@@ -63,7 +63,7 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     return write(layout, records, path)
 
 
-def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[Sample, Samples]]:
+def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samples]]:
     for name in record.parts:
         with open_source(str(layout.folder / name)) as source:
             samples = Samples(source, contents=True)
@@ -78,7 +78,7 @@ def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[Sample, Samples
                 yield sample, samples
 
 
-def _json(sample: Sample, samples: Samples) -> dict[str, Any]:
+def _json(sample: TarSample, samples: Samples) -> dict[str, Any]:
     row = sample.fields.get("json")
     try:
         found = parse_json(samples.read(row)) if row is not None else {}
@@ -135,7 +135,7 @@ def _columns(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     return count
 
 
-def _row(shard: str, sample: Sample, samples: Samples) -> dict[str, Any]:
+def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, Any]:
     found = _json(sample, samples)
     row: dict[str, Any] = {"key": in_utf8(sample.key), "shard": shard}
     for name in _TEXTS:

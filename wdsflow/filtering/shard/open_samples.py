@@ -8,7 +8,7 @@ from wdsflow.filtering.jsonl.jsonl_names import is_lines, names_of
 from wdsflow.filtering.jsonl.jsonl_rows import TextRows
 from wdsflow.filtering.jsonl.jsonl_view import RowViews
 from wdsflow.filtering.jsonl.media import MediaRoot
-from wdsflow.filtering.jsonl.media_tokens import Tokens
+from wdsflow.filtering.jsonl.media_tokens import MediaTokens
 from wdsflow.filtering.jsonl.tars import TarSize
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.memory.sizes import parse_size
@@ -40,9 +40,9 @@ def are_small(source: Source) -> bool:
     return sum(row[1] for row in rows) < _SMALL * len(rows)
 
 
-def tokens_of(recipe: Recipe) -> Tokens:
+def tokens_of(recipe: Recipe) -> MediaTokens:
     """Return the special tokens that a recipe names. Raises ValueError."""
-    return Tokens(image=recipe.image_token, video=recipe.video_token, end=recipe.chunk_end)
+    return MediaTokens(image=recipe.image_token, video=recipe.video_token, end=recipe.chunk_end)
 
 
 def root_of(url: str, recipe: Recipe) -> MediaRoot:

@@ -9,7 +9,7 @@ from wdsflow.shards.write_shard import header
 from wdsflow.stages import CleanText, JsonText
 from wdsflow.stages.base import Dropped, SampleStage, StageError
 
-from .tar_sample import Sample
+from .tar_sample import TarSample
 from .tar_samples import Range, Samples
 
 DROPPED = "dropped by "  # how the trouble begins of a sample that a stage let go
@@ -43,7 +43,7 @@ class Staging:
     def __bool__(self) -> bool:
         return bool(self._stages)
 
-    def fields(self, sample: Sample) -> dict[str, Any]:
+    def fields(self, sample: TarSample) -> dict[str, Any]:
         """Return the fields of the latest sample: ``Lying`` members, bytes that were looked at, and new text.
 
         Raises Gone, OSError.
@@ -92,7 +92,7 @@ class Staging:
                     raise StageError("unread", f"{len(found[name]):,} of the {size:,} bytes of {name!r} could be read")
 
 
-def pieces_of(sample: Sample, found: dict[str, Any], samples: Samples) -> Iterator[Piece]:
+def pieces_of(sample: TarSample, found: dict[str, Any], samples: Samples) -> Iterator[Piece]:
     """Yield what a sample consists of after its stages: ranges of the tar, and new bytes.
 
     A member that no stage changed stays where it was, with all that lies between members.
@@ -113,7 +113,7 @@ def pieces_of(sample: Sample, found: dict[str, Any], samples: Samples) -> Iterat
         yield from _member(f"{sample.key}.{name}", value)
 
 
-def _as_it_was(name: str, value: Any, sample: Sample, samples: Samples) -> bool:
+def _as_it_was(name: str, value: Any, sample: TarSample, samples: Samples) -> bool:
     row = sample.fields.get(name)
     if row is None:
         return False

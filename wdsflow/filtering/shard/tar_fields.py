@@ -7,10 +7,10 @@ from wdsflow.images.image_header import read_header
 from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.base import HeaderScore, Score, TextScore, Value
 from wdsflow.stages.scores.sample_view import View, ViewOptions
-from wdsflow.stages.scores.selection import Names, chosen, parse_captions
+from wdsflow.stages.scores.selection import FieldNames, chosen, parse_captions
 
 from .staged_samples import Lying, Staging
-from .tar_sample import Sample
+from .tar_sample import TarSample
 from .tar_samples import Samples
 
 _HEAD = 4096  # bytes that nearly all headers fit into
@@ -21,12 +21,12 @@ Chosen = tuple[str | None, str | None]  # the only image, the only caption; None
 _CAREFUL: Chosen = None, None
 
 
-class Fields:
+class TarFields:
     """The fields of the latest sample of a shard: names, sizes, ranges of bytes."""
 
     __slots__ = ("rows", "samples")
 
-    def __init__(self, samples: Samples, sample: Sample) -> None:
+    def __init__(self, samples: Samples, sample: TarSample) -> None:
         self.samples, self.rows = samples, sample.fields
 
     def __iter__(self) -> Iterator[str]:
@@ -44,12 +44,12 @@ class Fields:
         return self.samples.read(self.rows[name], start, size)
 
 
-class StagedFields(Fields):
+class StagedFields(TarFields):
     """The fields of the latest sample as stages leave it."""
 
     __slots__ = ("_found",)
 
-    def __init__(self, samples: Samples, sample: Sample, found: Mapping[str, Lying | bytes]) -> None:
+    def __init__(self, samples: Samples, sample: TarSample, found: Mapping[str, Lying | bytes]) -> None:
         super().__init__(samples, sample)
         self._found = found
 
@@ -80,7 +80,7 @@ class ShardView(View):
 
     __slots__ = ("_caption", "_chosen", "_header", "_rows", "_samples")
 
-    def __init__(self, fields: Fields, choice: Chosen, options: ViewOptions, key: str, url: str) -> None:
+    def __init__(self, fields: TarFields, choice: Chosen, options: ViewOptions, key: str, url: str) -> None:
         super().__init__(fields, options, key=key, url=url)
         self._chosen, self._rows, self._samples = choice, fields.rows, fields.samples
         self._header: ImageHeader | None = None
@@ -157,24 +157,24 @@ class Views:
         self._places = parse_captions(options.captions)
         self._known: dict[tuple[str, ...], tuple[tuple[str, ...], Chosen]] = {}
 
-    def fields_of(self, sample: Sample) -> tuple[str, ...]:
+    def fields_of(self, sample: TarSample) -> tuple[str, ...]:
         """Return the names of a sample's fields; the same tuple for the same names."""
         return self._of(sample)[0]
 
-    def view(self, sample: Sample) -> ShardView:
+    def view(self, sample: TarSample) -> ShardView:
         """Return the view of the latest sample, as the stages leave it. Raises Gone."""
         if self._staging is not None:
             staged = StagedFields(self._samples, sample, self._staging.fields(sample))
             return ShardView(staged, _CAREFUL, self._options, sample.key, self._url)
-        return ShardView(Fields(self._samples, sample), self._of(sample)[1], self._options, sample.key, self._url)
+        return ShardView(TarFields(self._samples, sample), self._of(sample)[1], self._options, sample.key, self._url)
 
-    def _of(self, sample: Sample) -> tuple[tuple[str, ...], Chosen]:
+    def _of(self, sample: TarSample) -> tuple[tuple[str, ...], Chosen]:
         names = sample.names or tuple(sample.fields)
         found = self._known.get(names)
         if found is None:
             images = chosen(self._options.names, names)
             place = self._places[0]
-            captions = chosen(place, names) if isinstance(place, Names) else ()
+            captions = chosen(place, names) if isinstance(place, FieldNames) else ()
             choice = images[0] if len(images) == 1 else None, captions[0] if len(captions) == 1 else None
             found = names, choice
             if len(self._known) < 10_000:

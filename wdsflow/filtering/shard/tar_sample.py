@@ -22,7 +22,7 @@ def troubles(*, ended: bool) -> dict[str, str]:
     return _TROUBLE | ({"tar.cut-stream": CUT_AFTER_END} if ended else {})
 
 
-class Sample:
+class TarSample:
     """Neighbouring members of one key, by webdataset's rule, as one range of the tar."""
 
     __slots__ = ("end", "fields", "key", "names", "number", "start", "trouble")

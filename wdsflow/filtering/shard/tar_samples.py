@@ -11,7 +11,7 @@ from wdsflow.shards.tar.tar_entry import Ending, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
 from wdsflow.shards.tar.walk import Walk
 
-from .tar_sample import Sample, troubles
+from .tar_sample import TarSample, troubles
 
 Range = tuple[int, int]  # first byte, byte behind the last
 
@@ -39,7 +39,7 @@ class Samples:
         self._pieces: Sequence[Piece] = ((0, b""),)  # of the tar, around the latest members
         self._base, self._window = self._pieces[0]  # the latest of them that was looked at
         self._at = self._number = 0
-        self._current: Sample | None = None
+        self._current: TarSample | None = None
         self._before: dict[str, Row] | None = None  # fields of the sample before
         self._names: tuple[str, ...] = ()
         self._endings: list[str] = []  # of the members' names, behind the key
@@ -79,7 +79,7 @@ class Samples:
         self._pieces, self._at = pieces, 0
         self._base, self._window = pieces[0]
 
-    def __iter__(self) -> Iterator[Sample]:  # noqa: C901, PLR0912, PLR0915 - a call a member costs a tenth of the run
+    def __iter__(self) -> Iterator[TarSample]:  # noqa: C901, PLR0912, PLR0915 - a call a member costs a tenth of the run
         end, hurt = 0, False
         prefix, length = _NO_NAME, 1  # of the current sample's members
         current, waiting = self._current, self._waiting
@@ -95,7 +95,7 @@ class Samples:
                         self._before = current.fields
                         yield current
                         names = self._names
-                        current = self._current = Sample(self._number, key, row[3])
+                        current = self._current = TarSample(self._number, key, row[3])
                         self._number += 1
                         current.fields, current.names = dict(zip(names, rows[at : at + len(names)], strict=True)), names
                         current.end = end = stop
@@ -147,7 +147,7 @@ class Samples:
                     self._take_up(pieces)
         yield from self._last()
 
-    def _learn(self, sample: Sample) -> None:
+    def _learn(self, sample: TarSample) -> None:
         """Remember how the names of a sample's members end: nearly all samples are like the one before."""
         rows = sample.fields.values()
         if len(rows) <= _MOST_ALIKE and not sample.trouble and all(row[4] == "file" for row in rows):
@@ -155,7 +155,7 @@ class Samples:
             self._endings = [row[0][len(sample.key) :] for row in rows]
             sample.names = self._names
 
-    def _alike(self, current: Sample, rows: list[Row], at: int, end: int) -> tuple[str, int]:
+    def _alike(self, current: TarSample, rows: list[Row], at: int, end: int) -> tuple[str, int]:
         """Return key and end of the next sample if it begins at ``end`` and has the same fields as the current one.
 
         What comes to the same when each member is looked at by itself is found here at once; else the end is 0.
@@ -176,8 +176,8 @@ class Samples:
             at += 1
         return key, end
 
-    def _begin(self, key: str, header: int, *, hurt: bool, beyond: bool) -> Sample:
-        sample = self._current = Sample(self._number, key, header)
+    def _begin(self, key: str, header: int, *, hurt: bool, beyond: bool) -> TarSample:
+        sample = self._current = TarSample(self._number, key, header)
         self._number += 1
         if hurt:
             sample.suspect(self._walk.lost)
@@ -201,7 +201,7 @@ class Samples:
         self._waiting[reason] += 1
         return None
 
-    def _last(self) -> Iterator[Sample]:
+    def _last(self) -> Iterator[TarSample]:
         stop = self._walk.stop
         if stop is not None and stop.kind == "unreadable" and not self.members:
             raise SourceError("io", stop.detail)
@@ -216,7 +216,7 @@ class Samples:
             yield self._finish(hurt=bool(self.damage) and not self._walk.ended)
         self.left_out += self._waiting
 
-    def _finish(self, *, hurt: bool = False) -> Sample:
+    def _finish(self, *, hurt: bool = False) -> TarSample:
         sample = self._current
         assert sample is not None
         if hurt:

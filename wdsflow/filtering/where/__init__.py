@@ -16,7 +16,7 @@ from .known_facts import FACTS
 from .pilot_order import Pilot, pilot_from_json, pilot_of, plan_by
 from .predicate import Judgement, Term, Where, parse, parse_score
 from .predicate_errors import WhereError
-from .predicate_planner import Plan, Step, plan
+from .predicate_planner import Plan, PlanStep, plan
 from .values import PENDING, Call, Unknown, Value
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "Judgement",
     "Pilot",
     "Plan",
-    "Step",
+    "PlanStep",
     "Term",
     "Unknown",
     "Value",

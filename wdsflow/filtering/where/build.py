@@ -13,7 +13,7 @@ from .tree import (
     Compare,
     IsNull,
     Literal,
-    Member,
+    Membership,
     Negate,
     Node,
     Not,
@@ -140,7 +140,7 @@ class Builder:
         for option in options:
             self.alike(body, option)
         values: list[Scalar] = [option.node.value for option in options if isinstance(option.node, Literal)]
-        return self._over(Member(body.node, tuple(dict.fromkeys(values))), [body], body.start, end)
+        return self._over(Membership(body.node, tuple(dict.fromkeys(values))), [body], body.start, end)
 
     def is_null(self, body: Piece, end: int) -> Piece:
         """Return whether a value could not be computed."""

@@ -1,12 +1,12 @@
 """Constants and lists of them."""
 
 from .build import Piece
-from .stream import Stream
+from .stream import ValueStream
 from .tree import Literal
 from .values import Scalar, Setting
 
 
-class Constants(Stream):
+class Constants(ValueStream):
     """A stream of tokens that reads constants."""
 
     def constants(self, what: str) -> list[Piece]:

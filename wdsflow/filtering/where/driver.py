@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from .evaluate_predicate import KINDS
 from .fast_path import fast_test
 from .predicate import KEEP, OPEN, Judgement, Term
-from .tree import Node, Ref, children
+from .tree import NameRef, Node, children
 from .values import PENDING, Call, Kind, Unknown, Value
 
 V = TypeVar("V")
@@ -103,7 +103,7 @@ class Driver:
 
 
 def _kinds(node: Node) -> dict[Call, Kind]:
-    found: dict[Call, Kind] = {node.call: node.kind} if isinstance(node, Ref) else {}
+    found: dict[Call, Kind] = {node.call: node.kind} if isinstance(node, NameRef) else {}
     for child in children(node):
         found.update(_kinds(child))
     return found

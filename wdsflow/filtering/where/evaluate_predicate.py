@@ -20,14 +20,14 @@ from .tree import (
     Compare,
     IsNull,
     Literal,
-    Member,
+    Membership,
+    NameRef,
     Negate,
     Node,
     Not,
     Or,
     Quantified,
     Reduce,
-    Ref,
 )
 from .values import (
     PENDING,
@@ -199,7 +199,7 @@ def runner(node: Node) -> Run:
     match node:
         case Literal(value):
             return lambda values: value
-        case Ref(call, kind):
+        case NameRef(call, kind):
             return lambda values: result_of(values.get(call, PENDING), kind)
         case Negate(body):
             return _spread(operator.neg, (body,))
@@ -209,7 +209,7 @@ def runner(node: Node) -> Run:
             return _spread(FUNCTIONS[function].run, arguments)
         case Compare(signs, operands):
             return _spread(SIGNS[signs[0]], operands) if len(signs) == 1 else _chain(node)
-        case Member(body, options):
+        case Membership(body, options):
             return _spread(frozenset(options).__contains__, (body,))
         case Reduce(how, body):
             inner = runner(body)

@@ -17,14 +17,14 @@ from .tree import (
     Compare,
     IsNull,
     Literal,
-    Member,
+    Membership,
+    NameRef,
     Negate,
     Node,
     Not,
     Or,
     Quantified,
     Reduce,
-    Ref,
 )
 from .values import Call
 
@@ -51,7 +51,7 @@ def fast_runner(node: Node) -> Fast:
     match node:
         case Literal(value):
             return lambda values: value
-        case Ref(call):
+        case NameRef(call):
             return lambda values: values[call]
         case Quantified(_, body) | Reduce(_, body):
             return fast_runner(body)
@@ -59,7 +59,7 @@ def fast_runner(node: Node) -> Fast:
             return _one(operator.neg, body)
         case Not(body):
             return _one(operator.not_, body)
-        case Member(body, options):
+        case Membership(body, options):
             return _one(frozenset(options).__contains__, body)
         case IsNull(body):
             return _one(lambda value: False, body)
@@ -67,7 +67,7 @@ def fast_runner(node: Node) -> Fast:
             return _arithmetic(SIGNS[sign], fast_runner(left), fast_runner(right))
         case Apply(function, arguments):
             return _apply(FUNCTIONS[function].run, [fast_runner(argument) for argument in arguments])
-        case Compare((sign,), (Ref(call), Literal(value))):
+        case Compare((sign,), (NameRef(call), Literal(value))):
             test = SIGNS[sign]
             return lambda values: test(values[call], value)
         case Compare(signs, operands):
@@ -79,9 +79,9 @@ def fast_runner(node: Node) -> Fast:
 def fast_test(node: Node, call: Call) -> Callable[[Any], Any]:
     """Return the same function for a tree that asks for one score, from its value. It raises what the other raises."""
     match node:
-        case Compare((sign,), (Ref(), Literal(value))):
+        case Compare((sign,), (NameRef(), Literal(value))):
             return partial(_TURNED[sign], value)
-        case Compare((sign,), (Literal(value), Ref())):
+        case Compare((sign,), (Literal(value), NameRef())):
             return partial(SIGNS[sign], value)
     run = fast_runner(node)
     return lambda value: run({call: value})

@@ -97,7 +97,7 @@ class JsonNumber(_InJson):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonText(_InJson):
+class JsonTextFact(_InJson):
     """A text that the sample's json holds, ``json_text("license")``; ``meta.license`` for a nested one.
 
     Anything else is unknown ("not-text"), as is what is not there ("no-json", "no-value"). ``field`` names another
@@ -116,4 +116,4 @@ class JsonText(_InJson):
 
 
 # Known without being in the catalog; a score of the same name goes before.
-FACTS: dict[str, type[Score]] = {fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonText)}
+FACTS: dict[str, type[Score]] = {fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonTextFact)}

@@ -6,9 +6,9 @@ from .build import Builder, Piece
 from .constants import Constants
 from .functions import FUNCTIONS, OVER_ENTRIES
 from .predicate_errors import WhereError
-from .predicate_names import Names
+from .predicate_names import PredicateNames
 from .predicate_tokens import Token
-from .tree import Literal, Ref
+from .tree import Literal, NameRef
 from .values import Call, ScoreType, Setting
 
 _COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
@@ -35,7 +35,7 @@ class Parser(Constants):
 
     def __init__(self, text: str, scores: Mapping[str, ScoreType]) -> None:
         super().__init__(text)
-        self.names = Names(text, scores)
+        self.names = PredicateNames(text, scores)
         self.calls: dict[Call, None] = {}
         self._make = Builder(text)
 
@@ -178,7 +178,7 @@ class Parser(Constants):
         end = self.before.end
         call = self.names.call(name, settings, start, end)
         self.calls[call] = None
-        return Piece(Ref(call, self.names.kind(name)), start, end)
+        return Piece(NameRef(call, self.names.kind(name)), start, end)
 
     def _function(self, name: str, start: int) -> Piece:
         self.deeper()

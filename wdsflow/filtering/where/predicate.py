@@ -10,7 +10,7 @@ from .fast_path import Fast, fast_runner
 from .parser import Parser
 from .predicate_errors import WhereError
 from .seek import Seek, seeker
-from .tree import And, IsNull, Node, Ref, calls_of, printed, printed_term
+from .tree import And, IsNull, NameRef, Node, calls_of, printed, printed_term
 from .values import PENDING, Call, Result, ScoreType, Unknown, Values
 
 
@@ -149,7 +149,7 @@ def parse_score(text: str, names: Mapping[str, ScoreType]) -> Call:
         told = f"; {error.hint}" if error.hint else ""
         raise ValueError(f"scores: {text!r}: {error.detail}{told}") from None
     node = terms[0].node
-    if len(terms) > 1 or not (isinstance(node, IsNull) and isinstance(node.body, Ref)):
+    if len(terms) > 1 or not (isinstance(node, IsNull) and isinstance(node.body, NameRef)):
         raise ValueError(_NO_SCORE.format(text))
     return node.body.call
 

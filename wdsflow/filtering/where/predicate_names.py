@@ -16,7 +16,7 @@ from .values import (
 )
 
 
-class Names:
+class PredicateNames:
     """The scores that a predicate may name."""
 
     def __init__(self, text: str, scores: Mapping[str, ScoreType]) -> None:

@@ -27,7 +27,7 @@ _LEAST_DROPPED = 1e-3
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """A term in its turn: the scores that it adds to those of the terms before it, and their cost together."""
 
     term: Term
@@ -41,7 +41,7 @@ class Plan:
     """The order of terms, and for each call its place in the order of calls."""
 
     where: Where
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     rank: Mapping[Call, int] = field(repr=False)
 
     @cached_property
@@ -111,7 +111,7 @@ def plan(
     place = {call: at for at, call in enumerate(where.calls)}
     order = sorted(where.calls, key=lambda call: (call in late, price[call], place[call]))
     rank = {call: at for at, call in enumerate(order)}
-    left, known, steps = list(where.terms), set[Call](), list[Step]()
+    left, known, steps = list(where.terms), set[Call](), list[PlanStep]()
     while left:
         options = [_step(term, known, price, (passing or {}).get(term, _UNMEASURED)) for term in left]
         best = min(options, key=lambda step: (bool(late.intersection(step.calls)), _worth(step)))
@@ -121,10 +121,10 @@ def plan(
     return Plan(where, tuple(steps), rank)
 
 
-def _step(term: Term, known: set[Call], price: Mapping[Call, float], passing: float) -> Step:
+def _step(term: Term, known: set[Call], price: Mapping[Call, float], passing: float) -> PlanStep:
     fresh = tuple(call for call in term.calls if call not in known)
-    return Step(term, fresh, sum(price[call] for call in fresh), passing)
+    return PlanStep(term, fresh, sum(price[call] for call in fresh), passing)
 
 
-def _worth(step: Step) -> float:
+def _worth(step: PlanStep) -> float:
     return step.cost / max(1 - step.passing, _LEAST_DROPPED)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from .evaluate_predicate import Lookup, links, runner
-from .tree import And, Compare, Node, Or, Ref, children
+from .tree import And, Compare, NameRef, Node, Or, children
 from .values import PENDING, Call
 
 Seek: TypeAlias = Callable[[Lookup], list[Call]]
@@ -15,7 +15,7 @@ def seeker(node: Node) -> Seek:
 
     Below `and` and `or`, what is decided asks for nothing more. Everything else needs all that is below it.
     """
-    if isinstance(node, Ref):
+    if isinstance(node, NameRef):
         call = node.call
         return lambda values: [] if call in values else [call]
     if isinstance(node, Compare):

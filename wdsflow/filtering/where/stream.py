@@ -7,7 +7,7 @@ from .predicate_tokens import Token, tokenize
 _UNITS = frozenset({"b", "kb", "mb", "gb", "tb", "kib", "mib", "gib", "tib", "k", "m", "g"})
 
 
-class Stream:
+class ValueStream:
     """Tokens, the place among them, and how deeply they are nested here."""
 
     def __init__(self, text: str) -> None:

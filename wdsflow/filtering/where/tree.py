@@ -23,7 +23,7 @@ class Literal:
 
 
 @dataclass(frozen=True)
-class Ref:
+class NameRef:
     """The value of a score."""
 
     call: Call
@@ -80,7 +80,7 @@ class Compare:
 
 
 @dataclass(frozen=True)
-class Member:
+class Membership:
     """Whether a value is one of a list of constants."""
 
     body: "Node"
@@ -130,14 +130,26 @@ class Quantified:
 
 
 Node: TypeAlias = (
-    Literal | Ref | Negate | Arithmetic | Apply | Reduce | Compare | Member | IsNull | Not | And | Or | Quantified
+    Literal
+    | NameRef
+    | Negate
+    | Arithmetic
+    | Apply
+    | Reduce
+    | Compare
+    | Membership
+    | IsNull
+    | Not
+    | And
+    | Or
+    | Quantified
 )
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """Return the nodes right below a node."""
     match node:
-        case Literal() | Ref():
+        case Literal() | NameRef():
             return ()
         case Arithmetic():
             return node.left, node.right
@@ -153,7 +165,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 def calls_of(node: Node) -> Iterator[Call]:
     """Yield the scores that a tree asks for, from left to right, some more than once."""
-    if isinstance(node, Ref):
+    if isinstance(node, NameRef):
         yield node.call
     for child in children(node):
         yield from calls_of(child)
@@ -175,7 +187,7 @@ def _print(node: Node) -> tuple[str, int]:
         case Literal(value):
             negative = not isinstance(value, (bool, str)) and (value < 0 or str(value).startswith("-"))
             return spelled(value), _UNARY if negative else _ATOM
-        case Ref(call):
+        case NameRef(call):
             return str(call), _ATOM
         case Negate(body):
             return f"-{printed(body, _UNARY)}", _UNARY
@@ -195,15 +207,15 @@ def _print(node: Node) -> tuple[str, int]:
             return " and ".join(printed(item, _NOT) for item in items), _AND
         case Or(items):
             return " or ".join(printed(item, _AND) for item in items), _OR
-        case Not(Member() | IsNull() as body):
+        case Not(Membership() | IsNull() as body):
             return _test(body, "not "), _COMPARE
         case Not(body):
             return f"not {printed(body, _NOT)}", _NOT
-        case Member() | IsNull():
+        case Membership() | IsNull():
             return _test(node, ""), _COMPARE
 
 
-def _test(node: Member | IsNull, negation: str) -> str:
+def _test(node: Membership | IsNull, negation: str) -> str:
     body = printed(node.body, _ADD)
     if isinstance(node, IsNull):
         return f"{body} is {negation}null"

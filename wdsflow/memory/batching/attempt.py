@@ -21,7 +21,7 @@ class Device(Protocol):
         """Return bytes by name, "free" and "total" among them."""
 
 
-class Trouble(NamedTuple):
+class AttemptTrouble(NamedTuple):
     """An exception, without its frames."""
 
     kind: Literal["out-of-memory", "poisoned", "raised"]
@@ -30,7 +30,7 @@ class Trouble(NamedTuple):
     detail: str  # with it
 
 
-def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any]) -> list[Any] | Trouble:
+def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any]) -> list[Any] | AttemptTrouble:
     """Return the outputs of a batch, or the trouble. Raises OutputsError where they are not one for each item, or ``run`` does.
 
     When this returns, no exception is being handled and no frame of ``run`` is held: recovery can begin.
@@ -68,10 +68,10 @@ def lost(call: Callable[[], object]) -> str | None:
     return None
 
 
-def _trouble(error: Exception | SystemExit, outside: BaseException | None) -> Trouble:
+def _trouble(error: Exception | SystemExit, outside: BaseException | None) -> AttemptTrouble:
     kind: Literal["out-of-memory", "poisoned", "raised"] = "raised"
     if is_poisoned(error, outside):
         kind = "poisoned"
     elif is_out_of_memory(error, outside):
         kind = "out-of-memory"
-    return Trouble(kind, f"raised-{type(error).__name__}", text_of(error), describe(error))
+    return AttemptTrouble(kind, f"raised-{type(error).__name__}", text_of(error), describe(error))

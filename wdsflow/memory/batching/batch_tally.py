@@ -6,7 +6,7 @@ from .plan import Padding
 
 
 @dataclass
-class Tally:
+class BatchTally:
     """What a runner did so far."""
 
     items: int = 0

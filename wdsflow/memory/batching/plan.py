@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 Stop = Literal["ceiling", "most", "waste", "end"]
 
 
-class Cut(NamedTuple):
+class BatchCut(NamedTuple):
     """How many items a batch takes, and what keeps it from taking more."""
 
     items: int
@@ -33,7 +33,7 @@ def order(costs: Sequence[int]) -> list[int]:
     return sorted(range(len(costs)), key=lambda index: (-costs[index], index))
 
 
-def cut(costs: Sequence[int], ceiling: int | None, most: int, waste: float | None) -> Cut:
+def cut(costs: Sequence[int], ceiling: int | None, most: int, waste: float | None) -> BatchCut:
     """Return how many of the first items make the next batch; ``costs`` are falling, at least 1, and not empty.
 
     It takes items while they and their padding cost at most ``ceiling``, they are at most ``most``, and all cells are at
@@ -45,12 +45,12 @@ def cut(costs: Sequence[int], ceiling: int | None, most: int, waste: float | Non
         if index == 0:
             continue
         if index >= most:
-            return Cut(index, "most")
+            return BatchCut(index, "most")
         if ceiling is not None and padded > ceiling:
-            return Cut(index, "ceiling")
+            return BatchCut(index, "ceiling")
         if waste is not None and padded > waste * real:
-            return Cut(index, "waste")
-    return Cut(len(costs), "end")
+            return BatchCut(index, "waste")
+    return BatchCut(len(costs), "end")
 
 
 def batches(costs: Sequence[int], ceiling: int | None, most: int, waste: float | None) -> list[list[int]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 from .attempt import Device
-from .batch_tally import Tally
+from .batch_tally import BatchTally
 from .ceiling import Ceiling
 from .host import HostDevice
 from .item_outcome import Failure
@@ -48,7 +48,7 @@ class BatchRunner(Generic[Item, Output]):
         self.device = device or HostDevice()
         self.on_cpu = on_cpu
         self.learned = learned
-        self.tally = Tally()
+        self.tally = BatchTally()
 
     def map(self, items: Sequence[Item], alone: Collection[int] = ()) -> list[Output | Failure]:
         """Return an output or a Failure for each item, in input order.

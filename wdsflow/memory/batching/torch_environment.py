@@ -18,7 +18,7 @@ _FRAMEWORKS = {
 }
 
 
-class Prepared(NamedTuple):
+class PreparedTorch(NamedTuple):
     """What became of the allocator's setting."""
 
     changed: bool
@@ -40,7 +40,7 @@ class Framework(NamedTuple):
     habit: str
 
 
-def prepare_environment(environ: MutableMapping[str, str] | None = None) -> Prepared:
+def prepare_environment(environ: MutableMapping[str, str] | None = None) -> PreparedTorch:
     """Let PyTorch's allocator grow its segments, against fragmentation, unless the user set it in any way.
 
     To be called before PyTorch is imported; processes started later inherit it.
@@ -49,9 +49,9 @@ def prepare_environment(environ: MutableMapping[str, str] | None = None) -> Prep
     loaded = "torch" in sys.modules
     for name in (*NAMES, _HIP):
         if name in environ:
-            return Prepared(changed=False, value=environ[name], torch_loaded=loaded)
+            return PreparedTorch(changed=False, value=environ[name], torch_loaded=loaded)
     environ.update(dict.fromkeys(NAMES, SETTING))
-    return Prepared(changed=True, value=SETTING, torch_loaded=loaded)
+    return PreparedTorch(changed=True, value=SETTING, torch_loaded=loaded)
 
 
 def expandable(device: str) -> bool | None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from .attempt import Device, Trouble, attempt, lost
-from .batch_tally import Tally
+from .attempt import AttemptTrouble, Device, attempt, lost
+from .batch_tally import BatchTally
 from .ceiling import Ceiling, Known
 from .item_outcome import OUT_OF_MEMORY, POISONED, Failure, PoisonedError
 from .oom import text_of
@@ -21,10 +21,10 @@ class Runner(Protocol):
     waste: float | None
     device: Device
     on_cpu: Callable[[Sequence[Any]], Sequence[Any]] | None
-    tally: Tally
+    tally: BatchTally
 
 
-class Group(NamedTuple):
+class ItemGroup(NamedTuple):
     """Positions by falling cost that are still to be run."""
 
     positions: list[int]
@@ -42,8 +42,8 @@ class Window:
         self.costs = [self._cost(position) for position in range(len(items))]
         sorted_ = [position for position in order(self.costs) if position not in self.done]
         together = [position for position in sorted_ if position not in self.alone]
-        self.groups = [Group([position]) for position in reversed(sorted_) if position in self.alone]
-        self.groups += [Group(together)] if together else []
+        self.groups = [ItemGroup([position]) for position in reversed(sorted_) if position in self.alone]
+        self.groups += [ItemGroup(together)] if together else []
         runner.tally.items += len(items)
 
     def finish(self) -> list[Any]:
@@ -57,7 +57,7 @@ class Window:
         costs = [self.costs[position] for position in positions[: runner.most_items + 1]]
         size, stop = cut(costs, runner.ceiling.limit, runner.most_items, runner.waste)
         if size < len(positions):
-            self.groups.append(Group(positions[size:], before))
+            self.groups.append(ItemGroup(positions[size:], before))
         batch, costs = positions[:size], costs[:size]
         trouble = self._try(batch, runner.run, limited=stop == "ceiling")
         if trouble is None:
@@ -72,15 +72,15 @@ class Window:
             self._fail(batch[0], Failure(trouble.slug, trouble.text, {"cost": costs[0]}))
             return
         half = halve(costs)
-        self.groups += [Group(batch[half:], before), Group(batch[:half], before)]
+        self.groups += [ItemGroup(batch[half:], before), ItemGroup(batch[:half], before)]
 
     def _try(
         self, batch: list[int], run: Callable[[Sequence[Any]], Sequence[Any]], *, limited: bool = False
-    ) -> Trouble | None:
+    ) -> AttemptTrouble | None:
         """Keep the outputs of a batch, or return the trouble, with the device in order again."""
         tally, device = self.runner.tally, self.runner.device
         found = attempt(run, [self.items[position] for position in batch])
-        if not isinstance(found, Trouble):
+        if not isinstance(found, AttemptTrouble):
             self.done.update(zip(batch, found, strict=True))
             if run is self.runner.run:
                 cost = len(batch) * self.costs[batch[0]]

@@ -8,14 +8,14 @@ from .tar_header import BLOCK, is_header, padded
 _STEP = 1 << 20
 
 
-class Found(NamedTuple):
+class FoundHeader(NamedTuple):
     """What lies behind a place where reading ended."""
 
     header: int | None  # offset of the next sound header
     junk: int | None  # offset of the first block that is not zero
 
 
-def search(read: Read, start: int, *, old: bool = False, until: int | None = None) -> Found:
+def search(read: Read, start: int, *, old: bool = False, until: int | None = None) -> FoundHeader:
     """Search on block borders from ``start`` on, in linear time; ``old`` also finds headers without magic."""
     base = padded(start)
     junk = None
@@ -24,11 +24,11 @@ def search(read: Read, start: int, *, old: bool = False, until: int | None = Non
         if junk is None and (rest := len(window.lstrip(b"\0"))):
             junk = base + (len(window) - rest) // BLOCK * BLOCK
         if junk is not None and (at := _first_header(window, old)) is not None:
-            return Found(base + at, junk)
+            return FoundHeader(base + at, junk)
         if len(window) < _STEP:
             break
         base += _STEP
-    return Found(None, junk)
+    return FoundHeader(None, junk)
 
 
 def _first_header(window: bytes, old: bool) -> int | None:

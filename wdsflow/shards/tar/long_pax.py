@@ -9,7 +9,7 @@ from .pax_records import (
     TIMES,
     WANTED,
     Read,
-    Refused,
+    RefusedRecord,
     integer,
     is_strict,
 )
@@ -27,7 +27,7 @@ Record = tuple[bytes, int, int]  # keyword, and where its value starts and ends
 def condensed(read: Read, at: int, length: int) -> bytes:
     """Return a short PAX header that tells tarfile the same as the one of ``length`` bytes at ``at``.
 
-    Values that change nothing for us are left out. Raises ``BadHeader`` where tarfile does, and ``Refused``.
+    Values that change nothing for us are left out. Raises ``BadHeader`` where tarfile does, and ``RefusedRecord``.
     """
     window = _Window(read, at, length)
     kept: dict[bytes, bytes] = {}
@@ -35,14 +35,14 @@ def condensed(read: Read, at: int, length: int) -> bytes:
     held = 0
     for count, (keyword, start, end) in enumerate(_strict(window) if is_strict() else _loose(window)):
         if count > _MOST:
-            raise Refused(f"an extended header has more than {_MOST:,} records")
+            raise RefusedRecord(f"an extended header has more than {_MOST:,} records")
         name = keyword.decode("utf-8", "surrogateescape")
         if keyword not in _PIECES and name not in WANTED and name != "hdrcharset":
             kept.setdefault(keyword if name in TIMES else b"comment", b"")
             continue
         held += max(0, end - start)
         if held > LIMIT or len(pieces) > _MOST_PIECES:
-            raise Refused(f"an extended header has more than {LIMIT:,} bytes that matter")
+            raise RefusedRecord(f"an extended header has more than {LIMIT:,} bytes that matter")
         value = window.piece(start, max(0, end - start))
         if keyword in _PIECES:
             pieces.append((keyword, value))
@@ -52,11 +52,11 @@ def condensed(read: Read, at: int, length: int) -> bytes:
 
 
 def first_name(read: Read, at: int, length: int) -> bytes:
-    """Return the name in a GNU header of ``length`` bytes at ``at``. Raises ``Refused``."""
+    """Return the name in a GNU header of ``length`` bytes at ``at``. Raises ``RefusedRecord``."""
     window = _Window(read, at, length)
     end = window.find(b"\0", 0, min(length, LIMIT))
     if end < 0 and length > LIMIT:
-        raise Refused(f"a member's name has more than {LIMIT:,} bytes")
+        raise RefusedRecord(f"a member's name has more than {LIMIT:,} bytes")
     return read(at, length if end < 0 else end)
 
 
@@ -109,7 +109,7 @@ def _loose(window: _Window) -> Iterator[Record]:
             start = window.piece(position, _LONGEST)
             match = RECORD.match(start)
             if match is None and len(start) == _LONGEST and b"=" not in start and start[:1].isdigit():
-                raise Refused(f"an extended header has a keyword of more than {_LONGEST:,} bytes")
+                raise RefusedRecord(f"an extended header has a keyword of more than {_LONGEST:,} bytes")
             if match is None:
                 return
         length = integer(match[1])
@@ -117,7 +117,7 @@ def _loose(window: _Window) -> Iterator[Record]:
             raise BadHeader("an extended header has a record of length 0")
         effort -= match.end() + min(length, window.length)
         if effort < 0:
-            raise Refused("an extended header has overlapping records")
+            raise RefusedRecord("an extended header has overlapping records")
         yield match[2][:64], position + match.end(), position + length - 1
         position += length
 

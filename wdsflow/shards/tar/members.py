@@ -27,7 +27,7 @@ class Member(NamedTuple):
         return self.data + (padded(self.size) if self.kind == "file" else 0)
 
 
-class Batch(NamedTuple):
+class MemberBatch(NamedTuple):
     """Some neighbouring members, and the piece of the tar that was read to find them."""
 
     rows: list[Row]
@@ -43,7 +43,7 @@ class Batch(NamedTuple):
         return [_new(Member, row) for row in self.rows]
 
 
-class Stop(NamedTuple):
+class WalkStop(NamedTuple):
     """How the archive ends for Python's tarfile in stream mode."""
 
     kind: StopKind

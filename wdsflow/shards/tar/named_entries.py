@@ -15,7 +15,7 @@ _RECORD = re.compile(rb"([1-9]\d{0,5}) ([^=\n]+)=")
 _TIMES = frozenset((b"mtime", b"atime", b"ctime", b"LIBARCHIVE.creationtime"))
 
 
-class Named(NamedTuple):
+class NamedEntries(NamedTuple):
     """A plain member behind one extended header; positions are within the window."""
 
     name: str
@@ -24,7 +24,7 @@ class Named(NamedTuple):
     only_times: bool
 
 
-def read_named(window: bytes, at: int) -> Named | None:
+def read_named(window: bytes, at: int) -> NamedEntries | None:
     """Read the extended header and the member at ``at``; None where they want care or reach out of the window."""
     extended = window[at : at + BLOCK]
     body_at = at + BLOCK
@@ -38,7 +38,7 @@ def read_named(window: bytes, at: int) -> Named | None:
         return None
     body = window[body_at:header_at]
     if extended[156:157] == b"L":
-        return Named(text(body), size, header_at + BLOCK, only_times=False)
+        return NamedEntries(text(body), size, header_at + BLOCK, only_times=False)
     keywords = set()
     name = None
     end = 0
@@ -61,7 +61,7 @@ def read_named(window: bytes, at: int) -> Named | None:
         if header[345]:
             return None
         name = text(header[:100])
-    return Named(name, size, header_at + BLOCK, only_times=keywords <= _TIMES)
+    return NamedEntries(name, size, header_at + BLOCK, only_times=keywords <= _TIMES)
 
 
 def _sound_size(header: bytes) -> int:

@@ -21,7 +21,7 @@ RECORD = re.compile(rb"(\d+) ([^=]+)=")
 LENGTH = re.compile(rb"([0-9]{1,20}) ")
 
 
-class Refused(Exception):
+class RefusedRecord(Exception):
     """Something at which tarfile raises an exception that is no HeaderError, or that we refuse to follow."""
 
 
@@ -44,7 +44,7 @@ def refuses_negative() -> bool:
 def read_records(body: bytes) -> dict[str, str]:
     """Parse a whole extended header, padding included; of the keywords only those are told apart that matter here.
 
-    Raises ``BadHeader`` and ``Refused`` where tarfile raises.
+    Raises ``BadHeader`` and ``RefusedRecord`` where tarfile raises.
     """
     values: dict[str, str] = {}
     if not is_strict():
@@ -59,7 +59,7 @@ def read_records(body: bytes) -> dict[str, str]:
 
 
 def records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield keywords, and where their values start and end. Raises ``BadHeader`` and ``Refused``."""
+    """Yield keywords, and where their values start and end. Raises ``BadHeader`` and ``RefusedRecord``."""
     return _strict_records(body) if is_strict() else _loose_records(body)
 
 
@@ -72,7 +72,7 @@ def _loose_records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
             raise BadHeader("an extended header has a record of length 0")
         effort -= match.end() - position + min(length, len(body))
         if effort < 0:
-            raise Refused("an extended header has overlapping records")
+            raise RefusedRecord("an extended header has overlapping records")
         yield match[2], match.end(), position + length - 1
         position += length
 
@@ -103,17 +103,17 @@ def _check_charset(body: bytes) -> None:
             try:
                 body[at + 12 : end].decode("utf-8")
             except UnicodeDecodeError:
-                raise Refused("an extended header names a charset that is not text") from None
+                raise RefusedRecord("an extended header names a charset that is not text") from None
             return
         at = body.find(b" hdrcharset=", at + 1)
 
 
 def integer(digits: bytes | str) -> int:
-    """Read a number where tarfile fails with ValueError. Raises ``Refused``."""
+    """Read a number where tarfile fails with ValueError. Raises ``RefusedRecord``."""
     try:
         return int(digits)
     except ValueError:
-        raise Refused("an extended header has a number that cannot be read") from None
+        raise RefusedRecord("an extended header has a number that cannot be read") from None
 
 
 def _text(value: bytes) -> str:

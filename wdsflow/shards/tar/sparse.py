@@ -5,7 +5,7 @@ from itertools import islice
 
 from .pax_records import (
     Read,
-    Refused,
+    RefusedRecord,
     integer,
     is_strict,
     records,
@@ -32,11 +32,11 @@ def is_sparse(values: dict[str, str]) -> bool:
 def sparse_map(values: dict[str, str], body: bytes, read: Read, at: int) -> tuple[Pieces, int | None]:
     """Return the map of a sparse member, and where it ends if it lies before the data, at ``at``.
 
-    Raises ``BadHeader`` and ``Refused``.
+    Raises ``BadHeader`` and ``RefusedRecord``.
     """
     if "GNU.sparse.map" in values:  # format 0.1
         if values["GNU.sparse.map"].count(",") > 2 * MAX_PIECES:
-            raise Refused("the map of a sparse member is too long")
+            raise RefusedRecord("the map of a sparse member is too long")
         numbers = [integer(digits) for digits in values["GNU.sparse.map"].split(",")]
         return _pair(numbers[::2], numbers[1::2]), None
     if "GNU.sparse.size" in values:  # format 0.0
@@ -47,7 +47,7 @@ def sparse_map(values: dict[str, str], body: bytes, read: Read, at: int) -> tupl
 def _pair(offsets: list[int], sizes: list[int]) -> Pieces:
     pieces = list(zip(offsets, sizes, strict=False))
     if len(pieces) > MAX_PIECES:
-        raise Refused("the map of a sparse member is too long")
+        raise RefusedRecord("the map of a sparse member is too long")
     return pieces
 
 
@@ -79,7 +79,7 @@ def _map_before_data(read: Read, at: int) -> tuple[Pieces, int]:
             buffer += more
         line, newline, buffer = buffer.partition(b"\n")
         if not newline or len(numbers) > 2 * MAX_PIECES:
-            raise Refused("the map of a sparse member is damaged")
+            raise RefusedRecord("the map of a sparse member is damaged")
         numbers.append(integer(line))
         if len(numbers) == 1:
             wanted = 1 + 2 * numbers[0]
@@ -89,10 +89,10 @@ def _map_before_data(read: Read, at: int) -> tuple[Pieces, int]:
 def more_pieces(block: bytes, pieces: Pieces) -> bool:
     """Add what one further block of an old GNU map holds; tell whether there is another.
 
-    Raises ``BadHeader`` and ``Refused``.
+    Raises ``BadHeader`` and ``RefusedRecord``.
     """
     if len(pieces) > MAX_PIECES:
-        raise Refused("the map of a sparse member is too long")
+        raise RefusedRecord("the map of a sparse member is too long")
     try:
         for at in range(0, 504, 24):
             where, length = number(block[at : at + 12]), number(block[at + 12 : at + 24])
@@ -100,4 +100,4 @@ def more_pieces(block: bytes, pieces: Pieces) -> bool:
                 pieces.append((where, length))
         return bool(block[504])
     except IndexError:
-        raise Refused("the map of a sparse member is cut") from None
+        raise RefusedRecord("the map of a sparse member is cut") from None

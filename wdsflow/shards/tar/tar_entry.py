@@ -11,7 +11,7 @@ from .pax_records import (
     TIMES,
     WHOLE,
     Read,
-    Refused,
+    RefusedRecord,
     read_records,
     refuses_negative,
 )
@@ -102,10 +102,10 @@ class _State:
         return found
 
     def body(self, header: Header) -> bytes:
-        """Read the contents of an extended header, what matters of a long one. Raises ``BadHeader`` and ``Refused``."""
+        """Read the contents of an extended header, what matters of a long one. Raises ``BadHeader`` and ``RefusedRecord``."""
         length = blocks(header.size)
         if length < 0:
-            raise Refused(f"an extended header claims {header.size:,} bytes")
+            raise RefusedRecord(f"an extended header claims {header.size:,} bytes")
         if length <= WHOLE:
             contents = self.read(self.at, length) if length else b""
             self.at += len(contents)
@@ -115,7 +115,7 @@ class _State:
             self.at += length
         self.budget -= len(contents)
         if self.budget < 0:
-            raise Refused(f"extended headers of one member have more than {LIMIT:,} bytes")
+            raise RefusedRecord(f"extended headers of one member have more than {LIMIT:,} bytes")
         return contents
 
     def _long(self, kind: bytes, length: int) -> bytes:
@@ -124,7 +124,7 @@ class _State:
         return (first_name if kind == b"L" else condensed)(self.read, self.at, length)
 
     def apply(self, values: dict[str, str]) -> None:
-        """Let PAX records replace what the header says. Raises ``Refused``."""
+        """Let PAX records replace what the header says. Raises ``RefusedRecord``."""
         for keyword, value in values.items():
             if keyword == "GNU.sparse.name":
                 self.name = value
@@ -135,7 +135,7 @@ class _State:
                     self.size = int(value)
                 except ValueError:
                     if keyword in _SIZES:
-                        raise Refused("the size of a sparse member cannot be read") from None
+                        raise RefusedRecord("the size of a sparse member cannot be read") from None
                     self.size = 0
 
 
@@ -162,7 +162,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
             if header.type not in (b"L", b"K", b"x", b"g", b"X"):
                 break
             if depth == MAX_CHAIN:
-                raise Refused("too many extended headers in a row")
+                raise RefusedRecord("too many extended headers in a row")
             chain.append(_extension(state, header, shared))
             if header.type != b"g" and own is None:
                 own = here
@@ -178,7 +178,7 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
         raise Ending("error", start, detail, start + BLOCK if state.short else end.resume) from None
     except BadHeader as error:
         raise Ending("error" if depth else "bad", start, str(error), max(state.at, here + BLOCK)) from None
-    except Refused as error:
+    except RefusedRecord as error:
         raise Ending("error", start, str(error), max(state.at, here + BLOCK)) from None
     return _entry(state, here if own is None else own, chain)
 

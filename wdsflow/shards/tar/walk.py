@@ -11,12 +11,12 @@ from wdsflow.shards.source.base import Source
 from .delivery import BACK_TO_START, CUT, deliver, following
 from .header_search import search
 from .members import (
-    Batch,
     Behind,
     Member,
+    MemberBatch,
     Seen,
-    Stop,
     StopKind,
+    WalkStop,
 )
 from .pax_records import OTHER, TIMES
 from .plain_entries import HUGE, SPAN, Row, Skimmer
@@ -24,7 +24,7 @@ from .tar_entry import Ending, Entry, read_entry
 from .tar_header import BLOCK, is_header, looks_like
 from .windows import Windows
 
-__all__ = ["Batch", "Member", "Row", "Seen", "Stop", "Walk"]
+__all__ = ["Member", "MemberBatch", "Row", "Seen", "Walk", "WalkStop"]
 
 _RECORD = 20 * BLOCK  # tarfile and GNU tar fill the last one with zeros
 _CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # what a cut of the stream is noticed by
@@ -40,7 +40,7 @@ class Walk:
     """
 
     def __init__(self, source: Source, *, contents: bool = False, keep: bool = False) -> None:
-        self.stop: Stop | None = None
+        self.stop: WalkStop | None = None
         self.seen: dict[str, Seen] = {}
         self.lost: set[str] = set()  # names of members whose contents are not all there
         self.ended = False  # the last member stands before an end mark
@@ -68,7 +68,7 @@ class Walk:
         rest = member[1] - start
         return self._windows.contents_at(member[2] + start, max(0, rest if size is None else min(rest, size)))
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[MemberBatch]:
         skim, windows, source = self._skim, self._windows, self._source
         try:
             windows.load(0)
@@ -125,14 +125,14 @@ class Walk:
         skim.huge.clear()
         return careful
 
-    def _batch(self) -> Iterator[Batch]:
+    def _batch(self) -> Iterator[MemberBatch]:
         """Yield what has been collected, if anything."""
         rows, skim = self._rows, self._skim
         self._windows.settle(rows, skim.base + skim.at)
         if rows:
             self._rows = []
             self._some = True
-            yield Batch(rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind)
+            yield MemberBatch(rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind)
             self._behind = ""
             self._windows.pieces = self._windows.pieces[-1:]
             self._holed.clear()
@@ -249,7 +249,7 @@ class Walk:
         """Fix the stop where tarfile meets its first end."""
         self._end_mark = kind == "end"
         if self.stop is None:
-            self.stop = Stop(kind, offset, detail)
+            self.stop = WalkStop(kind, offset, detail)
 
     def _see(self, what: str, offset: int, name: str | None, detail: str, count: int = 1) -> None:
         seen = self.seen.get(what)

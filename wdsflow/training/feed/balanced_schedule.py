@@ -3,9 +3,9 @@
 import random
 from collections.abc import Iterator, Sequence
 
-from wdsflow.training.rank_place import Place
+from wdsflow.training.rank_place import RankPlace
 
-from .schedule import Piece, Schedule
+from .schedule import Schedule, ShardPiece
 
 
 class Balanced(Schedule):
@@ -26,7 +26,14 @@ class Balanced(Schedule):
     at_end = "fill"
 
     def __init__(
-        self, urls: Sequence[str], counts: Sequence[int], *, place: Place, batch_size: int, seed: int, together: bool
+        self,
+        urls: Sequence[str],
+        counts: Sequence[int],
+        *,
+        place: RankPlace,
+        batch_size: int,
+        seed: int,
+        together: bool,
     ) -> None:
         self._shards = [(url, count) for url, count in zip(urls, counts, strict=True) if count]
         total = sum(count for _, count in self._shards)
@@ -48,14 +55,14 @@ class Balanced(Schedule):
         small, larger = divmod(self._own, self.num_batches)
         return small + (batch < larger)
 
-    def pieces(self, epoch: int, lane: int) -> Iterator[Piece]:
+    def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:
         """Yield this rank's stretch of the epoch."""
         start = self._place.rank * self._share + min(self._place.rank, self._rest)
         stop, at = start + self._own, 0
         for url, count in self._order(epoch):
             first, last = max(0, start - at), min(count, stop - at)
             if first < last:
-                yield Piece(url, first, None if last == count else last)
+                yield ShardPiece(url, first, None if last == count else last)
             at += count
 
     def _order(self, epoch: int) -> list[tuple[str, int]]:

@@ -4,32 +4,32 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from wdsflow.training.stalls.loss_tally import Loss, Tally
+from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 
-from .lanes import Lane, Position, Task
-from .sample_work import Made
+from .lanes import Lane, LanePosition, LaneTask
+from .sample_work import MadeSample
 from .schedule import Schedule
 
-_IDLE: tuple[Task, ...] = ()
+_IDLE: tuple[LaneTask, ...] = ()
 
 
 class Chunk(NamedTuple):
     """Tasks of one lane that are done together."""
 
     lane: int
-    tasks: Sequence[Task]
+    tasks: Sequence[LaneTask]
 
 
 class Cut(NamedTuple):
     """The samples of one batch, and how far each lane has come with it."""
 
     number: int  # in its epoch
-    samples: list[Made]
-    tasks: list[Task]  # of the samples
-    positions: list[Position]
+    samples: list[MadeSample]
+    tasks: list[LaneTask]  # of the samples
+    positions: list[LanePosition]
 
 
-class Starved(NamedTuple):
+class StarvedFeed(NamedTuple):
     """A lane that will never fill a batch."""
 
     lane: int
@@ -38,9 +38,9 @@ class Starved(NamedTuple):
 
 
 class StarvedError(RuntimeError):
-    """Carries ``Starved`` out of the planner."""
+    """Carries ``StarvedFeed`` out of the planner."""
 
-    def __init__(self, starved: Starved) -> None:
+    def __init__(self, starved: StarvedFeed) -> None:
         super().__init__(starved)
         self.starved = starved
 
@@ -50,8 +50,8 @@ class _Stream:
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
-        self.position = Position(lane.turn, lane.begun)
-        self.ready: deque[tuple[Task, Made]] = deque()
+        self.position = LanePosition(lane.turn, lane.begun)
+        self.ready: deque[tuple[LaneTask, MadeSample]] = deque()
         self.on_their_way = 0  # tasks
         self.over = False  # hands out no more tasks
         self.turn = lane.turn  # pass of the results that come in
@@ -76,8 +76,8 @@ class Planner:
     def __init__(
         self,
         schedule: Schedule,
-        lanes: Callable[[Callable[[Loss], None]], Sequence[Lane]],
-        tally: Tally,
+        lanes: Callable[[Callable[[FeedLoss], None]], Sequence[Lane]],
+        tally: LossTally,
         *,
         ahead: int,
         most_bytes: int,
@@ -124,18 +124,18 @@ class Planner:
             stream.on_their_way += len(tasks)
             yield Chunk(stream.lane.number, tasks)
 
-    def lose(self, loss: Loss) -> None:
+    def lose(self, loss: FeedLoss) -> None:
         """Count a lost sample. Raises StarvedError where too many were lost in a row."""
         self._tally.lose(loss)
         if loss.stage == "select":
             self._tally.lacking(tuple(loss.detail.split(", ")))
         self._in_a_row += 1
         if self._in_a_row >= self._most_lost:
-            raise StarvedError(Starved(-1, 0, self._in_a_row))
+            raise StarvedError(StarvedFeed(-1, 0, self._in_a_row))
         if self._in_a_row % 100 == 0:
             self._idle()
 
-    def take(self, chunk: Chunk, results: Sequence[Made | Loss]) -> None:
+    def take(self, chunk: Chunk, results: Sequence[MadeSample | FeedLoss]) -> None:
         """Take in what became of a chunk. Raises StarvedError where a lane has shown that it cannot fill a batch."""
         if not chunk.tasks:
             return
@@ -145,7 +145,7 @@ class Planner:
             self._held -= task.ref.held
             while task.turn > stream.turn:
                 self._end_pass(stream)
-            if isinstance(result, Loss):
+            if isinstance(result, FeedLoss):
                 self.lose(result)
                 continue
             self._in_a_row = 0
@@ -162,7 +162,7 @@ class Planner:
             if not stream.over or stream.on_their_way:
                 return None
             if self._schedule.at_end != "stop":
-                raise StarvedError(Starved(stream.lane.number, stream.made))
+                raise StarvedError(StarvedFeed(stream.lane.number, stream.made))
             if stream.ready:
                 return self._cut(stream, len(stream.ready))
             self._order.popleft()
@@ -173,7 +173,7 @@ class Planner:
         last = taken[-1][0]
         if self._schedule.at_end == "fill" and last.turn:
             self._tally.noted["repeated"] += sum(task.turn > 0 for task, _ in taken)
-        stream.position = Position(last.turn, last.number + 1)
+        stream.position = LanePosition(last.turn, last.number + 1)
         tasks, samples = [task for task, _ in taken], [made for _, made in taken]
         cut = Cut(self.next_batch, samples, tasks, [each.position for each in self._streams])
         self.next_batch += 1
@@ -196,8 +196,8 @@ class Planner:
                 return stream, wanted[lane] - stream.expected
         return None, 0
 
-    def _draw(self, stream: _Stream, count: int) -> list[Task]:
-        tasks: list[Task] = []
+    def _draw(self, stream: _Stream, count: int) -> list[LaneTask]:
+        tasks: list[LaneTask] = []
         lane = stream.lane
         while len(tasks) < count and (not tasks or self._held < self._most_bytes):
             task = lane.next()
@@ -218,11 +218,11 @@ class Planner:
             left = sum(task.turn == stream.turn for task, _ in stream.ready) % size
             for _ in range(left):
                 task, _made = stream.ready.pop()
-                self._tally.lose(Loss("batch", "left-over", task.ref.key, task.ref.shard))
+                self._tally.lose(FeedLoss("batch", "left-over", task.ref.key, task.ref.shard))
             if stream.whole and stream.made < size:
-                raise StarvedError(Starved(stream.lane.number, stream.made))
+                raise StarvedError(StarvedFeed(stream.lane.number, stream.made))
         elif stream.whole and not stream.made:
-            raise StarvedError(Starved(stream.lane.number, 0))
+            raise StarvedError(StarvedFeed(stream.lane.number, 0))
         stream.turn += 1
         stream.made, stream.whole = 0, True
         stream.passes += 1

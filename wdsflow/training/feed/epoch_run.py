@@ -10,12 +10,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from wdsflow.training.stalls.loss_tally import Tally
-from wdsflow.training.workers.chunk_engines import Engine
+from wdsflow.training.stalls.loss_tally import LossTally
+from wdsflow.training.workers.chunk_engines import ChunkEngine
 
 from .batch_planner import Chunk, Planner, StarvedError
-from .lanes import Position, Task
-from .sample_work import Made, Work
+from .lanes import LanePosition, LaneTask
+from .sample_work import MadeSample, SampleWork
 
 _LOOK = 0.5  # seconds between two looks at the other ranks
 _AT_EXIT = 3.0  # seconds that a thread has to end when Python does
@@ -27,29 +27,29 @@ class Ready(NamedTuple):
     batch: Any
     number: int
     samples: int
-    positions: list[Position]
+    positions: list[LanePosition]
 
 
 class _Stopped(Exception):
     """Nobody wants more batches."""
 
 
-_living: "weakref.WeakSet[Run]" = weakref.WeakSet()
+_living: "weakref.WeakSet[EpochRun]" = weakref.WeakSet()
 
 
 class _End(NamedTuple):
     error: BaseException | None
 
 
-class Run:
+class EpochRun:
     """Makes the batches of one epoch in a thread of its own; ``depth`` complete ones wait at most."""
 
     def __init__(
         self,
-        engine: Engine,
-        work: Work,
-        tally: Tally,
-        assemble: Callable[[list[Made], list[Task]], Any],
+        engine: ChunkEngine,
+        work: SampleWork,
+        tally: LossTally,
+        assemble: Callable[[list[MadeSample], list[LaneTask]], Any],
         plan: Callable[[Callable[[], None]], Planner],
         *,
         depth: int = 1,
@@ -158,4 +158,4 @@ def _close_all() -> None:
             run.close(wait=_AT_EXIT)
 
 
-__all__ = ["Ready", "Run", "StarvedError"]
+__all__ = ["EpochRun", "Ready", "StarvedError"]

@@ -14,20 +14,20 @@ from wdsflow.memory.shared_budget import SharedBudget
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.pixels.assemble import Assembler
 from wdsflow.training.pixels.image_work import ImageWork
-from wdsflow.training.rank_place import Place, decoders_for, start_method
-from wdsflow.training.stalls.loss_tally import Loss, Tally
-from wdsflow.training.workers.chunk_engines import Engine, Threads
+from wdsflow.training.rank_place import RankPlace, decoders_for, start_method
+from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
+from wdsflow.training.workers.chunk_engines import ChunkEngine, Threads
 from wdsflow.training.workers.decoders import Decoders
 
 from .batch_planner import Planner
 from .caption_sources import Captions
-from .epoch_run import Run
-from .lanes import Lane, Position
+from .epoch_run import EpochRun
+from .lanes import Lane, LanePosition
 from .memory_shares import Shares, shares
 from .sample_catalog import Catalog
-from .sample_work import Work
+from .sample_work import SampleWork
 from .schedule import Buffers, Schedule
-from .tokenizing import Tokens
+from .tokenizing import TokenizedCaptions
 
 _MOST_CHUNK = 32  # samples done together
 _TYPICAL = 3 * 224 * 224  # values of an image, where its shape is not known beforehand
@@ -37,7 +37,7 @@ _MOST_LOST = 50_000  # samples in a row, where shards are drawn for ever
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class FeedRecipe:
     """All that a feed is made of."""
 
     schedule: Schedule
@@ -47,7 +47,7 @@ class Recipe:
     tokenizer: Callable[[Any], Any]
     batch_size: int
     options: FeedOptions
-    place: Place
+    place: RankPlace
     seed: int
     shuffle: Buffers | None  # None for evaluation
     as_dict: bool  # batches of OpenCLIP 4
@@ -58,8 +58,8 @@ class Recipe:
 class Feed:
     """Starts the making of an epoch's batches; keeps what epochs share: buffers, threads, lists of samples."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe, self.tally = recipe, Tally()
+    def __init__(self, recipe: FeedRecipe) -> None:
+        self.recipe, self.tally = recipe, LossTally()
         self._decoders = decoders_for(recipe.options.decoders)
         self._method = start_method(recipe.options.decode_in, known=recipe.images.known)
         self._workers = self._decoders if recipe.images.known else max(1, recipe.processes)
@@ -70,11 +70,11 @@ class Feed:
         self.largest = self._shares.decode  # bytes of one image; decides which are refused
         self.limit(self.largest)
         self._assemble = Assembler(recipe.images, as_dict=recipe.as_dict)
-        self._tokens = Tokens(recipe.tokenizer)
+        self._tokens = TokenizedCaptions(recipe.tokenizer)
         recipe.catalog.hurt = self.tally.hurt
         # What Pillow warns of is judged by headers before it decodes; a line for each such image helps nobody.
         warnings.filterwarnings("ignore", module=r"PIL\.Image$")
-        self._engine: Engine | None = None
+        self._engine: ChunkEngine | None = None
         self._shared: SharedBudget | None = None  # of the engine's processes
         self._owner = 0  # process that made the engine
 
@@ -85,10 +85,10 @@ class Feed:
             # One image beyond its share is refused. Processes cannot ask each other, and get a part each.
             recipe.images.limit(largest // (1 if recipe.images.known else max(1, recipe.processes)))
 
-    def start(self, epoch: int, first: int, positions: list[Position] | None) -> Run:
+    def start(self, epoch: int, first: int, positions: list[LanePosition] | None) -> EpochRun:
         """Begin with batch ``first`` of an epoch, the lanes at ``positions``."""
         recipe, engine = self.recipe, self._ready_engine()
-        work = Work(
+        work = SampleWork(
             recipe.images,
             recipe.captions.at_epoch(epoch),
             self._tokens,
@@ -110,7 +110,7 @@ class Feed:
                 idle=idle,
             )
 
-        return Run(engine, work, self.tally, self._assemble, plan)
+        return EpochRun(engine, work, self.tally, self._assemble, plan)
 
     def close(self) -> None:
         """End the threads or processes."""
@@ -121,8 +121,8 @@ class Feed:
     def _lanes(
         self,
         epoch: int,
-        positions: list[Position] | None,
-        lose: Callable[[Loss], None],
+        positions: list[LanePosition] | None,
+        lose: Callable[[FeedLoss], None],
         idle: Callable[[], None],
     ) -> list[Lane]:
         recipe, lanes = self.recipe, list[Lane]()
@@ -138,21 +138,21 @@ class Feed:
                     most_bytes=self.shuffle_bytes,
                     lose=lose,
                     idle=idle,
-                    position=positions[number] if positions else Position(),
+                    position=positions[number] if positions else LanePosition(),
                 )
                 stack.callback(lane.close)
                 lanes.append(lane)
             stack.pop_all()  # the planner closes them
         return lanes
 
-    def _ready_engine(self) -> Engine:
+    def _ready_engine(self) -> ChunkEngine:
         if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
             self._engine = self._new_engine()
             self._shared = SharedBudget(self._shares.decode, self._workers) if self._method == "fork" else None
             self._owner = os.getpid()
         return self._engine
 
-    def _new_engine(self) -> Engine:
+    def _new_engine(self) -> ChunkEngine:
         samples = self._shares.ahead + self.recipe.batch_size
         ahead, shape = -(-samples // self._chunk), self.recipe.images.shape
         if self._method is None:

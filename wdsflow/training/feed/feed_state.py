@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .lanes import Position
+from .lanes import LanePosition
 
 _VERSION = 1
 
@@ -13,7 +13,7 @@ def make_state(
     *,
     epoch: int,
     batch: int,
-    positions: Sequence[Position] | None,
+    positions: Sequence[LanePosition] | None,
     base_seed: int | None,
     shuffle_bytes: int,
     largest: int,

@@ -6,10 +6,10 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
-from wdsflow.training.stalls.loss_tally import Loss
+from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .read_ahead import ReadAhead, is_stream
-from .sample_catalog import Catalog, Listed, Ref
+from .sample_catalog import Catalog, Listed, SampleRef
 from .schedule import Buffers, Schedule
 from .shuffle_buffer import mixed
 
@@ -19,16 +19,16 @@ _AHEAD = 4  # this part of a lane's bytes is for what is read ahead, the rest fo
 _IDLE = 1000  # samples between two looks at whether anybody waits for what is skipped
 
 
-class Task(NamedTuple):
+class LaneTask(NamedTuple):
     """One sample to be made: where it is, and the seed of all that is drawn for it."""
 
-    ref: Ref
+    ref: SampleRef
     seed: int
     turn: int  # pass of its lane
     number: int  # in its pass
 
 
-class Position(NamedTuple):
+class LanePosition(NamedTuple):
     """How far a lane has come: the pass, and how many of its samples are done with."""
 
     turn: int = 0
@@ -53,9 +53,9 @@ class Lane:
         seed: str,
         shuffle: Buffers | None,
         most_bytes: int,
-        lose: Callable[[Loss], None],
+        lose: Callable[[FeedLoss], None],
         idle: Callable[[], None],
-        position: Position,
+        position: LanePosition,
     ) -> None:
         self.number = number
         self.turn = position.turn  # pass that is handed out
@@ -76,13 +76,13 @@ class Lane:
             raise
         self._quiet = False
 
-    def next(self) -> Task | None:
+    def next(self) -> LaneTask | None:
         """Return the next task; None at the end of a pass."""
         ref = next(self._refs, None)
         if ref is None:
             return None
         self.handed += 1
-        return Task(ref, self._sample_seed(ref), self.turn, self.handed - 1)
+        return LaneTask(ref, self._sample_seed(ref), self.turn, self.handed - 1)
 
     def turn_over(self) -> None:
         """Begin another pass."""
@@ -99,7 +99,7 @@ class Lane:
         """Yield the urls of the current pass."""
         return (piece.url for piece in self._schedule.pieces(self._epoch, self.number))
 
-    def _pass(self) -> Iterator[Ref]:
+    def _pass(self) -> Iterator[SampleRef]:
         items: Iterator[Listed] = self._items()
         if is_stream(next(self.shards(), "")):  # begins at once: the other lanes are not waited for
             self._ahead = ReadAhead(self._items(), _weigh, self._most_bytes // _AHEAD, self._idle)
@@ -111,9 +111,9 @@ class Lane:
         most = self._most_bytes - self._most_bytes // _AHEAD
         return mixed(refs, self._shuffle.samples, self._shuffle.samples_initial, rng, most)
 
-    def _heard(self, items: Iterator[Listed]) -> Iterator[Ref]:
+    def _heard(self, items: Iterator[Listed]) -> Iterator[SampleRef]:
         for item in items:
-            if isinstance(item, Ref):
+            if isinstance(item, SampleRef):
                 yield item
             elif not self._quiet:
                 self._lose(item)
@@ -123,7 +123,7 @@ class Lane:
         for piece in self._schedule.pieces(self._epoch, self.number):
             barren += 1
             for item in self._cut(self._catalog.samples(piece.url), piece.start, piece.stop):
-                if isinstance(item, Ref):
+                if isinstance(item, SampleRef):
                     barren = 0
                 yield item
             if self._schedule.endless and barren > _BARREN * self._schedule.shards:
@@ -141,9 +141,9 @@ class Lane:
                 return
             if number >= start:
                 yield item
-            number += isinstance(item, Ref)
+            number += isinstance(item, SampleRef)
 
-    def _sample_seed(self, ref: Ref) -> int:
+    def _sample_seed(self, ref: SampleRef) -> int:
         name = ref.shard.rpartition("/")[2]  # not its folder: data that is moved, or mounted elsewhere, draws the same
         text = f"{self._seed} {self._epoch} {self.turn} {name}\0{ref.key}"
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
@@ -151,4 +151,4 @@ class Lane:
 
 
 def _weigh(item: Listed) -> int:
-    return item.held if isinstance(item, Ref) else 0
+    return item.held if isinstance(item, SampleRef) else 0

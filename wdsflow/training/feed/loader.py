@@ -9,17 +9,17 @@ from typing import Any
 import torch
 
 from wdsflow.training.feed_errors import DecoderError, FeedStopped, SampleError
-from wdsflow.training.stalls.loss_tally import Tally
+from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
 from wdsflow.training.workers.decoder_deaths import ProcessDied, death_message
 
-from .batch_planner import Starved, StarvedError
-from .epoch_run import Ready, Run
-from .feed import Feed, Recipe
+from .batch_planner import StarvedError, StarvedFeed
+from .epoch_run import EpochRun, Ready
+from .feed import Feed, FeedRecipe
 from .feed_state import check_state, make_state
-from .lanes import Position
+from .lanes import LanePosition
 
 
 class Loader:
@@ -31,7 +31,7 @@ class Loader:
     fails, and DecoderError where a decoding process is killed: all are ``FeedStopped``.
     """
 
-    def __init__(self, recipe: Recipe, epoch: Callable[[], int], identity: Mapping[str, Any]) -> None:
+    def __init__(self, recipe: FeedRecipe, epoch: Callable[[], int], identity: Mapping[str, Any]) -> None:
         schedule = recipe.schedule
         self.num_batches, self.num_samples, self.batch_size = (
             schedule.num_batches,
@@ -45,13 +45,13 @@ class Loader:
         # Evaluation has no lines of its own, and would write over training's metrics.
         spoken = recipe.options if recipe.shuffle else replace(recipe.options, status_every=0.0, metrics=None)
         self._progress = Progress(spoken, rank=recipe.place.rank, world_size=recipe.place.world_size)
-        self._run: Run | None = None
+        self._run: EpochRun | None = None
         self._base_seed: int | None = None
         self._resumed: dict[str, Any] | None = None
         self._state: dict[str, Any] | None = None
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> LossTally:
         """What became of the samples so far."""
         return self._feed.tally
 
@@ -102,7 +102,7 @@ class Loader:
         self._watchdog.stop()
         self._feed.close()
 
-    def _batches(self, run: Run, epoch: int, first: int) -> Iterator[Any]:
+    def _batches(self, run: EpochRun, epoch: int, first: int) -> Iterator[Any]:
         self._watchdog.start()
         self._progress.begin(epoch, self.num_batches, self.tally, self.waited)
         any_batch = False
@@ -122,7 +122,7 @@ class Loader:
         finally:
             run.close()
 
-    def _next(self, run: Run) -> Ready | None:
+    def _next(self, run: EpochRun) -> Ready | None:
         started = time.perf_counter()
         try:
             with self._watchdog.waiting(lambda waited: self._stall(run, waited=waited)):
@@ -155,7 +155,7 @@ class Loader:
         self._watchdog.check()
         self._progress.wait(waited, self.tally, self.waited)
 
-    def _stall(self, run: Run, *, waited: float | None = None, starved: Starved | None = None) -> StallError:
+    def _stall(self, run: EpochRun, *, waited: float | None = None, starved: StarvedFeed | None = None) -> StallError:
         place, schedule = self._recipe.place, self._recipe.schedule
         lane = starved.lane if starved is not None else run.planner.lane_in_turn if run.planner is not None else -1
         facts = None
@@ -180,14 +180,14 @@ class Loader:
         )
         return StallError(message)
 
-    def _take_up(self, epoch: int) -> tuple[int, list[Position] | None]:
+    def _take_up(self, epoch: int) -> tuple[int, list[LanePosition] | None]:
         """Return the first batch of this iteration, and where the lanes take up."""
         state, self._resumed = self._resumed, None
         if state is None or state["epoch"] != epoch or not state["lanes"] or state["batch"] >= self.num_batches:
             return 0, None
-        return int(state["batch"]), [Position(*lane) for lane in state["lanes"]]
+        return int(state["batch"]), [LanePosition(*lane) for lane in state["lanes"]]
 
-    def _stand(self, epoch: int, batch: int, positions: list[Position] | None) -> dict[str, Any]:
+    def _stand(self, epoch: int, batch: int, positions: list[LanePosition] | None) -> dict[str, Any]:
         return make_state(
             self._identity,
             epoch=epoch,

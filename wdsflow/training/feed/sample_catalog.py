@@ -15,7 +15,7 @@ from wdsflow.shards.source.opening import (
 )
 from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.walk import Walk
-from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage, Loss
+from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage, FeedLoss
 
 _KEPT = 200_000  # references held for later passes; a set that fits is listed once
 _INSIDE_STREAM = 32 << 20  # larger members of streams cannot be had as a whole
@@ -30,7 +30,7 @@ class Blob(NamedTuple):
     data: bytes | None = None
 
 
-class Ref(NamedTuple):
+class SampleRef(NamedTuple):
     """One sample that has an image and what may hold its caption."""
 
     shard: str  # url
@@ -43,7 +43,7 @@ class Ref(NamedTuple):
         """Bytes of content that the reference itself holds."""
         return sum(len(blob.data) for blob in (self.image, *self.texts) if blob.data is not None)
 
-    def without_content(self) -> "Ref":
+    def without_content(self) -> "SampleRef":
         """Return a reference that holds no content; itself where it holds none."""
         if not self.held:
             return self
@@ -51,7 +51,7 @@ class Ref(NamedTuple):
         return self._replace(image=self.image._replace(data=None), texts=texts)
 
 
-Listed = Ref | Loss
+Listed = SampleRef | FeedLoss
 
 
 class Reading(NamedTuple):
@@ -65,16 +65,16 @@ class Reading(NamedTuple):
 
 # The collector of garbage looks through all objects that hold others now and then, but not through plain tuples of
 # numbers and strings: lists of references would make training wait for a second.
-_Row = Loss | tuple[str | int, ...]
+_Row = FeedLoss | tuple[str | int, ...]
 
 
-def _packed(ref: Ref) -> _Row:
+def _packed(ref: SampleRef) -> _Row:
     return ref.key, *ref.image[:3], *(value for blob in ref.texts for value in blob[:3])
 
 
-def _unpacked(url: str, row: tuple[Any, ...]) -> Ref:
+def _unpacked(url: str, row: tuple[Any, ...]) -> SampleRef:
     texts = [Blob(*row[at : at + 3]) for at in range(4, len(row), 3)]
-    return Ref(url, row[0], Blob(*row[1:4]), tuple(texts))
+    return SampleRef(url, row[0], Blob(*row[1:4]), tuple(texts))
 
 
 class _Wait:
@@ -88,7 +88,7 @@ class _Wait:
 class Catalog:
     """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
 
-    ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``Loss``. What is
+    ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``FeedLoss``. What is
     wrong with a shard itself goes to ``hurt``. What lies behind damage is listed too; readers that stop there lose it.
     """
 
@@ -133,12 +133,12 @@ class Catalog:
             if later and stamp in self._cache:
                 self._cache.move_to_end(stamp)
                 for row in self._cache[stamp]:
-                    yield row if isinstance(row, Loss) else _unpacked(url, row)
+                    yield row if isinstance(row, FeedLoss) else _unpacked(url, row)
                 return
             listed: list[_Row] | None = [] if later else None
             for item in self._walk(url, source):
                 if listed is not None:
-                    listed.append(item if isinstance(item, Loss) else _packed(item))
+                    listed.append(item if isinstance(item, FeedLoss) else _packed(item))
                     if len(listed) > _KEPT:
                         listed = None
                 yield item
@@ -147,7 +147,7 @@ class Catalog:
 
     def count(self, url: str) -> int:
         """Return how many samples of a shard have an image and a caption, by the names of their members."""
-        return sum(isinstance(item, Ref) for item in self.samples(url))
+        return sum(isinstance(item, SampleRef) for item in self.samples(url))
 
     def _keep(self, stamp: tuple[str, int], listed: list[_Row]) -> None:
         with self._lock:
@@ -196,11 +196,11 @@ class Catalog:
         texts = tuple(fields[name] for name in self._texts if name in fields)
         mark = fields.get("__bad__")
         if mark is not None and mark.size:
-            return Loss("select", "marked-bad", key, url)
+            return FeedLoss("select", "marked-bad", key, url)
         if image is not None and texts:
-            return Ref(url, key, image, texts)
+            return SampleRef(url, key, image, texts)
         reason = "no-caption" if image is not None else "no-image" if texts else "no-image-or-caption"
-        return Loss("select", reason, key, url, ", ".join(sorted(fields)[:12]))
+        return FeedLoss("select", reason, key, url, ", ".join(sorted(fields)[:12]))
 
     def _report(self, damage: Damage) -> None:
         if self.hurt is not None:

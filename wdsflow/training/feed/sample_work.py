@@ -14,15 +14,15 @@ from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.pixels.image_work import TransformError
 from wdsflow.training.stalls.busy import at, without
-from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Loss
+from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss
 from wdsflow.training.workers.decoder_deaths import shared_memory_notes
 from wdsflow.training.workers.whereabouts import others_frames
 
 from .caption_sources import Captions
-from .lanes import Task
+from .lanes import LaneTask
 from .open_shards import Files, read_fully
-from .sample_catalog import Blob, Ref
-from .tokenizing import Tokens
+from .sample_catalog import Blob, SampleRef
+from .tokenizing import TokenizedCaptions
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -33,7 +33,7 @@ _FRAMES = 3  # of a stack that are shown
 _CLOSE = 8192  # bytes; one look into the file instead of two
 
 
-class Made(NamedTuple):
+class MadeSample(NamedTuple):
     """A sample as it goes into a batch."""
 
     image: Any  # what ``ImageWork.run`` gave
@@ -41,45 +41,45 @@ class Made(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Work:
+class SampleWork:
     """Makes samples, a chunk at a time; from several threads at once, or pickled, in other processes."""
 
     images: "ImageWork"
     captions: Captions
-    tokens: Tokens
+    tokens: TokenizedCaptions
     largest: int  # bytes of an encoded image
     files: Files = field(default_factory=Files, compare=False, repr=False)
     hold: "Callable[[int], AbstractContextManager[None]] | None" = field(default=None, compare=False, repr=False)
 
     def __reduce__(self) -> Any:
         # Open files and a budget of threads stay in their process.
-        return Work, (self.images, self.captions, self.tokens, self.largest)
+        return SampleWork, (self.images, self.captions, self.tokens, self.largest)
 
-    def __call__(self, tasks: Sequence[Task], note: Callable[[int], None]) -> list[Made | Loss]:
+    def __call__(self, tasks: Sequence[LaneTask], note: Callable[[int], None]) -> list[MadeSample | FeedLoss]:
         """Make the samples of a chunk. Raises SampleError.
 
         ``note`` is called with the number of each task before it is begun, and with how many there are before all
         captions are tokenized.
         """
-        found: list[Made | Loss] = []
+        found: list[MadeSample | FeedLoss] = []
         texts: list[str] = []
         made: list[int] = []
         for number, task in enumerate(tasks):
             note(number)
             result = self._make(task)
-            if isinstance(result, Loss):
+            if isinstance(result, FeedLoss):
                 found.append(result)
                 continue
             image, text = result
             made.append(number)
             texts.append(text)
-            found.append(Made(image, None))
+            found.append(MadeSample(image, None))
         if texts:
             note(len(tasks))
             self._tokenize(tasks, found, texts, made)
         return found
 
-    def _make(self, task: Task) -> tuple[Any, str] | Loss:
+    def _make(self, task: LaneTask) -> tuple[Any, str] | FeedLoss:
         ref, stage = task.ref, "read"
         try:
             image, members = self._read(ref)
@@ -88,15 +88,15 @@ class Work:
             stage = "decode"
             return self.images.run(image, task.seed, self.hold), text
         except Dropped as drop:
-            return Loss(stage, drop.reason, ref.key, ref.shard)
+            return FeedLoss(stage, drop.reason, ref.key, ref.shard)
         except StageError as error:
-            return Loss(stage, error.slug, ref.key, ref.shard, str(error)[:300])
+            return FeedLoss(stage, error.slug, ref.key, ref.shard, str(error)[:300])
         except MemoryError as error:
-            return Loss(stage, "out-of-memory", ref.key, ref.shard, str(error)[:300])
+            return FeedLoss(stage, "out-of-memory", ref.key, ref.shard, str(error)[:300])
         except BaseException as error:  # SystemExit, too: it is the user's code
             raise _failed("the image transform", [task], error) from error
 
-    def _read(self, ref: Ref) -> tuple[bytes, dict[str, bytes | int]]:
+    def _read(self, ref: SampleRef) -> tuple[bytes, dict[str, bytes | int]]:
         if ref.image.size > self.largest:
             raise StageError("huge-image", f"its {ref.image.name} has {ref.image.size:,} bytes")
         if ref.image.data is not None:
@@ -115,13 +115,15 @@ class Work:
             missing = isinstance(error, SourceError) and error.kind == "missing"
             raise StageError(MISSING if missing else UNREADABLE, str(error)) from error
 
-    def _tokenize(self, tasks: Sequence[Task], found: list[Made | Loss], texts: list[str], made: list[int]) -> None:
+    def _tokenize(
+        self, tasks: Sequence[LaneTask], found: list[MadeSample | FeedLoss], texts: list[str], made: list[int]
+    ) -> None:
         for index, row in zip(made, self._rows(tasks, texts, made), strict=True):
             each = found[index]
-            assert isinstance(each, Made)
-            found[index] = Made(each.image, row)
+            assert isinstance(each, MadeSample)
+            found[index] = MadeSample(each.image, row)
 
-    def _rows(self, tasks: Sequence[Task], texts: list[str], made: list[int]) -> list[Any]:
+    def _rows(self, tasks: Sequence[LaneTask], texts: list[str], made: list[int]) -> list[Any]:
         try:
             return self.tokens(texts)
         except BaseException as error:
@@ -159,7 +161,7 @@ def _exactly(fd: int, blob: Blob) -> bytes:
     return data
 
 
-def _failed(what: str, tasks: Sequence[Task], error: BaseException) -> SampleError:
+def _failed(what: str, tasks: Sequence[LaneTask], error: BaseException) -> SampleError:
     """Return what the user's own code did, where, and how to do without the sample."""
     cause = error.__cause__ if isinstance(error, TransformError) else error
     told = f"{error}" if isinstance(error, TransformError) else f"it raised {type(error).__name__}: {error}"

@@ -13,12 +13,12 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from wdsflow.readers.open_clip.assignment import shuffled
-from wdsflow.training.rank_place import Place
+from wdsflow.training.rank_place import RankPlace
 
 _RANK_SEED = 1000  # webdataset's seeds of ranks are so far apart
 
 
-class Piece(NamedTuple):
+class ShardPiece(NamedTuple):
     """Samples of a shard that have an image and a caption, from number ``start`` on; all where ``stop`` is None."""
 
     url: str
@@ -53,7 +53,7 @@ class Schedule(ABC):
     base_seed: int = 0
 
     @abstractmethod
-    def pieces(self, epoch: int, lane: int) -> Iterator[Piece]:
+    def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:
         """Yield what a lane reads in one pass."""
 
     @abstractmethod
@@ -72,9 +72,9 @@ class InOrder(Schedule):
         self.shards = len(self._urls)
         self.num_batches, self.num_samples = math.ceil(samples / batch_size), samples
 
-    def pieces(self, epoch: int, lane: int) -> Iterator[Piece]:
+    def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:
         """Yield the lane's shards; the same in each epoch."""
-        yield from map(Piece, self._urls[lane :: self.lanes])
+        yield from map(ShardPiece, self._urls[lane :: self.lanes])
 
     def size(self, batch: int) -> int:
         """Return the batch size."""
@@ -85,7 +85,7 @@ class InOrder(Schedule):
 class Workload:
     """What an epoch of training is to be, in OpenCLIP's words."""
 
-    place: Place
+    place: RankPlace
     workers: int  # of this rank; 0 is one lane
     batch_size: int  # of one rank
     samples: float  # of all ranks, an epoch
@@ -133,16 +133,16 @@ class OpenClip(_Training):
                 f"{workers} workers; use fewer --workers, or wdsflow's --schedule balanced, for which one is enough"
             )
 
-    def pieces(self, epoch: int, lane: int) -> Iterator[Piece]:
+    def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:
         """Yield the lane's shards; the same in each pass of an epoch."""
         work = self._work
         seed = work.seed + epoch if work.seed >= 0 else self.worker_seed(lane, epoch)
         mixed = shuffled(self._urls, work.buffers.shards, work.buffers.shards_initial, random.Random(seed))
         for_rank = islice(mixed, work.place.rank, None, work.place.world_size)
-        yield from map(Piece, islice(for_rank, lane, None, self.lanes))
+        yield from map(ShardPiece, islice(for_rank, lane, None, self.lanes))
 
 
-class Resampled(_Training):
+class ResampledSchedule(_Training):
     """Shards drawn with replacement, without end: ``--dataset-resampled``.
 
     Source: open_clip_train/data.py, ResampledShards2.
@@ -155,11 +155,11 @@ class Resampled(_Training):
         super().__init__(urls, work)
         self._weights = weights
 
-    def pieces(self, epoch: int, lane: int) -> Iterator[Piece]:
+    def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:
         """Yield shards for ever."""
         rng = random.Random(self.worker_seed(lane, epoch))
         while True:
             if self._weights is None:
-                yield Piece(rng.choice(self._urls))
+                yield ShardPiece(rng.choice(self._urls))
             else:
-                yield Piece(rng.choices(self._urls, weights=self._weights, k=1)[0])
+                yield ShardPiece(rng.choices(self._urls, weights=self._weights, k=1)[0])

@@ -11,8 +11,8 @@ from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.pipe import end_commands
 from wdsflow.shards.urls import expand
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.rank_place import Place, talks
-from wdsflow.training.stalls.loss_tally import Tally
+from wdsflow.training.rank_place import RankPlace, talks
+from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.stalls.stall import StallError, stall_message
 
 from .sample_catalog import Catalog
@@ -49,7 +49,7 @@ def weighted_list(
     return [url for url, _ in found], [weight for _, weight in found]
 
 
-def count_samples(catalog: Catalog, urls: Sequence[str], place: Place, options: FeedOptions) -> list[int]:
+def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> list[int]:
     """Return how many samples of each shard have an image and a caption, by their names. Ranks share the work.
 
     Raises StallError where a shard gives nothing for ``options.stall_after`` seconds.
@@ -67,7 +67,7 @@ def count_samples(catalog: Catalog, urls: Sequence[str], place: Place, options: 
     return [found[number] for number in range(len(urls))]
 
 
-def _counted(catalog: Catalog, urls: Mapping[int, str], place: Place, options: FeedOptions) -> dict[int, int]:
+def _counted(catalog: Catalog, urls: Mapping[int, str], place: RankPlace, options: FeedOptions) -> dict[int, int]:
     """Count in a thread, which is left alone with storage that hangs."""
     found: Future[dict[int, int]] = Future()
 
@@ -85,7 +85,7 @@ def _counted(catalog: Catalog, urls: Mapping[int, str], place: Place, options: F
             end_commands(thread)
             rank, world_size = place
             told = stall_message(
-                tally=Tally(), reading=hanging, rank=rank, world_size=world_size, options=options, what=_COUNTING
+                tally=LossTally(), reading=hanging, rank=rank, world_size=world_size, options=options, what=_COUNTING
             )
             raise StallError(told)
     return found.result()

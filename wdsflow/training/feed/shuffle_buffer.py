@@ -3,16 +3,18 @@
 import random
 from collections.abc import Iterable, Iterator
 
-from .sample_catalog import Ref
+from .sample_catalog import SampleRef
 
 
-def mixed(refs: Iterable[Ref], size: int, initial: int, rng: random.Random, most_bytes: int) -> Iterator[Ref]:
+def mixed(
+    refs: Iterable[SampleRef], size: int, initial: int, rng: random.Random, most_bytes: int
+) -> Iterator[SampleRef]:
     """Yield references in an order drawn by ``rng``.
 
     The buffer holds at most ``size`` of them, and about ``most_bytes`` bytes of content: references into local shards
     hold none. The first leaves when ``initial`` are there, or as many as fit.
     """
-    waiting: list[Ref] = []
+    waiting: list[SampleRef] = []
     held = 0
     enough = min(initial, size)
     arriving = iter(refs)
@@ -34,7 +36,7 @@ def mixed(refs: Iterable[Ref], size: int, initial: int, rng: random.Random, most
         yield _draw(waiting, rng)
 
 
-def _draw(waiting: list[Ref], rng: random.Random) -> Ref:
+def _draw(waiting: list[SampleRef], rng: random.Random) -> SampleRef:
     index = rng.randrange(len(waiting))
     waiting[index], waiting[-1] = waiting[-1], waiting[index]
     return waiting.pop()

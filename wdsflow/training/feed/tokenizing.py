@@ -9,7 +9,7 @@ _TRIAL = ("a cat", "two photographs of a red bicycle, leaning on a wall")
 
 
 @dataclass
-class Tokens:
+class TokenizedCaptions:
     """Calls ``tokenizer(text)[0]`` for each text, or the tokenizer once for all.
 
     One call at a time: Hugging Face's fast tokenizers cannot be shared by threads, and Python's own gain nothing.
@@ -20,7 +20,7 @@ class Tokens:
     _many: bool | None = None  # not tried yet
 
     def __reduce__(self) -> Any:
-        return Tokens, (self.tokenizer,)
+        return TokenizedCaptions, (self.tokenizer,)
 
     def __call__(self, texts: Sequence[str]) -> list[Any]:
         """Return what the tokenizer gives for each text, its first dimension removed."""

@@ -23,7 +23,7 @@ _NAME = re.compile(r"epoch_(\d+)(?:\.step_(\d+))?\.pt")
 
 
 @dataclass(frozen=True)
-class Position:
+class CheckpointPosition:
     """Where training was: ``batch`` batches of each rank into epoch ``epoch``, after ``step`` optimizer steps."""
 
     epoch: int
@@ -40,7 +40,7 @@ class Position:
 class Saved:
     """What a checkpoint holds of the feed."""
 
-    position: Position
+    position: CheckpointPosition
     ranks: list[dict[str, Any]]  # {"feed": the loader's state, "random": states of the generators}
 
     def of_rank(self, rank: int, world_size: int) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def saved_in(checkpoint: Any) -> Saved | None:
         return None
     if entry.get("version") != 1:
         raise ResumeError(f"the checkpoint is of a newer wdsflow (version {entry.get('version')} of its entry)")
-    return Saved(Position(**entry["position"]), list(entry["ranks"]))
+    return Saved(CheckpointPosition(**entry["position"]), list(entry["ranks"]))
 
 
 def gather(state: dict[str, Any]) -> list[dict[str, Any]]:

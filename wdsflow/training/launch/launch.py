@@ -63,9 +63,9 @@ def launch(
     except ModuleNotFoundError as error:
         raise NoOpenClip(error.name or "a module") from error
     from .refusal import shared
-    from .resume import Run
+    from .resume import ResumedRun
 
-    run = Run(main, get_data or _feed(options or FeedOptions()), checkpoint_every)
+    run = ResumedRun(main, get_data or _feed(options or FeedOptions()), checkpoint_every)
     try:
         with run.installed(), shared(main, refused):
             result = main.main(list(argv))

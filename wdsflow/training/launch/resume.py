@@ -21,7 +21,7 @@ from wdsflow.training.launch import random_state
 from .checkpoints import (
     ENTRY,
     LATEST,
-    Position,
+    CheckpointPosition,
     Saved,
     gather,
     save,
@@ -34,7 +34,7 @@ GetData = Callable[..., dict[str, Any]]
 _log = logging.getLogger(__name__)
 
 
-class Run:
+class ResumedRun:
     """One run of open_clip_train.main with our parts in place of some of its own.
 
     ``every``: optimizer steps between checkpoints inside of epochs; None for none.
@@ -48,7 +48,7 @@ class Run:
         self._states: list[dict[str, Any]] = []
         self._args: Any = None
         self._infos: list[Any] = []
-        self._position: Position | None = None
+        self._position: CheckpointPosition | None = None
         self.loader: Any = None
 
     @contextmanager
@@ -162,12 +162,12 @@ class Run:
             return
         step = (length // accumulated) * loop.epoch + batches // accumulated
         if step % self._every == 0:
-            self._write(loop, Position(loop.epoch, batches, step), gather(self._state()))
+            self._write(loop, CheckpointPosition(loop.epoch, batches, step), gather(self._state()))
 
     def _end(self, loop: Loop) -> None:
         """Keep what OpenCLIP's checkpoint of this epoch is to hold of the feed, or save one where it saves none."""
         steps = int(self.loader.num_batches) // int(loop.args.accum_freq)
-        self._position = Position(loop.epoch + 1, 0, steps * (loop.epoch + 1))
+        self._position = CheckpointPosition(loop.epoch + 1, 0, steps * (loop.epoch + 1))
         self._states = gather(self._state())
         if (
             self._every is not None
@@ -176,7 +176,7 @@ class Run:
         ):
             self._write(loop, self._position, self._states)
 
-    def _write(self, loop: Loop, position: Position, states: list[dict[str, Any]]) -> None:
+    def _write(self, loop: Loop, position: CheckpointPosition, states: list[dict[str, Any]]) -> None:
         checkpoint = loop.checkpoint()
         if checkpoint is None:
             return
@@ -193,7 +193,7 @@ class Run:
 class _Loading:
     """open_clip_train's ``pt_load``, with an eye on what it loads."""
 
-    def __init__(self, run: Run, load: Callable[..., Any]) -> None:
+    def __init__(self, run: ResumedRun, load: Callable[..., Any]) -> None:
         self._run, self._load = run, load
 
     def __call__(self, *words: Any, **named: Any) -> Any:
@@ -205,7 +205,7 @@ class _Loading:
 class _Saving:
     """torch, as open_clip_train.main sees it: its ``save`` writes in one step, and adds the state of the feed."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ResumedRun) -> None:
         self._run = run
 
     def __getattr__(self, name: str) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from wdsflow.training.feed.lanes import Task
-from wdsflow.training.feed.sample_work import Made
+from wdsflow.training.feed.lanes import LaneTask
+from wdsflow.training.feed.sample_work import MadeSample
 from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.stalls.busy import at
 
@@ -21,7 +21,7 @@ class Assembler:
     def __init__(self, images: ImageWork, *, as_dict: bool) -> None:
         self._images, self._as_dict, self._pool = images, as_dict, BatchPool()
 
-    def __call__(self, samples: Sequence[Made], tasks: Sequence[Task]) -> Any:
+    def __call__(self, samples: Sequence[MadeSample], tasks: Sequence[LaneTask]) -> Any:
         """Return the batch of some samples. Raises SampleError where their images are not of one shape."""
         images = [made.image for made in samples]
         shapes = [getattr(image, "shape", None) for image in images]
@@ -36,7 +36,7 @@ class Assembler:
         texts = stack([made.text for made in samples])
         return {"image": images, "text": texts} if self._as_dict else [images, texts]
 
-    def _room(self, samples: Sequence[Made]) -> torch.Tensor | None:
+    def _room(self, samples: Sequence[MadeSample]) -> torch.Tensor | None:
         if self._images.shape is not None:
             return self._pool.take((len(samples), *self._images.shape))
         first = samples[0].image

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path as quote
-from wdsflow.training.feed.lanes import Task
+from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed.sample_catalog import Reading
 from wdsflow.training.feed_options import FeedOptions
 
@@ -16,18 +16,18 @@ _MOST = 8  # samples that are named
 _SHOWN = 3  # decoders and readers, and functions of a stack
 
 
-class Busy(NamedTuple):
+class BusyWith(NamedTuple):
     """A decoder, and what it has been at for some time."""
 
     who: str  # "decoder 1 (process 4242)"
-    tasks: Sequence[Task]  # one; more where it is not known which of them it is; none between two
+    tasks: Sequence[LaneTask]  # one; more where it is not known which of them it is; none between two
     seconds: float
     stack: Sequence[str] = ()  # functions that it is in, innermost first
     stopped: bool = False  # by a signal
     tokens: bool = False  # the images are done: it is in the tokenizer
 
 
-def at(tasks: Sequence[Task], *, tokens: bool = False) -> str:
+def at(tasks: Sequence[LaneTask], *, tokens: bool = False) -> str:
     """Return which sample, or which samples, of which shards."""
     parts = []
     for shard, group in groupby(tasks[:_MOST], lambda task: task.ref.shard):
@@ -38,7 +38,7 @@ def at(tasks: Sequence[Task], *, tokens: bool = False) -> str:
     return f"{'the tokens of ' if tokens else ''}{one} {', '.join(parts)}{more}"
 
 
-def without(task: Task) -> Iterator[str]:
+def without(task: LaneTask) -> Iterator[str]:
     """Yield the command that writes a shard without one sample."""
     key, shard = task.ref.key, task.ref.shard
     if key.isprintable():
@@ -53,7 +53,7 @@ def inspect(shard: str) -> str:
     return f"wdsflow inspect {quote(shard)}{' --allow-pipe' if shard.startswith('pipe:') else ''}"
 
 
-def hanging(busy: Sequence[Busy], reading: Sequence[Reading]) -> Iterator[str]:
+def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[str]:
     """Yield what hangs. Decoders that are in other people's code come first: others may wait for them."""
     for each in sorted(busy, key=_blame)[:_SHOWN]:
         where = f"at {at(each.tasks, tokens=each.tokens)}" if each.tasks else "between two samples"
@@ -70,7 +70,7 @@ def hanging(busy: Sequence[Busy], reading: Sequence[Reading]) -> Iterator[str]:
         yield f"{more:,} more decoders or shards hang."
 
 
-def hanging_fixes(busy: Sequence[Busy], reading: Sequence[Reading], options: FeedOptions) -> Iterator[str]:
+def hanging_fixes(busy: Sequence[BusyWith], reading: Sequence[Reading], options: FeedOptions) -> Iterator[str]:
     """Yield what to do about that."""
     if any(each.stopped for each in busy):
         yield f"do not stop decoders; from the last checkpoint: {command(options)} --resume latest"
@@ -81,5 +81,5 @@ def hanging_fixes(busy: Sequence[Busy], reading: Sequence[Reading], options: Fee
         yield f"see whether it answers: timeout 60 {inspect(item.shard)}"
 
 
-def _blame(busy: Busy) -> tuple[bool, float]:
+def _blame(busy: BusyWith) -> tuple[bool, float]:
     return not busy.stack, -busy.seconds

@@ -7,7 +7,7 @@ from typing import NamedTuple
 MISSING, UNREADABLE = "missing", "unreadable"  # shards that could not be opened
 
 
-class Loss(NamedTuple):
+class FeedLoss(NamedTuple):
     """Why one sample was lost."""
 
     stage: str  # "select", "caption", "decode", "read", "batch"
@@ -18,11 +18,11 @@ class Loss(NamedTuple):
 
 
 @dataclass
-class Reason:
+class LossReason:
     """Samples lost for one reason, and the first of them."""
 
     count: int
-    first: Loss
+    first: FeedLoss
 
 
 class Damage(NamedTuple):
@@ -34,14 +34,14 @@ class Damage(NamedTuple):
 
 
 @dataclass
-class Tally:
+class LossTally:
     """Counts of one rank: ``seen == kept + lost``, but for samples that are still on their way.
 
     One thread writes. Others may read: they see whole numbers, though not all of the same moment.
     """
 
     kept: int = 0
-    losses: dict[tuple[str, str], Reason] = field(default_factory=dict)
+    losses: dict[tuple[str, str], LossReason] = field(default_factory=dict)
     noted: Counter[str] = field(default_factory=Counter)  # of samples that were kept: "repeated"
     damage: dict[tuple[str, str], Damage] = field(default_factory=dict)  # by shard and what
     fields: Counter[tuple[str, ...]] = field(default_factory=Counter)  # of samples that lacked one
@@ -56,11 +56,11 @@ class Tally:
         """Samples whose fate is known."""
         return self.kept + self.lost
 
-    def lose(self, loss: Loss) -> None:
+    def lose(self, loss: FeedLoss) -> None:
         """Count one lost sample."""
         reason = self.losses.get(loss[:2])
         if reason is None:
-            self.losses[loss[:2]] = Reason(1, loss)
+            self.losses[loss[:2]] = LossReason(1, loss)
         else:
             reason.count += 1
 
@@ -73,17 +73,19 @@ class Tally:
         if fields in self.fields or len(self.fields) < 100:
             self.fields[fields] += 1
 
-    def copy(self) -> "Tally":
+    def copy(self) -> "LossTally":
         """Return a copy that does not change any more."""
-        losses = {key: Reason(reason.count, reason.first) for key, reason in list(self.losses.items())}
-        return Tally(self.kept, losses, Counter(self.noted), dict(self.damage), Counter(self.fields))
+        losses = {key: LossReason(reason.count, reason.first) for key, reason in list(self.losses.items())}
+        return LossTally(self.kept, losses, Counter(self.noted), dict(self.damage), Counter(self.fields))
 
-    def since(self, before: "Tally") -> "Tally":
+    def since(self, before: "LossTally") -> "LossTally":
         """Return what has been added after ``before``, a copy of an earlier moment."""
         losses = {}
         for key, reason in list(self.losses.items()):
             count = reason.count - (before.losses[key].count if key in before.losses else 0)
             if count:
-                losses[key] = Reason(count, reason.first)
+                losses[key] = LossReason(count, reason.first)
         damage = {key: item for key, item in list(self.damage.items()) if key not in before.damage}
-        return Tally(self.kept - before.kept, losses, self.noted - before.noted, damage, self.fields - before.fields)
+        return LossTally(
+            self.kept - before.kept, losses, self.noted - before.noted, damage, self.fields - before.fields
+        )

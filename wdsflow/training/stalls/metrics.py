@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from wdsflow.text.escape import escape
 
 from .feed_log import say
-from .loss_tally import Tally
+from .loss_tally import LossTally
 
 
 class Facts(NamedTuple):
@@ -25,8 +25,8 @@ class Facts(NamedTuple):
     share: float  # of that time training waited
     waited: float  # seconds, since the feed began
     batches: int  # since the feed began
-    total: Tally  # since the feed began
-    tally: Tally  # of this epoch
+    total: LossTally  # since the feed began
+    tally: LossTally  # of this epoch
     done: bool = False  # the epoch is through
 
 

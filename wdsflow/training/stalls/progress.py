@@ -9,7 +9,7 @@ from wdsflow.text.escape import escape
 from wdsflow.training.feed_options import FeedOptions
 
 from .feed_log import say
-from .loss_tally import Reason, Tally
+from .loss_tally import LossReason, LossTally
 from .metrics import Facts, Metrics
 
 _METRICS_EVERY = 10.0  # seconds, where there is no status line
@@ -35,12 +35,12 @@ class Progress:
         self._epoch = self._num_batches = self._batch = self._samples = self._batches = 0
         self._first: tuple[float, int, float] = (0.0, 0, 0.0)  # time, samples, seconds waited, when the epoch began
         self._last = self._first  # the same when the last line was written
-        self._before = Tally()
+        self._before = LossTally()
         self._next_wait = self._first_wait = min(self._every, _LONG_WAIT) if self._speaks else _LONG_WAIT
         if not options.status_every:
             self._next_wait = self._first_wait = inf
 
-    def begin(self, epoch: int, num_batches: int, tally: Tally, waited: float) -> None:
+    def begin(self, epoch: int, num_batches: int, tally: LossTally, waited: float) -> None:
         """Begin an epoch. ``tally`` and ``waited`` (seconds) are of the whole run, here and below."""
         self._epoch, self._num_batches, self._batch, self._samples = epoch, num_batches, 0, 0
         self._before = tally.copy()
@@ -49,7 +49,7 @@ class Progress:
         if self._metrics:  # a file that cannot be written is said now
             self._metrics.write(self._facts(self._first, tally, waited, done=False))
 
-    def step(self, samples: int, batch: int, tally: Tally, waited: float) -> None:
+    def step(self, samples: int, batch: int, tally: LossTally, waited: float) -> None:
         """Count a batch of so many samples, the one of that number (from 1) in its epoch; speak if it is time to."""
         self._samples += samples
         self._batch = batch
@@ -62,7 +62,7 @@ class Progress:
         if self._speaks:
             say(logging.INFO, self._line(facts))
 
-    def wait(self, seconds: float, tally: Tally, waited: float) -> None:
+    def wait(self, seconds: float, tally: LossTally, waited: float) -> None:
         """Speak, now and then, while a batch does not come for so many seconds; ``waited`` is without them."""
         now = time.monotonic()
         if now >= self._due and self._metrics:
@@ -74,7 +74,7 @@ class Progress:
         level = logging.WARNING if seconds >= _LONG_WAIT else logging.INFO
         say(level, f"{self._where(facts)}: no batch for {seconds:,.0f} s, {_loss(facts.tally)}{_damaged(facts.tally)}")
 
-    def end(self, tally: Tally, waited: float) -> None:
+    def end(self, tally: LossTally, waited: float) -> None:
         """End an epoch."""
         self._due = inf
         facts = self._facts(self._first, tally, waited, done=True)
@@ -88,7 +88,7 @@ class Progress:
         if self._metrics:
             self._metrics.write(facts)
 
-    def _take(self, now: float, tally: Tally, waited: float) -> Facts:
+    def _take(self, now: float, tally: LossTally, waited: float) -> Facts:
         """Return what is new since the last time, and write it to the file."""
         facts = self._facts(self._last, tally, waited, done=False)
         self._due, self._last = now + self._every, (now, self._samples, waited)
@@ -96,7 +96,7 @@ class Progress:
             self._metrics.write(facts)
         return facts
 
-    def _facts(self, since: tuple[float, int, float], tally: Tally, waited: float, *, done: bool) -> Facts:
+    def _facts(self, since: tuple[float, int, float], tally: LossTally, waited: float, *, done: bool) -> Facts:
         seconds = max(time.monotonic() - since[0], 1e-9)
         total = tally.copy()  # another thread writes it
         return Facts(
@@ -145,7 +145,7 @@ class Progress:
             yield f"  damaged: {len(damage) - _MOST:,} more"
 
 
-def _loss(tally: Tally) -> str:
+def _loss(tally: LossTally) -> str:
     if not tally.lost:
         return f"lost none of {tally.seen:,}"
     reasons = sorted(tally.losses.values(), key=lambda item: -item.count)
@@ -153,7 +153,7 @@ def _loss(tally: Tally) -> str:
     return f"lost {tally.lost:,} of {tally.seen:,} ({counts})"
 
 
-def _damaged(tally: Tally) -> str:
+def _damaged(tally: LossTally) -> str:
     shards = list(dict.fromkeys(item.shard for item in tally.damage.values()))
     more = f" and {len(shards) - 1:,} more" if shards[1:] else ""
     return f", damaged: {escape(shards[0])}{more}" if shards else ""
@@ -164,6 +164,6 @@ def _share(count: int, seen: int) -> str:
     return f"{share:.3g} %" if 0 < share < 1 else f"{share:.1f} %"
 
 
-def _example(item: Reason) -> str:
+def _example(item: LossReason) -> str:
     detail = f" ({escape(item.first.detail, 60)})" if item.first.detail else ""
     return f"first: {escape(item.first.key, 60)} in {escape(item.first.shard)}{detail}"

@@ -9,15 +9,15 @@ from wdsflow.training.feed.sample_catalog import Reading
 from wdsflow.training.feed_errors import FeedStopped
 from wdsflow.training.feed_options import FeedOptions
 
-from .busy import Busy, hanging, hanging_fixes, inspect
+from .busy import BusyWith, hanging, hanging_fixes, inspect
 from .caption_cures import caption_cures, command, image_cures
 from .json_peek import peek
 from .loss_tally import (
     MISSING,
     UNREADABLE,
     Damage,
-    Reason,
-    Tally,
+    LossReason,
+    LossTally,
 )
 
 _MOST = 4  # reasons, sets of fields and damaged shards that are shown
@@ -46,14 +46,14 @@ class LaneFacts(NamedTuple):
 
 def stall_message(
     *,
-    tally: Tally,
+    tally: LossTally,
     lane: LaneFacts | None = None,
     waited: float | None = None,
     lost_in_a_row: int | None = None,
     rank: int = 0,
     world_size: int = 1,
     options: FeedOptions | None = None,
-    busy: Sequence[Busy] = (),
+    busy: Sequence[BusyWith] = (),
     reading: Sequence[Reading] = (),
     data: str = "",
     what: str = "",
@@ -113,7 +113,7 @@ def _what(lane: LaneFacts | None, waited: float | None, lost_in_a_row: int | Non
     return f"{'; '.join(parts) or 'no batch comes'}{ever}."
 
 
-def _where(tally: Tally) -> Iterator[str]:
+def _where(tally: LossTally) -> Iterator[str]:
     reasons = _by_count(tally)
     if not tally.seen:
         yield "Not one sample has been seen."
@@ -146,7 +146,7 @@ def _where(tally: Tally) -> Iterator[str]:
 
 
 def _cures(
-    tally: Tally, lane: LaneFacts | None, options: FeedOptions, data: str, *, waited: float | None
+    tally: LossTally, lane: LaneFacts | None, options: FeedOptions, data: str, *, waited: float | None
 ) -> Iterator[str]:
     much = [reason for reason in _by_count(tally) if reason.count >= _MUCH * tally.seen]
     slugs = {reason.first.reason for reason in much}
@@ -191,7 +191,7 @@ def _longer(options: FeedOptions) -> Iterator[str]:
     yield f"if data is slow and does come, wait longer: {command(options, stall_after=longer)}"
 
 
-def _caption_cures(names: Sequence[str], much: Sequence[Reason], options: FeedOptions) -> Iterator[str]:
+def _caption_cures(names: Sequence[str], much: Sequence[LossReason], options: FeedOptions) -> Iterator[str]:
     looked_at = [part.partition(":")[0] for part in (options.caption or "").split("|") if ":" in part]
     json = next((name for name in (*looked_at, *_JSON) if name in names or name in looked_at), None)
     if json is not None:
@@ -214,7 +214,7 @@ def _lane_cures(lane: LaneFacts, options: FeedOptions) -> Iterator[str]:
     yield f"or of OpenCLIP's own arguments: {' or '.join(fewer + smaller)}" if fewer or smaller else "more shards"
 
 
-def _by_count(tally: Tally) -> list[Reason]:
+def _by_count(tally: LossTally) -> list[LossReason]:
     return sorted(tally.losses.values(), key=lambda reason: -reason.count)
 
 

@@ -13,29 +13,29 @@ from traceback import walk_stack
 from typing import NamedTuple, Protocol, TypeVar
 
 from wdsflow.training.feed.batch_planner import Chunk
-from wdsflow.training.feed.lanes import Task
-from wdsflow.training.feed.sample_work import Made, Work
-from wdsflow.training.stalls.busy import Busy
-from wdsflow.training.stalls.loss_tally import Loss
+from wdsflow.training.feed.lanes import LaneTask
+from wdsflow.training.feed.sample_work import MadeSample, SampleWork
+from wdsflow.training.stalls.busy import BusyWith
+from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .whereabouts import others_frames
 
-Results = list[Made | Loss]
+Results = list[MadeSample | FeedLoss]
 Result = tuple[Chunk, Results]
 _PATIENCE = 2.0  # seconds that threads have to end when Python does
 _LOOK = 0.2  # seconds without an answer, after which whoever waits may look round
 _NOTHING: Result = (Chunk(-1, ()), [])
 
 
-class Engine(ABC):
+class ChunkEngine(ABC):
     """Maps work over chunks that are made while it goes on: an empty chunk means that none is needed at the moment."""
 
     @abstractmethod
-    def map(self, work: Work, chunks: Iterator[Chunk]) -> Iterator[Result]:
+    def map(self, work: SampleWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
         """Yield each chunk with its results. Whoever stops before the end closes the iterator."""
 
     @abstractmethod
-    def busy(self, seconds: float) -> list[Busy]:
+    def busy(self, seconds: float) -> list[BusyWith]:
         """Return which decoders have been at the same for so many seconds. May be called by any thread."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Engine(ABC):
         """Give everything back."""
 
 
-class Pending(Protocol):
+class PendingChunk(Protocol):
     """A chunk on its way."""
 
     @property
@@ -58,7 +58,7 @@ class Pending(Protocol):
         """Return the chunk and what became of it. Raises the error of the work."""
 
 
-P = TypeVar("P", bound=Pending)
+P = TypeVar("P", bound=PendingChunk)
 
 
 def in_order(
@@ -92,7 +92,7 @@ def in_order(
         yield waiting.popleft().result()
 
 
-class Threads(Engine):
+class Threads(ChunkEngine):
     """``count`` threads of this process, with ``ahead`` chunks on their way."""
 
     def __init__(self, count: int, ahead: int) -> None:
@@ -108,7 +108,7 @@ class Threads(Engine):
             thread.start()
         atexit.register(self._end)
 
-    def map(self, work: Work, chunks: Iterator[Chunk]) -> Iterator[Result]:
+    def map(self, work: SampleWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
         """Yield results, among them empty ones; an error of the work is raised where its chunk would have come."""
         waiting: deque[_Job] = deque()
 
@@ -126,7 +126,7 @@ class Threads(Engine):
             for job in waiting:
                 job.future.cancel()
 
-    def busy(self, seconds: float) -> list[Busy]:
+    def busy(self, seconds: float) -> list[BusyWith]:
         """Return the threads that have been at the same for so long."""
         now, found, stacks = time.monotonic(), [], sys._current_frames()  # noqa: SLF001 - documented
         for thread, at in list(self._at.items()):
@@ -135,7 +135,7 @@ class Threads(Engine):
                 inside = others_frames((each.f_code.co_name, each.f_code.co_filename, line) for each, line in stack)
                 tokens = at.task == len(at.tasks)
                 tasks = at.tasks if tokens else at.tasks[at.task : at.task + 1]
-                found.append(Busy(f"decoding thread {at.number}", tasks, now - at.since, inside, tokens=tokens))
+                found.append(BusyWith(f"decoding thread {at.number}", tasks, now - at.since, inside, tokens=tokens))
         return found
 
     def kill(self) -> None:
@@ -161,7 +161,7 @@ class Threads(Engine):
                 continue
             tasks = job.chunk.tasks
 
-            def note(task: int, tasks: Sequence[Task] = tasks) -> None:
+            def note(task: int, tasks: Sequence[LaneTask] = tasks) -> None:
                 self._at[me] = _At(number, tasks, task, time.monotonic())
 
             try:
@@ -174,7 +174,7 @@ class Threads(Engine):
 
 
 class _Job:
-    def __init__(self, chunk: Chunk, work: Work) -> None:
+    def __init__(self, chunk: Chunk, work: SampleWork) -> None:
         self.chunk, self.work, self.future = chunk, work, Future[Results]()
 
     @property
@@ -187,6 +187,6 @@ class _Job:
 
 class _At(NamedTuple):
     number: int
-    tasks: Sequence[Task]
+    tasks: Sequence[LaneTask]
     task: int
     since: float

@@ -11,31 +11,31 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from wdsflow.training.feed.lanes import Task
-from wdsflow.training.feed.sample_work import Made, Work
+from wdsflow.training.feed.lanes import LaneTask
+from wdsflow.training.feed.sample_work import MadeSample, SampleWork
 from wdsflow.training.feed_errors import SampleError
-from wdsflow.training.stalls.loss_tally import Loss
+from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .parcels import joined_rows, packed
-from .slots import Held, Slots
+from .slots import HeldSlot, Slots
 from .whereabouts import Whereabouts
 
 END = b"end"  # the last order
 _PARENT = 2.0  # seconds between two looks whether there still is one
 
 
-class Order(NamedTuple):
+class DecodeOrder(NamedTuple):
     """A chunk that is to be done."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[LaneTask]
     slots: Sequence[int]  # for each task; -1 where there was none
 
 
 class Answer(NamedTuple):
     """What became of a chunk."""
 
-    lost: dict[int, Loss]  # by task
-    images: list[Any]  # of the other tasks: ``Held`` for those that are in their slots
+    lost: dict[int, FeedLoss]  # by task
+    images: list[Any]  # of the other tasks: ``HeldSlot`` for those that are in their slots
     texts: Any  # of the same: an array with a row for each, or a list
     error: BaseException | None = None
     trace: str = ""  # where the error came from, if its message does not say so
@@ -50,7 +50,7 @@ class Seat(NamedTuple):
     where: Whereabouts | None
 
 
-def serve(orders: Connection, answers: Connection, others: Sequence[Connection], work: Work, seat: Seat) -> None:
+def serve(orders: Connection, answers: Connection, others: Sequence[Connection], work: SampleWork, seat: Seat) -> None:
     """Answer orders until the last one, or until the parent is gone. ``others``: the parent's ends of pipes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -65,7 +65,7 @@ def serve(orders: Connection, answers: Connection, others: Sequence[Connection],
     threading.Thread(target=_receive, args=(orders, waiting), name="wdsflow-orders", daemon=True).start()
     number = 0
     while True:
-        order: Order = pickle.loads(waiting.get())  # noqa: S301 - by the parent
+        order: DecodeOrder = pickle.loads(waiting.get())  # noqa: S301 - by the parent
         number += 1
         data = _packed(_answer(order, number, work, seat))
         try:
@@ -102,15 +102,15 @@ def _receive(orders: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
     os._exit(0)
 
 
-def _answer(order: Order, number: int, work: Work, seat: Seat) -> Answer:
-    lost: dict[int, Loss] = {}
+def _answer(order: DecodeOrder, number: int, work: SampleWork, seat: Seat) -> Answer:
+    lost: dict[int, FeedLoss] = {}
     images: list[Any] = []
     texts: list[Any] = []
     where, slots = seat.where, seat.slots
     note: Callable[[int], None] = _nothing if where is None else lambda task: where.note(number, task)
     try:
         for task, (result, slot) in enumerate(zip(work(order.tasks, note), order.slots, strict=True)):
-            if isinstance(result, Loss):
+            if isinstance(result, FeedLoss):
                 lost[task] = result
                 continue
             texts.append(result.text)
@@ -141,24 +141,24 @@ def _packed(answer: Answer) -> bytes:
         return pickle.dumps(_failed(told), pickle.HIGHEST_PROTOCOL)
 
 
-def opened(answer: Answer, order: Order, slots: Slots | None) -> list[Made | Loss]:
+def opened(answer: Answer, order: DecodeOrder, slots: Slots | None) -> list[MadeSample | FeedLoss]:
     """Return the results of an order, images as views of their slots. Raises the error of the work."""
     if answer.error is not None:
         forget(order, slots)
         raise answer.error from (RuntimeError(f"in a decoding process:\n{answer.trace}") if answer.trace else None)
     images, texts = iter(answer.images), iter(answer.texts)
-    results: list[Made | Loss] = []
+    results: list[MadeSample | FeedLoss] = []
     for task, slot in enumerate(order.slots):
         image = None if task in answer.lost else next(images)
-        if slots is not None and isinstance(image, Held):
+        if slots is not None and isinstance(image, HeldSlot):
             image = slots.lend(slot, image)
         elif slots is not None:
             slots.give_back(slot)
-        results.append(answer.lost[task] if task in answer.lost else Made(image, next(texts)))
+        results.append(answer.lost[task] if task in answer.lost else MadeSample(image, next(texts)))
     return results
 
 
-def forget(order: Order, slots: Slots | None) -> None:
+def forget(order: DecodeOrder, slots: Slots | None) -> None:
     """Free the slots of an order. Nobody may write into them any more."""
     for slot in order.slots if slots is not None else ():
         slots.give_back(slot)  # type: ignore[union-attr]

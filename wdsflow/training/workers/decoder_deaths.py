@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from wdsflow.memory.limits import host_memory
 from wdsflow.memory.sizes import format_size
-from wdsflow.training.feed.lanes import Task
+from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.busy import at, without
 from wdsflow.training.stalls.caption_cures import command
@@ -23,7 +23,7 @@ class Death(NamedTuple):
 
     who: str  # "decoder 1 (process 4242)"
     code: int | None  # its exit status, negative for a signal
-    tasks: Sequence[Task]  # it was at one of these
+    tasks: Sequence[LaneTask]  # it was at one of these
     tokens: bool  # all images of them were done
     processes: int  # in all
     known: bool  # they run one of OpenCLIP's transforms, as many of them as --decoders says

@@ -14,16 +14,16 @@ from multiprocessing.connection import Connection
 import psutil
 
 from wdsflow.training.feed.batch_planner import Chunk
-from wdsflow.training.feed.lanes import Task
-from wdsflow.training.feed.sample_work import Work
+from wdsflow.training.feed.lanes import LaneTask
+from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.feed_errors import DecoderError, SampleError
-from wdsflow.training.stalls.busy import Busy
+from wdsflow.training.stalls.busy import BusyWith
 
 from .chunk_engines import Result, Results
 from .decoder import (
     END,
     Answer,
-    Order,
+    DecodeOrder,
     Seat,
     forget,
     opened,
@@ -31,7 +31,7 @@ from .decoder import (
 )
 from .decoder_deaths import Death
 from .slots import Slots
-from .whereabouts import Where
+from .whereabouts import AtTask
 
 _PATIENCE = 2.0  # seconds until a process that has closed its pipe has ended
 _PIPE = 1 << 20  # bytes of answers that wait while nobody listens
@@ -42,7 +42,7 @@ _living: "weakref.WeakSet[DecoderProcess]" = weakref.WeakSet()
 class Sent:
     """A chunk on its way."""
 
-    def __init__(self, chunk: Chunk, order: Order, slots: Slots) -> None:
+    def __init__(self, chunk: Chunk, order: DecodeOrder, slots: Slots) -> None:
         self.chunk, self.order, self._slots = chunk, order, slots
         self._answer: Answer | None = None
 
@@ -72,7 +72,7 @@ class DecoderProcess:
     Raises SampleError where the transform cannot be sent to it, DecoderError where the system starts no more processes.
     """
 
-    def __init__(self, seat: Seat, method: str, work: Work, others: Sequence[Connection]) -> None:
+    def __init__(self, seat: Seat, method: str, work: SampleWork, others: Sequence[Connection]) -> None:
         context = multiprocessing.get_context(method)
         try:
             theirs, self.orders = context.Pipe(duplex=False)
@@ -126,7 +126,7 @@ class DecoderProcess:
         _, tasks, tokens = self._began()
         return Death(self.name, self.process.exitcode, tasks, tokens, count, known)
 
-    def busy(self, seconds: float) -> Busy | None:
+    def busy(self, seconds: float) -> BusyWith | None:
         """Return what it has been at for so long; None if it has not, or if that is not known."""
         with contextlib.suppress(psutil.Error, OSError, ValueError):  # it has ended meanwhile
             where, tasks, tokens = self._began()
@@ -135,7 +135,7 @@ class DecoderProcess:
             stopped = psutil.Process(self._pid).status() in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
             stack = self._where.stack(self._pid) if self._where is not None and tasks and not stopped else ()
             if tasks or stopped:
-                return Busy(self.name, tasks, waited, stack, stopped=stopped, tokens=tokens)
+                return BusyWith(self.name, tasks, waited, stack, stopped=stopped, tokens=tokens)
         return None
 
     def ask_to_end(self) -> None:
@@ -163,7 +163,7 @@ class DecoderProcess:
             if self._owner == os.getpid():
                 self.process.kill()
 
-    def _began(self) -> tuple[Where | None, Sequence[Task], bool]:
+    def _began(self) -> tuple[AtTask | None, Sequence[LaneTask], bool]:
         """Return how far it has come, if that is known, the tasks that it may be at, and whether in the tokenizer."""
         sent = self.sent.copy()
         if self._where is None:

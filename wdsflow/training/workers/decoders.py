@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from itertools import cycle
 
 from wdsflow.training.feed.batch_planner import Chunk
-from wdsflow.training.feed.sample_work import Work
-from wdsflow.training.stalls.busy import Busy
+from wdsflow.training.feed.sample_work import SampleWork
+from wdsflow.training.stalls.busy import BusyWith
 
-from .chunk_engines import Engine, Result, in_order
-from .decoder import Order, Seat
+from .chunk_engines import ChunkEngine, Result, in_order
+from .decoder import DecodeOrder, Seat
 from .decoder_deaths import ProcessDied
 from .decoder_process import DecoderProcess, Sent
 from .slots import Slots
@@ -23,7 +23,7 @@ from .whereabouts import Whereabouts
 _PATIENCE = 2.0  # seconds that processes have to end
 
 
-class Decoders(Engine):
+class Decoders(ChunkEngine):
     """``count`` processes, with ``ahead`` chunks on their way.
 
     ``method``: how they are started. Forked ones have shared memory for ``room`` images of at most ``size`` bytes; other
@@ -37,7 +37,7 @@ class Decoders(Engine):
         self._slots: Slots | None = None
         self._team: _Team | None = None
 
-    def map(self, work: Work, chunks: Iterator[Chunk]) -> Iterator[Result]:
+    def map(self, work: SampleWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
         """Yield results, among them empty ones; an error of the work is raised where its chunk would have come.
 
         Raises SampleError where the transform cannot be sent to a process that is not forked, DecoderError where the
@@ -48,7 +48,7 @@ class Decoders(Engine):
         self._team = _Team(self._count, work, self._slots, self._method, known=self._known)
         return _Results(self._team, chunks, self._ahead)
 
-    def busy(self, seconds: float) -> list[Busy]:
+    def busy(self, seconds: float) -> list[BusyWith]:
         """Return the processes that have been at the same for so long."""
         return [] if self._team is None else self._team.busy(seconds)
 
@@ -81,7 +81,7 @@ class _Results(Iterator[Result]):
 class _Team:
     """Processes that share out chunks."""
 
-    def __init__(self, count: int, work: Work, slots: Slots, method: str, *, known: bool) -> None:
+    def __init__(self, count: int, work: SampleWork, slots: Slots, method: str, *, known: bool) -> None:
         self._slots, self._known = slots, known
         self._team: list[DecoderProcess] = []
         self._ends = selectors.DefaultSelector()
@@ -100,7 +100,7 @@ class _Team:
 
     def send(self, chunk: Chunk) -> Sent:
         """Give a chunk to whoever has least to do, or whose turn it is."""
-        sent = Sent(chunk, Order(chunk.tasks, self._slots.take(len(chunk.tasks))), self._slots)
+        sent = Sent(chunk, DecodeOrder(chunk.tasks, self._slots.take(len(chunk.tasks))), self._slots)
         (min(self._team, key=lambda each: len(each.sent)) if self._known else next(self._turns)).send(sent)
         return sent
 
@@ -114,7 +114,7 @@ class _Team:
                 raise ProcessDied(key.data.death(len(self._team), known=self._known)) from None
         return bool(found)
 
-    def busy(self, seconds: float) -> list[Busy]:
+    def busy(self, seconds: float) -> list[BusyWith]:
         """Return who has been at the same for so long."""
         return [busy for each in list(self._team) if (busy := each.busy(seconds)) is not None]
 

@@ -14,7 +14,7 @@ from wdsflow.memory.nameless import shared_memory
 from .parcels import as_array
 
 
-class Held(NamedTuple):
+class HeldSlot(NamedTuple):
     """An image that is in its slot: what to make of the bytes there."""
 
     dtype: str
@@ -48,11 +48,11 @@ class Slots:
         array = as_array(image) if number >= 0 else None
         if array is None or array.nbytes > self.size:
             return image
-        held = Held(array.dtype.str, array.shape, array is not image)
+        held = HeldSlot(array.dtype.str, array.shape, array is not image)
         self._view(number, held)[...] = array
         return held
 
-    def lend(self, number: int, held: Held) -> Any:
+    def lend(self, number: int, held: HeldSlot) -> Any:
         """Return what is in a slot, which is free again when the last reference to the result is gone."""
         array = self._view(number, held)
         # The weak reference has to live as long as what it watches.
@@ -68,7 +68,7 @@ class Slots:
         if number >= 0:
             self._free.append(number)
 
-    def _view(self, number: int, held: Held) -> NDArray[Any]:
+    def _view(self, number: int, held: HeldSlot) -> NDArray[Any]:
         size = int(np.prod(held.shape, dtype=np.int64)) * np.dtype(held.dtype).itemsize
         return self._all[number, :size].view(held.dtype).reshape(held.shape)
 

@@ -21,7 +21,7 @@ _FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
 _OURS = os.path.join(os.path.dirname(__file__), "")
 
 
-class Where(NamedTuple):
+class AtTask(NamedTuple):
     """How far a process has come."""
 
     order: int  # chunks that it has begun
@@ -50,9 +50,9 @@ class Whereabouts:
         """In the child: say what is begun."""
         _CELL.pack_into(self._cell, 0, order, task, time.monotonic())
 
-    def read(self) -> Where:
+    def read(self) -> AtTask:
         """Return what the child said last."""
-        return Where(*_CELL.unpack_from(self._cell))
+        return AtTask(*_CELL.unpack_from(self._cell))
 
     def stack(self, pid: int) -> list[str]:
         """Return where the child is in code that is not ours, innermost first; nothing if it does not answer."""

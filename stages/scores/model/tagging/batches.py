@@ -26,7 +26,7 @@ class Cells(NamedTuple):
     characters: int
 
 
-class Budget(NamedTuple):
+class TaggingBudget(NamedTuple):
     """Cells that a batch may have."""
 
     words: int = 5_000
@@ -52,7 +52,7 @@ def cells_of(shapes: Sequence[Shape]) -> Cells:
     )
 
 
-def batches(shapes: Sequence[Shape], budget: Budget, waste: float = WASTE) -> list[list[int]]:
+def batches(shapes: Sequence[Shape], budget: TaggingBudget, waste: float = WASTE) -> list[list[int]]:
     """Return the positions of each batch, the longest sentences first.
 
     A batch is within the budget, and has at most ``waste`` padded words for each real one; a sentence that is above the

@@ -16,7 +16,7 @@ _LONG_RUN = re.compile(rf"([\x00-\x08\x0e-\x1b!-\x7f]{{{LONGEST_WORD + 1},}})")
 _RESERVED = frozenset({"<PAD>", "<EMPTY>", "<ROOT>"})  # a word of this text would be taken for padding
 
 
-class Refused(NamedTuple):
+class RefusedSentence(NamedTuple):
     """Why a caption is put aside, as ScoreError has it."""
 
     slug: str
@@ -50,16 +50,18 @@ def split_at_spaces(text: str) -> list[list[str]]:
     return [words for line in text.split("\n") if (words := line.split())]
 
 
-def refusal(sentences: Sequence[Sequence[str]], most_words: int, most_characters: int) -> Refused | None:
+def refusal(sentences: Sequence[Sequence[str]], most_words: int, most_characters: int) -> RefusedSentence | None:
     """Return why a caption is put aside where long sentences and words are refused; None where it is not."""
     for words in sentences:
         if len(words) > most_words:
-            return Refused("long-sentence", f"a sentence has {len(words):,} words, more than {most_words:,}")
+            return RefusedSentence("long-sentence", f"a sentence has {len(words):,} words, more than {most_words:,}")
         if (longest := max(map(len, words))) > LONGEST_WORD:
-            return Refused("long-word", f"a word has {longest:,} characters, more than {LONGEST_WORD:,}")
+            return RefusedSentence("long-word", f"a word has {longest:,} characters, more than {LONGEST_WORD:,}")
         if len(words) * (longest + 1) >= most_characters:
             about = f"{len(words):,} words, one of {longest:,} characters"
-            return Refused("long-sentence", f"a sentence has {about}: padded to it more than {most_characters:,}")
+            return RefusedSentence(
+                "long-sentence", f"a sentence has {about}: padded to it more than {most_characters:,}"
+            )
     return None
 
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from ..model_score import Model
 from ..models.clip_weights import source_of
-from .batches import Budget, batches, shape_of
+from .batches import TaggingBudget, batches, shape_of
 from .sentences import (
     LONGEST_CAPTION,
     Overlong,
-    Refused,
+    RefusedSentence,
     pieces,
     refusal,
     split_at_spaces,
@@ -21,13 +21,13 @@ from .sentences import (
 from .tagger_files import stanza_files
 from .tagger_loading import Tokenizer, load_pipeline
 
-_BUDGET = Budget()
+_BUDGET = TaggingBudget()
 _LINES, _WORDS = 250, 20  # of the largest item: as many words as a batch may have
 
 Words = list[str]
 
 
-class Counts(NamedTuple):
+class TagCounts(NamedTuple):
     """What a caption has: words, and how many of each tag by tag set ("upos", "xpos", "entity").
 
     ``known``: the tags that the model can give, by tag set; a set that is missing has too many to tell. ``refused``: why
@@ -37,7 +37,7 @@ class Counts(NamedTuple):
     words: int
     tags: Mapping[str, Mapping[str, int]]
     known: Mapping[str, frozenset[str]]
-    refused: Refused | None = None
+    refused: RefusedSentence | None = None
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Loaded:
 
 @dataclass(frozen=True, kw_only=True)
 class Tagger(Model):
-    """A tagger of Stanza's. Items are captions, outputs ``Counts``.
+    """A tagger of Stanza's. Items are captions, outputs ``TagCounts``.
 
     ``model`` and ``tokenizer``: see ``stanza_files``. Sentences of a batch of captions are sorted by length and tagged in batches bounded by padded words and padded characters: see
-    ``Budget``. With ``overlong`` "split", sentences above ``max_words`` words, or above the budget, are tagged in pieces,
+    ``TaggingBudget``. With ``overlong`` "split", sentences above ``max_words`` words, or above the budget, are tagged in pieces,
     and words above 1,000 characters as unknown ones; with "refuse" their captions are put aside, as are always those above
     100,000 characters.
     """
@@ -71,7 +71,7 @@ class Tagger(Model):
     pretokenized: bool = False
     max_words: int = 1_000
     overlong: Overlong = "split"
-    budget: Budget = field(default=_BUDGET)
+    budget: TaggingBudget = field(default=_BUDGET)
 
     def files(self) -> dict[str, Path]:
         """Return the files by Stanza's names for them. Raises ValueError where one is missing."""
@@ -93,13 +93,13 @@ class Tagger(Model):
         processor = pipeline.processors[self.processor]
         return Loaded(tokenizer, pipeline, processor, self.known(processor))
 
-    def run(self, loaded: Loaded, batch: Sequence[str]) -> list[Counts]:
+    def run(self, loaded: Loaded, batch: Sequence[str]) -> list[TagCounts]:
         """Return the counts of each caption."""
         read = self._read(loaded, batch)
         parts: list[Words] = []
         owners: list[int] = []
         for owner, sentences in enumerate(read):
-            if isinstance(sentences, Refused):
+            if isinstance(sentences, RefusedSentence):
                 continue
             for words in sentences:
                 made = pieces(words, self.max_words, self.budget.characters)
@@ -113,9 +113,9 @@ class Tagger(Model):
         for owner, words in zip(owners, parts, strict=True):
             words_of[owner] += len(words)
         return [
-            Counts(0, {}, loaded.known, sentences)
-            if isinstance(sentences, Refused)
-            else Counts(words_of[owner], {name: dict(tags) for name, tags in counted[owner].items()}, loaded.known)
+            TagCounts(0, {}, loaded.known, sentences)
+            if isinstance(sentences, RefusedSentence)
+            else TagCounts(words_of[owner], {name: dict(tags) for name, tags in counted[owner].items()}, loaded.known)
             for owner, sentences in enumerate(read)
         ]
 
@@ -138,10 +138,10 @@ class Tagger(Model):
         files = {name: source_of(str(path)) for name, path in self.files().items()}
         return {**identity, "settings": {**settings, "budget": list(self.budget), "files": files}}
 
-    def _read(self, loaded: Loaded, batch: Sequence[str]) -> list[list[Words] | Refused]:
+    def _read(self, loaded: Loaded, batch: Sequence[str]) -> list[list[Words] | RefusedSentence]:
         """Return the sentences of each caption, or why it is put aside."""
-        found: list[list[Words] | Refused] = [_too_long(text) or [] for text in batch]
-        taken = [at for at, refused in enumerate(found) if not isinstance(refused, Refused)]
+        found: list[list[Words] | RefusedSentence] = [_too_long(text) or [] for text in batch]
+        taken = [at for at, refused in enumerate(found) if not isinstance(refused, RefusedSentence)]
         texts = [batch[at] for at in taken]
         sentences = (
             [split_at_spaces(text) for text in texts]
@@ -184,7 +184,7 @@ def document_of(sentences: Sequence[Words]) -> Any:
     return Document([[{ID: (at,), TEXT: word} for at, word in enumerate(words, 1)] for words in sentences])
 
 
-def _too_long(text: str) -> Refused | None:
+def _too_long(text: str) -> RefusedSentence | None:
     if len(text) <= LONGEST_CAPTION:
         return None
-    return Refused("long-caption", f"it has {len(text):,} characters, more than {LONGEST_CAPTION:,}")
+    return RefusedSentence("long-caption", f"it has {len(text):,} characters, more than {LONGEST_CAPTION:,}")

@@ -78,14 +78,14 @@ def _shared(device: str) -> Any:  # noqa: ARG001 - a network moves what it share
     return FoundationCache(local_files_only=True)
 
 
-class Token(NamedTuple):
+class TagToken(NamedTuple):
     """A token, and the words that it is expanded to; mostly itself."""
 
     text: str
     words: tuple[str, ...]
 
 
-Sentences = list[list[Token]]
+Sentences = list[list[TagToken]]
 
 
 class _Remembered:
@@ -132,7 +132,7 @@ class Tokenizer:
         from wdsflow.memory.batching.plan import batches
 
         parts = [(at, paragraph) for at, text in enumerate(texts) for paragraph in paragraphs(text)]
-        read = {part: [[Token(part, (part,))]] for _, part in parts if is_word(part)}
+        read = {part: [[TagToken(part, (part,))]] for _, part in parts if is_word(part)}
         read |= self._remembered.of(part for _, part in parts)
         asked = list(dict.fromkeys(part for _, part in parts if part not in read))
         for batch in batches([len(part) for part in asked], _CHARACTERS, _PARAGRAPHS, None):
@@ -146,16 +146,16 @@ class Tokenizer:
         return found
 
 
-def _units(sentence: Sequence[Token], unit: str) -> list[str]:
+def _units(sentence: Sequence[TagToken], unit: str) -> list[str]:
     return [text for text, _ in sentence] if unit == "tokens" else [word for _, words in sentence for word in words]
 
 
-def _written(document: Any, sentence: Any) -> list[Token]:
+def _written(document: Any, sentence: Any) -> list[TagToken]:
     tokens = []
     for token in sentence.tokens:
         if token.text == UNKNOWN and token.end_char - token.start_char > LONGEST_WORD:
             text = document.text[token.start_char : token.end_char]
-            tokens.append(Token(text, (text,)))
+            tokens.append(TagToken(text, (text,)))
         else:
-            tokens.append(Token(token.text, tuple(word.text for word in token.words)))
+            tokens.append(TagToken(token.text, tuple(word.text for word in token.words)))
     return tokens

@@ -9,7 +9,7 @@ from ...base import ScoreError, Subject
 from ..model_score import Model, ModelScore, Output, Request
 from ..models.clip_weights import local_path
 from .sentences import Overlong
-from .tagger import Counts, Tagger
+from .tagger import TagCounts, Tagger
 
 if TYPE_CHECKING:
     from ...sample_view import View
@@ -77,7 +77,7 @@ class TagScore(ModelScore):
         """
         found = []
         for counts in outputs:
-            assert isinstance(counts, Counts)
+            assert isinstance(counts, TagCounts)
             if counts.refused:
                 raise ScoreError(*counts.refused)
             known = counts.known.get(tag_set)

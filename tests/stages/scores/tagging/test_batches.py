@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from wdsflow.stages.scores.model.tagging.batches import (
     WASTE,
-    Budget,
     Shape,
+    TaggingBudget,
     batches,
     cells_of,
     shape_of,
@@ -23,7 +23,7 @@ def of(count, length=5):
 def test_every_sentence_is_in_one_batch_and_only_one_that_is_larger_itself_goes_beyond_the_budget(
     sentences, words, characters
 ):
-    shapes, budget = [shape_of(each) for each in sentences], Budget(words, characters)
+    shapes, budget = [shape_of(each) for each in sentences], TaggingBudget(words, characters)
     made = batches(shapes, budget)
     assert sorted(at for batch in made for at in batch) == list(range(len(shapes)))
     for batch in made:
@@ -38,7 +38,7 @@ def test_pieces_are_within_the_budget_and_together_the_sentence(sentences, most_
         made = pieces(words, most_words, most_characters)
         for piece in made:
             assert len(piece) <= most_words
-            assert Budget(most_words, most_characters).fits(cells_of([shape_of(piece)]))
+            assert TaggingBudget(most_words, most_characters).fits(cells_of([shape_of(piece)]))
         odd = {"z" * 1001, "<PAD>"}
         assert [word for piece in made for word in piece] == [UNKNOWN if word in odd else word for word in words]
         if refusal([words], most_words, most_characters) is None:
@@ -47,7 +47,7 @@ def test_pieces_are_within_the_budget_and_together_the_sentence(sentences, most_
 
 def test_a_sum_within_the_budget_is_not_enough():
     shapes = [of(1)] * 248 + [of(4_800)]
-    budget = Budget()
+    budget = TaggingBudget()
     made = batches(shapes, budget)
     assert [len(batch) for batch in made] == [1, 248]
     assert all(budget.fits(cells_of([shapes[at] for at in batch])) for batch in made)
@@ -57,7 +57,7 @@ def test_a_sum_within_the_budget_is_not_enough():
 
 def test_a_long_word_bounds_how_many_words_share_a_batch():
     shapes = [of(50)] * 20 + [Shape(50, 1_000, 1_300)]
-    made = batches(shapes, Budget())
+    made = batches(shapes, TaggingBudget())
     assert max(cells_of([shapes[at] for at in batch]).word_characters for batch in made) <= 100_000
     assert [len(batch) for batch in made] == [2, 19]
 

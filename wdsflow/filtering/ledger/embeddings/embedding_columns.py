@@ -20,7 +20,7 @@ KEYS = "embedded"  # the column that tells what each embedding is of
 _MORE = " more"
 
 
-class Column(NamedTuple):
+class EmbeddingColumn(NamedTuple):
     """A column: ``name`` has the first embedding of each sample, ``more`` the others of a sample that has several."""
 
     name: str
@@ -64,10 +64,10 @@ def column_name(embedded: Embedded) -> str:
     return str(Call(f"{embedded.of}_embedding", embedded.settings))
 
 
-def columns_of(scores: Iterable[Score]) -> tuple[Column, ...]:
+def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
     """Return the columns of the embeddings that scores ask for."""
     asked = dict.fromkeys(each for score in scores if isinstance(score, ClipScore) for each in score.embedded())
-    return tuple(Column(column_name(each), each, each.model.size()) for each in asked)
+    return tuple(EmbeddingColumn(column_name(each), each, each.model.size()) for each in asked)
 
 
 def names_of(about: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from wdsflow.filtering.ledger.arrow_columns import texts
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.stages.scores.model.models.embedded import Embedded
 
-from .embedding_columns import GROUP, KEYS, Column, column_name
+from .embedding_columns import GROUP, KEYS, EmbeddingColumn, column_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ _BUFFER = 1 << 20
 class Spool:
     """Takes embeddings, and gives them back as columns. Its file has no name, and goes with the process."""
 
-    def __init__(self, columns: Sequence[Column], folder: Path) -> None:
+    def __init__(self, columns: Sequence[EmbeddingColumn], folder: Path) -> None:
         self.columns = columns
         self._file = tempfile.TemporaryFile(dir=folder, buffering=_BUFFER)  # noqa: SIM115 - closed by close
         self._end = 0
