@@ -1,1 +1,1 @@
-"""Sound shards from hurt ones: members regrouped, junk left out, captions written, nothing lost unsaid."""
+"""Sound shards from damaged ones: members regrouped, junk left out, captions written, every loss reported."""

@@ -1,1 +1,1 @@
-"""Text for people: commands that can be pasted."""
+"""Text for people: escaping, counts and units, quoting of commands, how to install what is missing."""
