@@ -8,7 +8,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TextIO
 
 import psutil
 
@@ -28,87 +30,120 @@ class StepError(Exception):
 
 
 def main(names: list[str]) -> int:
-    """Run the named steps, or all; return 0 if none failed."""
+    """Run the named steps, or those of the gate; return 0 if none failed."""
     unknown = [name for name in names if name not in STEPS]
     if unknown:
         print(f"no step {', '.join(unknown)}; there are: {', '.join(STEPS)}")
         return 2
-    start, failed = time.monotonic(), []
-    for name in names or STEPS:
-        print(f"\n== {name}: {(STEPS[name].__doc__ or '').splitlines()[0]}", flush=True)
-        begin = time.monotonic()
-        try:
-            STEPS[name]()
-            result = "ok"
-        except StepError as error:
-            failed.append(name)
-            result = f"FAILED: {error}"
-        print(f"== {name}: {result} ({time.monotonic() - begin:.0f} s)", flush=True)
-    total = f"{len(names or STEPS)} steps in {time.monotonic() - start:.0f} s"
+    start = time.monotonic()
+    asked = names or GATE
+    beside, after = [[name for name in asked if (name in BESIDE) == quick] for quick in (True, False)]
+    with ThreadPoolExecutor(1) as thread:  # tests wait much of the time: the other steps fit in between
+        told = thread.submit(_beside, beside) if after else None
+        failed = [name for name in (after or beside) if not _run(name, sys.stdout)]
+    if told is not None:
+        text, more = told.result()
+        print(text, end="")
+        failed = more + failed
+    total = f"{len(asked)} steps in {time.monotonic() - start:.0f} s"
     print(f"\nscripts/test: {'FAILED in ' + ', '.join(failed) if failed else 'all passed'}; {total}")
     return 1 if failed else 0
 
 
-def lint() -> None:
+def _beside(names: list[str]) -> tuple[str, list[str]]:
+    """Run steps while others print; return what they print and the names of those that failed."""
+    with tempfile.TemporaryFile("w+") as out:
+        failed = [name for name in names if not _run(name, out)]
+        out.seek(0)
+        return out.read(), failed
+
+
+def _run(name: str, out: TextIO) -> bool:
+    print(f"\n== {name}: {(STEPS[name].__doc__ or '').splitlines()[0]}", file=out, flush=True)
+    begin = time.monotonic()
+    try:
+        STEPS[name](out)
+        result = "ok"
+    except StepError as error:
+        result = f"FAILED: {error}"
+    print(f"== {name}: {result} ({time.monotonic() - begin:.0f} s)", file=out, flush=True)
+    return result == "ok"
+
+
+def lint(out: TextIO) -> None:
     """Style and likely bugs, by ruff."""
-    call(PYTHON, "-m", "ruff", "check", ".")
-    call(PYTHON, "-m", "ruff", "format", "--check", ".")
+    call(out, PYTHON, "-m", "ruff", "check", ".")
+    call(out, PYTHON, "-m", "ruff", "format", "--check", ".")
 
 
-def types() -> None:
+def types(out: TextIO) -> None:
     """Types, by mypy --strict."""
-    call(PYTHON, "-m", "mypy")
+    call(out, PYTHON, "-m", "mypy")
 
 
-def reference() -> None:
+def reference(out: TextIO) -> None:
     """Generated pages are what the code says."""
-    call(PYTHON, "scripts/gen_reference.py", "--check")
+    call(out, PYTHON, "scripts/gen_reference.py", "--check")
 
 
-def wheel() -> None:
+def wheel(out: TextIO) -> None:
     """The wheel holds everything, and installs beside a package that owns the name `validate`."""
     WORK.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=WORK) as folder:
         dist, venv = Path(folder, "dist"), Path(folder, "venv")
         locks = ["--build-constraint", "scripts/locks/wdsflow.txt"]
-        call(PYTHON, "-m", "uv", "build", "--quiet", "--out-dir", str(dist), *locks)  # an sdist, and a wheel from it
+        call(
+            out, PYTHON, "-m", "uv", "build", "--quiet", "--out-dir", str(dist), *locks
+        )  # an sdist, and a wheel from it
         built = next(dist.glob("*.whl"))
-        call(PYTHON, "-m", "check_wheel_contents", str(built))
-        call(PYTHON, "-m", "uv", "venv", "--quiet", "--python", PYTHON, str(venv))
+        call(out, PYTHON, "-m", "check_wheel_contents", str(built))
+        call(out, PYTHON, "-m", "uv", "venv", "--quiet", "--python", PYTHON, str(venv))
         python = venv / "bin" / "python"
         constraints = ["--constraint", "scripts/locks/wdsflow.txt"]
         for distribution in (str(built), CLASHING):
             install = ["uv", "pip", "install", "--quiet", "--python", str(python), *constraints]
-            call(PYTHON, "-m", *install, distribution)
+            call(out, PYTHON, "-m", *install, distribution)
         copy = shutil.copy(ROOT / "scripts" / "support" / "after_install.py", folder)
-        call(str(python), copy, cwd=Path(folder))
+        call(out, str(python), copy, cwd=Path(folder))
 
 
-def tests() -> None:
+def tests(out: TextIO) -> None:
     """Doctests, README blocks and tests, with the webdataset that OpenCLIP 3.3 wants."""
-    pytest()
+    pytest(out, "-m", "not deep")
 
 
-def webdataset1() -> None:
+def webdataset1(out: TextIO) -> None:
     """Once more with webdataset 1.x, the tests that look at webdataset."""
-    pytest("-m", "webdataset", first_on_path=ensure_webdataset1())
+    pytest(out, "-m", "webdataset and not deep", first_on_path=ensure_webdataset1())
 
 
-def pytest(*options: str, first_on_path: Path | None = None) -> None:
+def deep(out: TextIO) -> None:
+    """What takes long: more cases of the property tests, new ones each time, and slow proofs; not part of the gate."""
+    pytest(out, "--hypothesis-profile", "search", "-m", "deep or hypothesis")
+
+
+def pytest(out: TextIO, *options: str, first_on_path: Path | None = None) -> None:
     """Run pytest in as many processes as the machine has cores, at most four, in an order that is drawn."""
     environment = {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
     if first_on_path:
         environment["PYTHONPATH"] = str(first_on_path)
     workers = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "worksteal"]
     order = f"--randomly-seed={random.randrange(1 << 32)}"  # printed: the same seed gives the same order again
-    call(PYTHON, "-m", "pytest", "-q", "--only-expected-skips", *workers, order, *options, environment=environment)
+    call(out, PYTHON, "-m", "pytest", "-q", "--only-expected-skips", *workers, order, *options, environment=environment)
 
 
-def call(*command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:
+def call(out: TextIO, *command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:
     """Run a command; raise `StepError` if it fails, or if the time for all steps is over."""
     shown = " ".join(Path(word).name if index == 0 else word for index, word in enumerate(command))
-    print(f"$ {shown}", flush=True)
-    process = subprocess.Popen(command, cwd=cwd, env=os.environ | (environment or {}), stdin=subprocess.DEVNULL)
+    print(f"$ {shown}", file=out, flush=True)
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=os.environ | (environment or {}),
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.STDOUT,
+    )
     try:
         status = process.wait(max(0.0, _until - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -128,6 +163,8 @@ def give_up(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-STEPS: dict[str, Callable[[], None]] = {
-    step.__name__: step for step in (lint, types, reference, wheel, tests, webdataset1)
+STEPS: dict[str, Callable[[TextIO], None]] = {
+    step.__name__: step for step in (lint, types, reference, wheel, tests, webdataset1, deep)
 }
+BESIDE = ("lint", "types", "reference", "wheel")
+GATE = (*BESIDE, "tests", "webdataset1")
