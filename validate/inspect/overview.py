@@ -127,11 +127,7 @@ def _add_fields(total: Overview, shard: ShardEvidence) -> None:
         field_count.bytes += each.bytes
         field_count.largest = max(field_count.largest, each.largest)
     for name, key in shard.json_keys.items():
-        known = total.json_keys.setdefault(name, JsonKey())
-        known.count += key.count
-        known.strings += key.strings
-        known.with_image += key.with_image
-        known.example = known.example or key.example
+        total.json_keys.setdefault(name, JsonKey()).add(key)
 
 
 def _add_contents(total: Overview, shard: ShardEvidence) -> None:

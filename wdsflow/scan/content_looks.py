@@ -200,11 +200,9 @@ class Looker:
                     entry = keys[name] = JsonKey()
                 entry.count += 1
                 if text:
-                    entry.strings += 1
+                    entry.note(text)
                     entry.plain += plain
                     self.run_keys.append(entry)
-                    if not entry.example:
-                        entry.example = text[:60]
         return status
 
     def _fit(self, column: Column, status: str, key: str, offset: int, data: bytes) -> str:

@@ -111,7 +111,25 @@ class JsonKey:
     with_image: int = 0  # of those, in a run that has a decodable jpg, png, jpeg or webp
     example: str = ""  # the first such string, cut to 60 characters
     plain: int = 0  # of the strings, those in no list and no other object
+    varied: bool = False  # some string is not like the first one
     shapes: dict[Shape, int] = field(default_factory=dict)  # of the strings, by the shape of the run that they are in
+
+    def note(self, text: str) -> None:
+        """Count one more string."""
+        self.strings += 1
+        if not self.example:
+            self.example = text[:60]
+        elif not self.varied:
+            self.varied = text[:60] != self.example
+
+    def add(self, other: "JsonKey") -> None:
+        """Add the counts of the same name in another shard."""
+        self.varied = self.varied or other.varied or "" != self.example != other.example != ""
+        self.count += other.count
+        self.strings += other.strings
+        self.with_image += other.with_image
+        self.plain += other.plain
+        self.example = self.example or other.example
 
 
 @dataclass(slots=True)

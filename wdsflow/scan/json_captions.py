@@ -17,6 +17,7 @@ _MACHINE = re.compile(
 
 
 _MOST_NAMES = 200  # of one shard
+_TELLING = 4  # strings that are all the same are no captions; fewer may be chance
 
 
 def note_names(shard: ShardEvidence, tree: Any) -> None:
@@ -27,8 +28,7 @@ def note_names(shard: ShardEvidence, tree: Any) -> None:
         entry = shard.json_keys.setdefault(name, JsonKey())
         entry.count += 1
         if text:
-            entry.strings += 1
-            entry.example = entry.example or text[:60]
+            entry.note(text)
 
 
 def json_names(shards: Iterable[ShardEvidence]) -> dict[str, JsonKey]:
@@ -36,39 +36,38 @@ def json_names(shards: Iterable[ShardEvidence]) -> dict[str, JsonKey]:
     total: dict[str, JsonKey] = {}
     for shard in shards:
         for name, item in shard.json_keys.items():
-            entry = total.setdefault(name, JsonKey())
-            entry.count += item.count
-            entry.strings += item.strings
-            entry.with_image += item.with_image
-            entry.plain += item.plain
-            entry.example = entry.example or item.example
+            total.setdefault(name, JsonKey()).add(item)
     return total
 
 
 def caption_name(shards: Iterable[ShardEvidence]) -> tuple[str, JsonKey] | None:
     """Return the json name that most likely holds the captions, with its counts; None if none does.
 
-    The one with the most strings beside a decodable image, then with the most strings. Names whose example
-    reads like a url, a path, a number or a hash are left out unless captions are usually called so. Where several
-    names are filled alike, the usual name wins, then the one in fewer objects, then the longer example.
+    A name that captions usually have, unless another one has more than twice as many strings; then the one with the
+    most strings beside a decodable image, then with the most strings. Names that captions do not usually have are left out
+    where they hold one word, the same text again and again, a url, a path, a number or a hash. Where several names are
+    filled alike, the usual name wins, then the one in fewer objects, then the longer example.
     """
-    names = json_names(shards)
-    fit = [(name, item) for name, item in names.items() if item.strings and _may_be_caption(name, item.example)]
-    return max(fit, key=lambda pair: _rank(*pair), default=None)
+    fit = [(name, item) for name, item in json_names(shards).items() if item.strings and _may_be_caption(name, item)]
+    most = max((item.strings for _, item in fit), default=0)
+    return max(fit, key=lambda pair: _rank(pair[0], pair[1], most), default=None)
 
 
-def _may_be_caption(name: str, example: str) -> bool:
-    return _last(name) in _USUAL or not _MACHINE.match(example)
+def _may_be_caption(name: str, item: JsonKey) -> bool:
+    if _last(name) in _USUAL:
+        return True
+    # A status, a licence or a category is one word, or the same few words each time. Some scripts have no spaces.
+    one_word = len(item.example.split()) == 1 and item.example.isascii()
+    constant = item.strings >= _TELLING and not item.varied
+    return not (one_word or constant or _MACHINE.match(item.example))
 
 
 def _last(path: str) -> str:
     return path.rpartition(".")[2].lower()
 
 
-def _rank(name: str, item: JsonKey) -> tuple[int, int, int, int, int, int, str]:
+def _rank(name: str, item: JsonKey, most: int) -> tuple[bool, int, int, int, int, int, str]:
     lower = _last(name)
     usual = -_USUAL.index(lower) if lower in _USUAL else -len(_USUAL)
-    words = len(item.example.split())
-    # One word at a time is a status, a licence or a category, however often it is there.
-    prose = int(words > 1 or lower in _USUAL)
-    return prose, item.with_image, item.strings, usual, -name.count("."), words, name
+    enough = lower in _USUAL and item.strings * 2 >= most
+    return enough, item.with_image, item.strings, usual, -name.count("."), len(item.example.split()), name

@@ -99,7 +99,7 @@ def test_missing_json_captions_are_told_with_the_names_that_are_there(tmp_path: 
     [
         (b'{"id": 7, "meta": {"lang": "en", "caption": "a dog in the snow"}}', "meta.caption"),
         (b'{"captions": ["", "a dog in the snow", "a dog"]}', "captions"),
-        (b'{"a": {"b": {"c": {"texts": ["a dog in the snow"]}}}, "url": "https://example.org/a"}', "a.b.c.texts"),
+        (b'{"a": {"b": {"c": {"text": ["a dog in the snow"]}}}, "url": "https://example.org/a"}', "a.b.c.text"),
     ],
 )
 def test_captions_deep_in_json_are_named_and_written_by_the_advised_repair(document: bytes, name: str, tmp_path: Path):
@@ -119,6 +119,10 @@ def named(**keys: JsonKey) -> ShardEvidence:
 
 
 def full(example: str, count: int = 100) -> JsonKey:
+    return JsonKey(count, count, count, example, count, varied=True)
+
+
+def same(example: str, count: int = 100) -> JsonKey:
     return JsonKey(count, count, count, example, count)
 
 
@@ -132,6 +136,11 @@ def full(example: str, count: int = 100) -> JsonKey:
         ({"title": full("Winter"), "description": full("a dog in the snow")}, "description"),
         ({"text": full("a dog", 10), "description": full("a dog in the snow", 100)}, "description"),
         ({"key": full("000000017"), "date": full("2024-01-01 10:00"), "file": full("a/b c/0.jpg")}, None),
+        ({"license": same("CC BY 4.0", 60), "caption": full("a dog", 54)}, "caption"),
+        ({"license": full("CC BY 4.0", 60), "caption": full("a dog", 54)}, "caption"),
+        ({"license": same("CC BY 4.0", 60), "blurb": full("a dog in the snow", 20)}, "blurb"),
+        ({"status": full("success", 40), "license": same("CC BY 4.0", 40)}, None),
+        ({"texte": full("雪の中の犬")}, "texte"),
         ({"caption": JsonKey(count=100)}, None),
         ({}, None),
     ],
