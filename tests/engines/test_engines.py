@@ -1,5 +1,6 @@
 """What holds for every engine: a bounded window, one answer a task, and an end where a machine is unfit."""
 
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -39,6 +40,7 @@ def test_no_more_tasks_are_taken_than_are_worth_having_under_way(tmp_path: Path)
 
 
 def test_workers_find_the_modules_of_this_process_and_commands_get_no_path_of_ours(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delitem(sys.modules, "beside", raising=False)
     (tmp_path / "beside.py").write_text(
         "import os\ndef path(task, mark): return os.environ.get('PYTHONPATH', 'none')\n"
     )

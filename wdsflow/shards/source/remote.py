@@ -120,7 +120,15 @@ def open_remote(url: str) -> Source:
 
     if hasattr(system, "local_expiry_check"):
         system.local_expiry_check = True  # s3fs compares each answer's ETag: some servers ignore If-Match
-    file = trying(lambda: opened(block_size=_MOST, cache_type="none"), url)
+
+    def anew() -> Any:
+        try:
+            return opened(block_size=_MOST, cache_type="none")
+        except FileNotFoundError:
+            system.invalidate_cache()  # it may have come after the folder was listed
+            return opened(block_size=_MOST, cache_type="none")
+
+    file = trying(anew, url)
     size = getattr(file, "size", None)
     if size is not None and file.seekable():
         return _unpacked(RemoteSource(url, size, _parts_of(file, url), file.close))
