@@ -1,6 +1,7 @@
 """``wdsflow repair`` from the outside: exit status and what is shown."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,24 @@ def test_fields_are_renamed_and_dropped(tmp_path: Path):
     words = ["--rename", "caption=txt", "--drop-field", "npy,cls"]
     assert run(str(tmp_path / "0.tar"), "-o", out, *words) == 0
     assert names(tmp_path / "new/0.tar") == ["a.jpg", "a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--rename", "jpgg=png"], "--rename jpgg=png changed nothing: no sample has a field jpgg"),
+        (["--drop-field", "nosuch"], "--drop-field nosuch changed nothing: no sample has a field nosuch"),
+        (["--rename", "jpg=txt"], "--rename jpg=txt changed nothing: txt is there already"),
+    ],
+)
+def test_an_option_that_changes_nothing_is_status_one_and_says_so(tmp_path: Path, capsys, words, why):
+    assert run(shards.with_txt(tmp_path), "-o", str(tmp_path / "new"), *words) == 1
+    shown = capsys.readouterr().err
+    assert f"wdsflow: {why}" in shown
+    if "inspect" in shown:
+        with pytest.raises(SystemExit, match="0"):
+            main(shlex.split(shown.partition("to see what they have: wdsflow ")[2]))
+        assert "txt" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def repair(
     A run that was interrupted resumes where it ended. Brings the members of a sample together, drops junk, makes names safe, keeps what lies behind damage.
     Contents are copied byte for byte; the inputs are never changed.
 
-    Exit status: 0, 1 if something could not be read, 2 for wrong use or where nothing could be written.
+    Exit status: 0, 1 if something could not be read or an option changed nothing, 2 for wrong use or where nothing could be written.
     """
     from wdsflow.repair.repair_record import OtherRepair
     from wdsflow.repair.repair_shards import repair as run
@@ -97,8 +97,18 @@ def repair(
         )
     if not any(shard.members for shard in report.shards):
         fail(_nothing(report))
+    for option in report.idle:
+        print(f"wdsflow: {escape(option, 200)} changed nothing: {_why_idle(option, report)}", file=sys.stderr)
     _show(report, out)
-    raise typer.Exit(int(report.lost))
+    raise typer.Exit(int(report.lost or bool(report.idle)))
+
+
+def _why_idle(option: str, report: "RepairReport") -> str:
+    name = option.partition(" ")[2].partition("=")[0]
+    blocked = [reason for reason in report.merged("missed") if reason.startswith(f"{name} not renamed: ")]
+    if blocked:
+        return escape(blocked[0].partition(": ")[2], 200)
+    return f"no sample has a field {escape(name, 100)}; to see what they have: wdsflow inspect {quote_path(report.shards[0].url)}"
 
 
 def _nothing(report: "RepairReport") -> str:

@@ -24,6 +24,12 @@ class Edits:
     drop_fields: frozenset[str] = frozenset()
     drop_bad: bool = False
 
+    def options(self) -> list[str]:
+        """Return the options that name fields, as they are written."""
+        return [f"--rename {old}={new}" for old, new in self.rename] + [
+            f"--drop-field {name}" for name in self.drop_fields
+        ]
+
 
 class Field(NamedTuple):
     """One member of a mended sample."""
@@ -42,6 +48,7 @@ class Mender:
         self.dropped_samples: Counter[str] = Counter()  # reason -> samples
         self.mended: Counter[str] = Counter()
         self.missed: Counter[str] = Counter()  # what was asked for and could not be done -> samples
+        self.applied: Counter[str] = Counter()  # option -> fields that it changed
         self.made = 0
 
     def mend(self, sample: RegroupedSample) -> list[Field]:
@@ -52,6 +59,7 @@ class Mender:
         kept = [field for field in fields if field.name not in self.edits.drop_fields]
         for field in fields:
             if field.name in self.edits.drop_fields:
+                self.applied[f"--drop-field {field.name}"] += 1
                 self._drop(field, "dropped field")
         reason = "" if kept else "no members left"
         if kept and self.edits.drop_bad:
@@ -96,7 +104,10 @@ class Mender:
     def _rename(self, fields: list[Field]) -> list[Field]:
         for old, new in self.edits.rename:
             names = {field.name for field in fields}
-            if old in names and new not in names:  # a field that is there already is not overwritten
+            if old in names and new in names:  # it is not overwritten
+                self.missed[f"{old} not renamed: {new} is there already"] += 1
+            elif old in names:
+                self.applied[f"--rename {old}={new}"] += 1
                 fields = [self._renamed(field, new) if field.name == old else field for field in fields]
         return fields
 

@@ -23,6 +23,7 @@ class ShardRepair:
     samples_dropped: Counter[str] = field(default_factory=Counter)
     mended: Counter[str] = field(default_factory=Counter)  # what was mended -> members or samples
     missed: Counter[str] = field(default_factory=Counter)  # what was asked for and could not be done -> samples
+    applied: Counter[str] = field(default_factory=Counter)  # option -> fields that it changed
     lost: list[str] = field(default_factory=list)  # what could not be read
     bytes: int = 0  # of the output
     inputs: list[dict[str, Any]] = field(default_factory=list)  # identity of what was read; not in the record's report
@@ -35,7 +36,7 @@ class ShardRepair:
     def from_dict(found: dict[str, Any]) -> "ShardRepair":
         """Read what ``to_dict`` returned. Raises TypeError where it is none."""
         report = ShardRepair(**found)
-        for name in ("dropped", "samples_dropped", "mended", "missed"):
+        for name in ("dropped", "samples_dropped", "mended", "missed", "applied"):
             setattr(report, name, Counter(getattr(report, name)))
         return report
 
@@ -56,11 +57,18 @@ class RepairReport:
     stale_removed: int = 0  # temporary files of runs that were killed
     resumed: int = 0  # shards that an earlier repair had finished
     changed: list[str] = field(default_factory=list)  # shards that were repaired again, and why
+    options: list[str] = field(default_factory=list)  # those that name fields
 
     @property
     def lost(self) -> bool:
         """Whether anything could not be read."""
         return any(shard.lost for shard in self.shards)
+
+    @property
+    def idle(self) -> list[str]:
+        """The options that changed no field."""
+        applied = self.merged("applied")
+        return [option for option in self.options if not applied[option]]
 
     def total(self, name: str) -> int:
         """Sum a number over the shards."""

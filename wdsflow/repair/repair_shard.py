@@ -133,7 +133,7 @@ def _repair(
     report.samples, report.samples_dropped = len(planned.samples), mender.dropped_samples
     report.dropped += planned.dropped + mender.dropped
     report.mended += planned.mended + mender.mended
-    report.made, report.missed = mender.made, mender.missed
+    report.made, report.missed, report.applied = mender.made, mender.missed, mender.applied
 
 
 def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], list[int]]:

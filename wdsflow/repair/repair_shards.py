@@ -81,7 +81,7 @@ def repair(
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     if dry_run:
-        return RepairReport(_tried(work, edits, jobs, begin), dry_run)
+        return RepairReport(_tried(work, edits, jobs, begin), dry_run, options=edits.options())
     with Record(folder) as record:
         if restart:
             _refuse_inputs(found, [folder / name for name in record.outputs])
@@ -101,7 +101,7 @@ def _written(
     work: list[Job], edits: Edits, jobs: int, begin: Begin | None, record: Record, *, again: bool
 ) -> RepairReport:
     """Repair what is not done yet, or all ``again``; what is finished is recorded, also where an error ends it."""
-    report = RepairReport([], stale_removed=record.stale)
+    report = RepairReport([], stale_removed=record.stale, options=edits.options())
     done: dict[Path, ShardRepair] = {}
     todo = []
     for job in work:

@@ -181,7 +181,7 @@ def _absent(names: list[str]) -> Iterator[str]:
 
 def _hint(name: str) -> str:
     """Say what there is instead."""
-    folder = os.path.dirname(name.rstrip("/")) or "."
+    folder = name.rstrip("/") if name.endswith("/") else os.path.dirname(name) or "."
     while _GLOB.search(folder):
         folder = os.path.dirname(folder) or "."
     if os.path.isdir(name):
