@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from importlib import import_module
@@ -142,6 +143,7 @@ def test_a_killed_model_process_is_asked_again():
 
 
 def test_modules_are_found_where_this_process_finds_them(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "beside", raising=False)
     (tmp_path / "beside.py").write_text(OWN_MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
     vowels = import_module("beside").Vowels()
