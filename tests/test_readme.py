@@ -107,6 +107,12 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs").rglob("*.svg")), ids=lambda path: path.name)
+def test_pictures_load_nothing_and_name_no_folder_of_a_machine(picture):
+    text = picture.read_text(encoding="utf-8")
+    assert re.findall(r"url\((?!#)[^)]*\)|@import|href=|/(?:tmp|home|root|var)/", text) == []
+
+
 def lines_to_type() -> list[tuple[str, str]]:
     """Return (page, line) for each command of ours that a page tells to type; synopses are none."""
     typed = [(page, line) for page, block in blocks("sh") for line in block.splitlines()]

@@ -61,8 +61,9 @@ def types() -> None:
 
 
 def reference() -> None:
-    """Generated pages are what the code says."""
+    """Generated pages, and the README's picture, are what the code says and prints."""
     call(PYTHON, "scripts/gen_reference.py", "--check")
+    call(PYTHON, "scripts/picture", "--check")
 
 
 def wheel() -> None:
