@@ -1,14 +1,16 @@
-"""Scores: one a file, a named value for each sample. See ``base`` for what a score is, ``view`` for what it sees."""
+"""Scores: one a file, a named value for each sample. See ``base`` for what a score is, ``sample_view`` for what it sees."""
 
 from .base import TIERS, DatasetScore, Kind, Score, Tier, Value
 from .catalog import SCORES, all_scores, make_score
 from .held_fields import Fields, Held
+from .model.batch_score import BatchScore
 from .sample_view import View, ViewOptions
 from .score_errors import ScoreError
 
 __all__ = [
     "SCORES",
     "TIERS",
+    "BatchScore",
     "DatasetScore",
     "Fields",
     "Held",
