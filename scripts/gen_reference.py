@@ -9,10 +9,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from wdsflow.filtering.recipe.recipe_file import schema
-from wdsflow.validate.rule_pages import reference
+from support import api_reference
 
-PAGES: dict[str, Callable[[], str]] = {"docs/rules.md": reference, "docs/recipe.schema.json": schema}
+from wdsflow.filtering.recipe.recipe_file import schema
+from wdsflow.validate import rule_pages
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference.md": api_reference.reference,
+    "docs/rules.md": rule_pages.reference,
+    "docs/recipe.schema.json": schema,
+}
 
 
 def main() -> int:

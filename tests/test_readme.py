@@ -38,14 +38,14 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 def files() -> dict[str, str]:
-    """Return the contents of the files that the README shows: fenced blocks with a name."""
-    found = FENCE.finditer((ROOT / "README.md").read_text(encoding="utf-8"))
+    """Return the contents of the files that the pages show: fenced blocks with a name."""
+    found = (each for page in PAGES for each in FENCE.finditer(page.read_text(encoding="utf-8")))
     return {each[2].strip(): each[3] for each in found if "." in each[2]}
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """What `pip install .` makes of the README's score of one's own."""
+    """What `pip install .` makes of the custom score that the pages show."""
     folder = tmp_path_factory.mktemp("site")
     shown = files()
     (folder / "my_scores.py").write_text(shown["my_scores.py"])
@@ -90,7 +90,7 @@ def test_console_blocks_show_what_the_commands_print_one_after_the_other(page, s
                 assert line.strip() in rest, f"{page}: {line}\n{done.stdout}{done.stderr}"
 
 
-def test_a_score_of_ones_own_is_packed_also_where_shards_lie_beside_it(tmp_path):
+def test_a_custom_score_is_packed_even_if_shards_are_in_the_same_folder(tmp_path):
     if find_spec("setuptools") is None:
         pytest.skip("setuptools is not installed")
     for name in ("my_scores.py", "pyproject.toml"):
@@ -101,6 +101,16 @@ def test_a_score_of_ones_own_is_packed_also_where_shards_lie_beside_it(tmp_path)
     subprocess.run([sys.executable, "-c", build], cwd=tmp_path, capture_output=True, check=True)
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     assert "my_scores.py" in ZipFile(wheel).namelist()
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs").rglob("*.svg")), ids=lambda path: path.name)
+def test_pictures_load_nothing_and_name_no_folder_of_a_machine(picture):
+    text = picture.read_text(encoding="utf-8")
+    assert re.findall(r"url\((?!#)[^)]*\)|@import|href=|/(?:tmp|home|root|var)/", text) == []
 
 
 def lines_to_type() -> list[tuple[str, str]]:

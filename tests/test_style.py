@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ FILES = [
     for path in sorted((ROOT / folder).rglob("*.py"))
     if not (folder == "wdsflow" and path.relative_to(ROOT).parts[1] in {"stages", "validate"})
 ]
+PUBLIC = [f"wdsflow.{name}" for name in ("filtering", "mapping", "repair", "stages", "training", "validate")]
 LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 HEAVY = {
     "PIL",
@@ -65,9 +67,21 @@ def imported_by(statement: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("module", ["wdsflow", "wdsflow.shards", "wdsflow.stages", "wdsflow.validate"])
+@pytest.mark.parametrize("module", ["wdsflow", "wdsflow.shards", *PUBLIC])
 def test_importing_the_package_imports_nothing_heavy(module):
     assert imported_by(f"import {module}") & (HEAVY | {"rich", "typer"}) == set()
+
+
+@pytest.mark.parametrize("package", ["wdsflow", *PUBLIC])
+def test_a_package_has_what_it_says_that_it_offers_and_nothing_of_any_other_name(package):
+    offered = import_module(package)
+    assert [name for name in offered.__all__ if getattr(offered, name, None) is None] == []
+    assert not hasattr(offered, "nonsense")
+
+
+def test_the_names_for_everyone_are_shown_before_they_are_imported():
+    script = "import wdsflow; assert not set(wdsflow.__all__) - set(dir(wdsflow))"
+    assert imported_by(script) & HEAVY == set()
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["validate", "--help"], ["--version"]])

@@ -48,20 +48,19 @@ def check(
     progress: Found | None = None,
     allow_pipe: bool = False,
 ) -> Report:
-    """Say whether shards will train, and what is wrong where they will not; no verdict where none can be read.
+    """Report whether shards will train, and what is wrong if they will not. If no shard can be read, there is no verdict.
 
     Args:
-        urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` parts several in one string.
+        urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` separates several in one string.
         readers: readers to judge for: ``open-clip`` (the installed version) or names from ``READERS``.
         level: ``names`` reads tar headers; ``headers`` also captions, json and the first bytes of images;
             ``full`` decodes every field as the reader would.
         arguments: command line of open_clip_train; turns on the forecast for ``world_size`` ranks.
         world_size: ranks that train.
-        max_loss: share of samples, 0 to 1, that may vanish before the outcome is "loses".
-        jobs: processes; None takes one a core where there is enough to read.
-        engine: who reads: ``local`` processes, or ``ray``, a cluster all of whose nodes see shards that are files under
-            the same paths.
-        address: of the Ray cluster; None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
+        max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
+        jobs: number of processes; None for one per core if there is enough to read.
+        engine: ``local``, or ``ray``: a cluster all of whose nodes see shards that are files under the same paths.
+        address: address of the Ray cluster; None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
         select: codes or their first letters; only these rules run.
         ignore: codes or their first letters, with the reason why they are accepted.
         baseline: file of known findings, which do not fail.
@@ -69,8 +68,9 @@ def check(
         allow_pipe: run ``pipe:`` urls in a shell.
 
     Raises:
-        NoShards, UnknownReader, UnknownCode, ArgumentsError: nothing by that name; the message has the nearest.
-        EngineError: there is no cluster, or nobody there can read. ValueError: no engine of that name.
+        NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
+        EngineError: no cluster is there, or none of its nodes can read.
+        ValueError: no engine of that name.
     """
     start = time.perf_counter()
     check_engine(engine, address)

@@ -1,18 +1,49 @@
-"""Prove that WebDataset shards will train, before a GPU is booked."""
+"""Prove that WebDataset shards will train, before a GPU is booked; repair and filter them; feed OpenCLIP from them.
+
+Names are imported when they are asked for, so that `import wdsflow` is fast and needs neither torch nor webdataset.
+"""
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-from typing import TYPE_CHECKING, Any
+__all__ = [
+    "FeedOptions",
+    "Recipe",
+    "RunOptions",
+    "__version__",
+    "bounded_map",
+    "check",
+    "cut_shards",
+    "filter_shards",
+    "get_data",
+    "repair_shards",
+    "score_shards",
+    "trace",
+]
 
 if TYPE_CHECKING:
-    from wdsflow.mapping.bounded_map import bounded_map
+    from wdsflow.filtering import Recipe, RunOptions, cut_shards, filter_shards, score_shards
+    from wdsflow.mapping import bounded_map
+    from wdsflow.repair import repair_shards
+    from wdsflow.training import FeedOptions, get_data
+    from wdsflow.validate import trace
+    from wdsflow.validate.check import check
+else:
+    _PACKAGES = {
+        **dict.fromkeys(("check", "trace"), "validate"),
+        **dict.fromkeys(("Recipe", "RunOptions", "cut_shards", "filter_shards", "score_shards"), "filtering"),
+        **dict.fromkeys(("FeedOptions", "get_data"), "training"),
+        "bounded_map": "mapping",
+        "repair_shards": "repair",
+    }
 
-__all__ = ["__version__", "bounded_map"]
+    def __getattr__(name: str) -> object:
+        if name not in _PACKAGES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
+        return getattr(import_module(f"{__name__}.{_PACKAGES[name]}"), name)
 
-def __getattr__(name: str) -> Any:  # what takes time to import is imported when it is asked for
-    if name == "bounded_map":
-        from wdsflow.mapping.bounded_map import bounded_map
-
-        return bounded_map
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

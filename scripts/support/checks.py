@@ -82,8 +82,9 @@ def types(out: TextIO) -> None:
 
 
 def reference(out: TextIO) -> None:
-    """Generated pages are what the code says."""
+    """Generated pages, and the README's picture, are what the code says and prints."""
     call(out, PYTHON, "scripts/gen_reference.py", "--check")
+    call(out, PYTHON, "scripts/picture", "--check")
 
 
 def wheel(out: TextIO) -> None:

@@ -2,6 +2,7 @@
 
 from .base import TIERS, DatasetScore, Kind, Score, Tier, Value
 from .held_fields import Fields, Held
+from .model.batch_score import BatchScore
 from .sample_view import View, ViewOptions
 from .score_catalog import SCORES, all_scores, make_score
 from .score_errors import ScoreError
@@ -9,6 +10,7 @@ from .score_errors import ScoreError
 __all__ = [
     "SCORES",
     "TIERS",
+    "BatchScore",
     "DatasetScore",
     "Fields",
     "Held",

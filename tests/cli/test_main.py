@@ -1,10 +1,13 @@
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import typer
 
 import wdsflow
-from wdsflow.cli.main import COMMANDS, main
+from wdsflow.cli.help_panels import MAIN, PANELS
+from wdsflow.cli.main import COMMANDS, _app, main
 
 
 def run(*words: str) -> int:
@@ -33,6 +36,21 @@ def test_every_command_has_help_that_names_its_exit_status_or_its_argument(capsy
     shown = capsys.readouterr().out
     assert "Usage: wdsflow" in shown
     assert "Exit status" in shown or "CODE" in shown
+
+
+@pytest.mark.parametrize("name", ["filter", "train", "validate"])
+def test_help_groups_all_options_and_begins_with_the_ten_most_used(capsys, name):
+    group: Any = typer.main.get_command(_app([name]))
+    command = group.commands[name]
+    options = [each for each in command.params if each.param_type_name == "option"]
+    assert [each.name for each in options if each.rich_help_panel not in PANELS] == []
+    assert 8 <= sum(each.rich_help_panel == MAIN for each in options) <= 10
+    assert run(name, "--help") == 0
+    titles = [
+        line.rstrip(":") for line in capsys.readouterr().out.splitlines() if line.endswith(":") and line[0] != " "
+    ]
+    assert next(title for title in titles if title != "Arguments") == MAIN
+    assert {each.rich_help_panel for each in options} <= set(titles)
 
 
 @pytest.mark.parametrize("words", [["valdate"], ["validate", "--nonsense"], ["inspect"], ["doctor", "x"]])

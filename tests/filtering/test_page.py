@@ -20,7 +20,7 @@ PAGE = (DOCS / "filter.md").read_text(encoding="utf-8")
 def test_every_option_stands_on_the_page(command, capsys):
     with pytest.raises(SystemExit):
         main([command, "--help"])
-    options = capsys.readouterr().out.partition("Options:")[2]
+    options = capsys.readouterr().out.partition("Main options:")[2]
     names = set(re.findall(r"--[a-z][a-z-]+", options)) - {"--help", "--no-hash-images", "--no-embeddings"}
     assert len(names) > 8
     assert {name for name in names if f"`{name}" not in PAGE and f" {name}" not in PAGE} == set()

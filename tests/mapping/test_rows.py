@@ -8,9 +8,9 @@ import pytest
 
 import wdsflow
 from tests.processes import await_end, living_children
-from wdsflow.mapping.bounded_map import Mapped
 from wdsflow.mapping.map_messages import MappingError
 from wdsflow.mapping.map_process import MapWorker
+from wdsflow.mapping.run_map import Mapped
 from wdsflow.memory.usage import held
 
 MEMORY = "3GiB"  # this process has torch and more

@@ -16,10 +16,10 @@ import pytest
 from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, names, tar_bytes, write_tar
 from wdsflow.repair.repair_record import OtherRepair
-from wdsflow.repair.repair_shards import repair
+from wdsflow.repair.run_repair import repair_shards
 
 KILLS = int(os.environ.get("WDSFLOW_KILLS", "20"))
-MODULES = ["wdsflow.repair.repair_shards", "xxhash"]
+MODULES = ["wdsflow.repair.run_repair", "xxhash"]
 
 
 def samples(shard: int, count: int = 100) -> list[tuple[str, bytes]]:
@@ -45,7 +45,7 @@ def times(folder: Path) -> dict[str, int]:
 def test_a_repair_killed_again_and_again_ends_with_the_same_bytes(shards: str, tmp_path: Path):
     out = tmp_path / "out"
     begun = time.monotonic()
-    repair(shards, out, jobs=2)
+    repair_shards(shards, out, jobs=2)
     longest, whole = time.monotonic() - begun, digests(out)
     shutil.rmtree(out)
     context = multiprocessing.get_context("forkserver")  # children that have imported everything
@@ -54,7 +54,7 @@ def test_a_repair_killed_again_and_again_ends_with_the_same_bytes(shards: str, t
     for _ in range(10 * KILLS):
         if killed >= KILLS // 2:
             break
-        child = context.Process(target=repair, args=(shards, out), kwargs={"jobs": 2})
+        child = context.Process(target=repair_shards, args=(shards, out), kwargs={"jobs": 2})
         child.start()
         child.join(chance.uniform(0, longest))
         child.kill()
@@ -68,21 +68,21 @@ def test_a_repair_killed_again_and_again_ends_with_the_same_bytes(shards: str, t
         else:
             killed += 1
             longest *= 1.1
-    repair(shards, out, jobs=2)
+    repair_shards(shards, out, jobs=2)
     assert digests(out) == whole
     assert killed >= KILLS // 2
 
 
 def test_a_repair_killed_between_a_shard_and_its_record_resumes(shards: str, tmp_path: Path):
     out = tmp_path / "out"
-    repair(shards, out)
+    repair_shards(shards, out)
     whole = digests(out)
     lines = (out / "_wdsflow/repair.jsonl").read_bytes().splitlines(keepends=True)
     (out / "_wdsflow/repair.jsonl").write_bytes(b"".join(lines[:3]) + lines[3][:50])
     (out / "5.tar").unlink()
     (out / "5.tar.0a1b2c3d.wdsflow.tmp").write_bytes(b"half of it")
     before = times(out)
-    report = repair(shards, out)
+    report = repair_shards(shards, out)
     assert (report.resumed, report.stale_removed, report.changed) == (3, 1, [])
     assert digests(out) == whole
     assert {name for name, at in times(out).items() if at == before.get(name)} == {"0.tar", "1.tar", "2.tar"}
@@ -98,16 +98,16 @@ def test_a_repair_killed_between_a_shard_and_its_record_resumes(shards: str, tmp
 )
 def test_what_is_not_as_it_was_is_repaired_again_and_nothing_else(shards: str, tmp_path: Path, change, reason):
     out = tmp_path / "out"
-    repair(shards, out)
+    repair_shards(shards, out)
     before = times(out)
     change(tmp_path / "in", out)
-    report = repair(shards, out)
+    report = repair_shards(shards, out)
     assert report.resumed == 5
     assert len(report.changed) == 1
     assert reason in report.changed[0]
     after = times(out)
     assert {name for name in before if after[name] != before[name]} == {"2.tar"}
-    repair(shards, tmp_path / "anew")
+    repair_shards(shards, tmp_path / "anew")
     assert digests(out) == digests(tmp_path / "anew")
 
 
@@ -115,17 +115,17 @@ def test_a_shard_that_could_not_be_read_is_tried_again(shards: str, tmp_path: Pa
     out, hidden = tmp_path / "out", tmp_path / "2.tar"
     shutil.move(tmp_path / "in" / "2.tar", hidden)
     urls = [f"{shards}/{n}.tar{'.gz' * (n % 2)}" for n in range(6)]
-    assert repair(urls, out).lost
+    assert repair_shards(urls, out).lost
     assert not (out / "2.tar").exists()
     shutil.move(hidden, tmp_path / "in" / "2.tar")
-    report = repair(urls, out)
+    report = repair_shards(urls, out)
     assert (report.resumed, report.lost) == (5, False)
     assert len(names(out / "2.tar")) == 200
 
 
 def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote(shards: str, tmp_path: Path):
     out = tmp_path / "out"
-    repair(shards, out)
+    repair_shards(shards, out)
     (out / "mine.tar").write_bytes(b"mine")
     before = digests(out)
     for options, words in (
@@ -134,9 +134,9 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote
         ({"rename": {"jpg": "png"}, "drop_fields": ["npy"]}, "--rename was not given, now it is jpg=png"),
     ):
         with pytest.raises(OtherRepair, match=words):
-            repair(shards, out, **options)
+            repair_shards(shards, out, **options)
     assert digests(out) == before
-    repair(f"{shards}/0.tar", out, rename={"jpg": "png"}, restart=True)
+    repair_shards(f"{shards}/0.tar", out, rename={"jpg": "png"}, restart=True)
     assert sorted(path.name for path in out.glob("*.tar")) == ["0.tar", "mine.tar"]
     assert (out / "sizes.json").read_text() == '{\n "0.tar": 100\n}\n'
     assert names(out / "0.tar")[:2] == ["0000.png", "0000.txt"]
@@ -147,4 +147,4 @@ def test_two_repairs_do_not_work_in_one_folder_at_once(shards: str, tmp_path: Pa
 
     (tmp_path / "out/_wdsflow").mkdir(parents=True)
     with Lock(tmp_path / "out/_wdsflow/lock"), pytest.raises(Busy, match="another run works in"):
-        repair(shards, tmp_path / "out")
+        repair_shards(shards, tmp_path / "out")

@@ -16,7 +16,7 @@ from PIL import Image
 
 from tests.shards.archives import JPEG, Entry, folder, link, names, read_tar, tar_bytes, write_tar
 from wdsflow.repair.repair_report import RepairReport
-from wdsflow.repair.repair_shards import output_names, repair
+from wdsflow.repair.run_repair import output_names, repair_shards
 
 
 def mended(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], RepairReport]:
@@ -26,7 +26,7 @@ def mended(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], R
         url.write_bytes(entries)
     else:
         write_tar(url, entries)
-    report = repair(str(url), tmp_path / "out", force=True, **options)
+    report = repair_shards(str(url), tmp_path / "out", force=True, **options)
     output = tmp_path / "out" / "in.tar"
     return (read_tar(output) if output.exists() else []), report
 
@@ -250,11 +250,11 @@ def test_a_sample_cut_in_two_at_a_shard_border_is_put_together(tmp_path: Path):
     whole = samples("0", "1", "2", "3")
     for name, part in (("0", whole[:3]), ("1", whole[3:7]), ("2", whole[7:])):
         write_tar(tmp_path / f"{name}.tar", part)
-    report = repair(str(tmp_path / "{0..2}.tar"), tmp_path / "out", jobs=2)
+    report = repair_shards(str(tmp_path / "{0..2}.tar"), tmp_path / "out", jobs=2)
     assert read_tar(tmp_path / "out/0.tar") == whole[:4]
     assert read_tar(tmp_path / "out/1.tar") == whole[4:7]  # the rest of "3" is alone in its shard: no telling
     assert report.shards[1].dropped == {"moved to the shard before": 1}
-    again = repair(str(tmp_path / "out"), tmp_path / "again")
+    again = repair_shards(str(tmp_path / "out"), tmp_path / "again")
     assert not again.merged("mended")
     assert not again.merged("dropped")
 
@@ -262,7 +262,7 @@ def test_a_sample_cut_in_two_at_a_shard_border_is_put_together(tmp_path: Path):
 def test_shards_that_number_anew_are_not_joined(tmp_path: Path):
     write_tar(tmp_path / "0.tar", [("0.jpg", b"mine")])
     write_tar(tmp_path / "1.tar", samples("0", "1"))
-    repair(str(tmp_path / "{0..1}.tar"), tmp_path / "out")
+    repair_shards(str(tmp_path / "{0..1}.tar"), tmp_path / "out")
     assert read_tar(tmp_path / "out/0.tar") == [("0.jpg", b"mine")]
     assert read_tar(tmp_path / "out/1.tar") == samples("0", "1")
 
@@ -270,8 +270,8 @@ def test_shards_that_number_anew_are_not_joined(tmp_path: Path):
 def test_counts_are_written_for_open_clip_and_keep_what_was_there(tmp_path: Path):
     for name, keys in (("0", "ab"), ("1", "cde")):
         write_tar(tmp_path / f"{name}.tar", samples(*keys))
-    repair(str(tmp_path / "0.tar"), tmp_path / "out")
-    repair(str(tmp_path / "1.tar"), tmp_path / "out")
+    repair_shards(str(tmp_path / "0.tar"), tmp_path / "out")
+    repair_shards(str(tmp_path / "1.tar"), tmp_path / "out")
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 2, "1.tar": 3}
     assert (tmp_path / "out/__len__").read_text().strip() == "5"
     assert listed(tmp_path / "out") == ["0.tar", "1.tar", "__len__", "sizes.json"]
@@ -281,7 +281,7 @@ def test_counts_are_written_for_open_clip_and_keep_what_was_there(tmp_path: Path
 def test_compressed_shards_become_plain_ones(tmp_path: Path, ending: str, pack: Any):
     entries = samples("a", "b")
     (tmp_path / f"0.tar.{ending}").write_bytes(pack(tar_bytes([entries[0], *entries[2:], entries[1]])))
-    report = repair(str(tmp_path / f"0.tar.{ending}"), tmp_path / "out")
+    report = repair_shards(str(tmp_path / f"0.tar.{ending}"), tmp_path / "out")
     assert read_tar(tmp_path / "out/0.tar") == entries
     assert not report.lost
     assert listed(tmp_path / "out") == ["0.tar", "__len__", "sizes.json"]
@@ -306,9 +306,9 @@ def test_a_cut_compressed_shard_is_kept_as_far_as_it_goes(tmp_path: Path):
 def test_the_output_of_a_command_is_repaired_only_where_allowed(tmp_path: Path):
     write_tar(tmp_path / "0.tar", samples("a"))
     url = f"pipe:cat {tmp_path / '0.tar'}"
-    refused = repair(url, tmp_path / "out")
+    refused = repair_shards(url, tmp_path / "out")
     assert refused.lost
-    report = repair(url, tmp_path / "out", allow_pipe=True)
+    report = repair_shards(url, tmp_path / "out", allow_pipe=True)
     assert (report.lost, report.shards[0].output) == (False, str(tmp_path / "out/shard-000000.tar"))
     assert read_tar(tmp_path / "out/shard-000000.tar") == samples("a")
 
@@ -320,16 +320,16 @@ def test_a_sparse_member_is_unfolded(tmp_path: Path):
         file.write(b"end")
     status = os.system(f"cd {tmp_path} && tar --sparse -cf in.tar 0.bin")
     assert status == 0
-    repair(str(tmp_path / "in.tar"), tmp_path / "out")
+    repair_shards(str(tmp_path / "in.tar"), tmp_path / "out")
     assert read_tar(tmp_path / "out/in.tar") == [("0.bin", bytes(100_000) + b"end")]
 
 
 def test_a_dry_run_writes_nothing_and_says_the_same(tmp_path: Path):
     entries = [*samples("a"), ("._a.jpg", b"x"), *captioned("b", {"c": "x"})]
     url = str(write_tar(tmp_path / "in.tar", entries))
-    plan = repair(url, tmp_path / "out", caption="json:c", dry_run=True)
+    plan = repair_shards(url, tmp_path / "out", caption="json:c", dry_run=True)
     assert not (tmp_path / "out").exists()
-    real = repair(url, tmp_path / "out", caption="json:c")
+    real = repair_shards(url, tmp_path / "out", caption="json:c")
     assert str(plan).replace("would be written", "written") == str(real)
 
 
@@ -337,7 +337,7 @@ def test_equal_names_from_several_folders_are_numbered(tmp_path: Path):
     for name in ("x", "y"):
         (tmp_path / name).mkdir()
         write_tar(tmp_path / name / "0.tar", samples(name))
-    repair([str(tmp_path / "x"), str(tmp_path / "y")], tmp_path / "out", jobs=2)
+    repair_shards([str(tmp_path / "x"), str(tmp_path / "y")], tmp_path / "out", jobs=2)
     assert names(tmp_path / "out/0.tar") == ["x.jpg", "x.txt"]
     assert names(tmp_path / "out/0-2.tar") == ["y.jpg", "y.txt"]
     assert output_names(["a/0.tar", "b/0.tar", "c/0-2.tar"]) == ["0.tar", "0-3.tar", "0-2.tar"]
@@ -349,13 +349,13 @@ def test_inputs_and_existing_outputs_are_safe(tmp_path: Path):
     (tmp_path / "same").symlink_to(tmp_path)
     for out in (tmp_path, tmp_path / "same"):
         with pytest.raises(FileExistsError, match="is an input"):
-            repair(str(url), out, force=True)
+            repair_shards(str(url), out, force=True)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/0.tar").write_bytes(b"of somebody else")
     with pytest.raises(FileExistsError, match="exists already"):
-        repair(str(url), tmp_path / "out")
+        repair_shards(str(url), tmp_path / "out")
     assert (tmp_path / "out/0.tar").read_bytes() == b"of somebody else"
-    repair(str(url), tmp_path / "out", force=True)
+    repair_shards(str(url), tmp_path / "out", force=True)
     assert names(tmp_path / "out/0.tar") == ["a.jpg", "a.txt"]
     assert url.read_bytes() == before
 
@@ -366,7 +366,7 @@ def test_a_run_that_cannot_write_keeps_whole_outputs_and_their_counts(tmp_path: 
     (tmp_path / "out").mkdir()
     (tmp_path / "out/1.tar").mkdir()  # no file can take this name
     with pytest.raises(IsADirectoryError):
-        repair(str(tmp_path / "{0..2}.tar"), tmp_path / "out", force=True)
+        repair_shards(str(tmp_path / "{0..2}.tar"), tmp_path / "out", force=True)
     left = listed(tmp_path / "out")
     assert left[:2] == ["0.tar", "1.tar"]
     assert not [name for name in left if name.endswith(".tmp")]
@@ -377,9 +377,9 @@ def test_wrong_arguments_are_refused_before_anything_is_written(tmp_path: Path):
     url = str(write_tar(tmp_path / "0.tar", samples("a")))
     for wrong in ({"caption": "x"}, {"rename": {"a/b": "c"}}, {"drop_fields": [" "]}, {"jobs": 0}):
         with pytest.raises(ValueError):
-            repair(url, tmp_path / "out", **wrong)
+            repair_shards(url, tmp_path / "out", **wrong)
     with pytest.raises(ValueError):
-        repair(str(tmp_path / "*.zip"), tmp_path / "out")
+        repair_shards(str(tmp_path / "*.zip"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

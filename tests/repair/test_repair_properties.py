@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.shards.archives import read_tar, tar_bytes
 from wdsflow.repair.clean_names import junk
-from wdsflow.repair.repair_shards import repair
+from wdsflow.repair.run_repair import repair_shards
 from wdsflow.shards.tar.member_names import split_name
 
 FOLDERS = st.sampled_from(["", "", "", "./", "d/", "img/", "txt/", "../", "/"])
@@ -31,12 +31,12 @@ def entries_of(members: list[tuple[str, str, str, int]], mark: str) -> Entries:
 def repaired(data: bytes, folder: Path) -> tuple[Entries, bytes | None]:
     """Repair, twice; the second time must change nothing."""
     (folder / "in.tar").write_bytes(data)
-    report = repair(str(folder / "in.tar"), folder / "one")
+    report = repair_shards(str(folder / "in.tar"), folder / "one")
     shard = report.shards[0]
     assert shard.members + shard.made == shard.written + shard.dropped.total()
     if shard.output is None:
         return [], None
-    again = repair(str(folder / "one/in.tar"), folder / "two")
+    again = repair_shards(str(folder / "one/in.tar"), folder / "two")
     first, second = (folder / "one/in.tar").read_bytes(), (folder / "two/in.tar").read_bytes()
     assert first == second
     assert not again.merged("mended")

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tests.shards.archives import names, tar_bytes, write_tar
-from wdsflow.repair.repair_shards import repair
+from wdsflow.repair.run_repair import repair_shards
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -44,7 +44,7 @@ def messy_shards(folder: Path) -> str:
 
 def test_webdataset_reads_all_repaired_samples(tmp_path: Path):
     wds = pytest.importorskip("webdataset")
-    report = repair(messy_shards(tmp_path), tmp_path / "out", caption="json:description", jobs=2)
+    report = repair_shards(messy_shards(tmp_path), tmp_path / "out", caption="json:description", jobs=2)
     assert report.total("samples_written") == 8
     got = list(wds.WebDataset(str(tmp_path / "out/{0..1}.tar"), shardshuffle=False))
     assert [sample["__key__"] for sample in got] == [f"{number}_{index}" for number in range(2) for index in range(4)]
@@ -57,7 +57,7 @@ def test_webdataset_reads_all_repaired_samples(tmp_path: Path):
 
 
 def test_gnu_tar_extracts_them_without_a_word(tmp_path: Path):
-    repair(messy_shards(tmp_path), tmp_path / "out")
+    repair_shards(messy_shards(tmp_path), tmp_path / "out")
     (tmp_path / "files").mkdir()
     for number in range(2):
         archive = str(tmp_path / f"out/{number}.tar")
@@ -73,7 +73,7 @@ def test_open_clip_gets_batches_and_the_sample_count_from_repaired_json_shards(t
     torch = pytest.importorskip("torch")
     if "eof_value" in wds.tariterators.tar_file_expander.__code__.co_varnames:
         pytest.skip("OpenCLIP 3.3 needs webdataset <= 0.2.86")
-    repair(messy_shards(tmp_path), tmp_path / "out", caption="json:description")
+    repair_shards(messy_shards(tmp_path), tmp_path / "out", caption="json:description")
     arguments = SimpleNamespace(
         train_data=str(tmp_path / "out/{0..1}.tar"),
         train_num_samples=None,  # taken from sizes.json
@@ -95,6 +95,6 @@ def test_open_clip_gets_batches_and_the_sample_count_from_repaired_json_shards(t
 def test_long_names_survive(tmp_path: Path):
     long = "n" * 130
     write_tar(tmp_path / "0.tar", [(f"{long}.jpg", b"x"), (f"d/{long}/{long}.jpg", b"y")], form=1)
-    repair(str(tmp_path / "0.tar"), tmp_path / "out")
+    repair_shards(str(tmp_path / "0.tar"), tmp_path / "out")
     listed = subprocess.run(["tar", "-tf", tmp_path / "out/0.tar"], capture_output=True, check=True, text=True)
     assert listed.stdout.split() == [f"{long}.jpg", f"d/{long}/{long}.jpg"]

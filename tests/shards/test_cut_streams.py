@@ -16,7 +16,7 @@ from tests.shards.tars import by_tarfile, by_walk
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.repair.repair_shards import repair
+from wdsflow.repair.run_repair import repair_shards
 from wdsflow.shards.source.opening import (
     open_source,
 )
@@ -156,7 +156,7 @@ def test_of_a_cut_shard_all_that_is_there_is_kept_and_the_loss_reported(kind, wh
     kept, as_plain = filtered(url, "kept"), filtered(plain, "as-plain")
     assert (kept.total("kept"), kept.merged("quarantined")) == (as_plain.total("kept"), as_plain.merged("quarantined"))
     assert bool(kept.lost or kept.failures) != nothing_lost
-    report = repair(url, tmp_path / "repaired")
-    assert report.total("samples_written") == repair(plain, tmp_path / "from-plain").total("samples_written")
+    report = repair_shards(url, tmp_path / "repaired")
+    assert report.total("samples_written") == repair_shards(plain, tmp_path / "from-plain").total("samples_written")
     assert report.lost != nothing_lost
     assert (report.total("members") == 0) == nothing_left

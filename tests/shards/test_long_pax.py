@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.shards.archives import tar_bytes
 from tests.shards.tars import MemorySource, by_tarfile, by_walk, hurt, random_tar
-from wdsflow.repair.repair_shards import repair
+from wdsflow.repair.run_repair import repair_shards
 from wdsflow.shards.source.opening import (
     open_source,
 )
@@ -92,7 +92,7 @@ def test_a_header_of_a_gigabyte_takes_some_megabytes_and_hides_no_sample(tmp_pat
     tracemalloc.start()
     try:
         report = check([str(path)], jobs=1)
-        repaired = repair(str(path), tmp_path / "out")
+        repaired = repair_shards(str(path), tmp_path / "out")
         assert tracemalloc.get_traced_memory()[1] < 30 << 20
     finally:
         tracemalloc.stop()

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from .help_panels import LINES, MACHINES, MAIN, OTHER, OUTPUT, SAMPLES
+
 
 class Level(str, Enum):
     """How closely to look."""
@@ -38,8 +40,8 @@ Engines = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="local: processes on this machine; ray: a Ray cluster (needs the extra ray), all of whose nodes have to "
-        "see shards that are files, and the output folder, under the same paths.",
+        help="local: processes on this machine. ray: a Ray cluster (needs the extra ray). All its nodes must see shards that are files, and the output folder, under the same paths.",
+        rich_help_panel=MACHINES,
     ),
 ]
 Address = Annotated[
@@ -47,27 +49,36 @@ Address = Annotated[
     typer.Option(
         "--address",
         metavar="HOST:PORT",
-        help="Of the Ray cluster; by default RAY_ADDRESS, the cluster of this machine, or a new one.",
+        help="Address of the Ray cluster. By default RAY_ADDRESS, the cluster of this machine, or a new one.",
+        rich_help_panel=MACHINES,
         show_default=False,
     ),
 ]
 Device = Annotated[
     str,
     typer.Option(
-        "--device", metavar="DEVICE", help="Where models run: auto (all GPUs, else the CPU), cpu, cuda, cuda:1."
+        "--device",
+        metavar="DEVICE",
+        help="Where models run: auto (all GPUs, or the CPU if there is none), cpu, cuda, cuda:1.",
+        rich_help_panel=MACHINES,
     ),
 ]
 GpuMemory = Annotated[
     str | None,
     typer.Option(
-        "--gpu-memory", metavar="SIZE", help="What models may take of each GPU: 8GiB or 80%.", show_default=False
+        "--gpu-memory",
+        metavar="SIZE",
+        help="Limit for models on each GPU: 8GiB or 80%.",
+        rich_help_panel=MACHINES,
+        show_default=False,
     ),
 ]
 Embeddings = Annotated[
     bool | None,
     typer.Option(
         "--embeddings/--no-embeddings",
-        help="Keep what CLIPs compute of images and captions in the ledger, as half floats.",
+        help="Keep the CLIP embeddings of images and captions in the ledger, as half floats.",
+        rich_help_panel=SAMPLES,
         show_default=False,
     ),
 ]
@@ -76,7 +87,8 @@ Embedded = Annotated[
     typer.Option(
         "--ledger",
         metavar="DIR",
-        help="Folder that score or filter wrote with --embeddings: scores on a CLIP take them from there.",
+        help="Folder that score or filter wrote with --embeddings. Scores on the same CLIP use its embeddings.",
+        rich_help_panel=SAMPLES,
         show_default=False,
     ),
 ]
@@ -85,8 +97,8 @@ Numbering = Annotated[
     typer.Option(
         "--numbering",
         metavar="WHAT",
-        help="Names of the outputs: kept (default), as the inputs'; or dense, 00000.tar and so on without gaps, which they "
-        "get when all shards of all slices are done, and not before.",
+        help="Names of the output shards. kept (default): as the inputs. dense: 00000.tar and so on without gaps, given once all shards of all slices are done.",
+        rich_help_panel=OUTPUT,
         show_default=False,
     ),
 ]
@@ -95,32 +107,42 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="WHAT",
-        help="What is written of JSON lines: jsonl (default), the lines, or tar, shards with their images.",
+        help="Format of the output for JSON lines. jsonl (default): the lines. tar: shards with their images.",
+        rich_help_panel=LINES,
         show_default=False,
     ),
 ]
 TarSamples = Annotated[
     int | None,
-    typer.Option("--tar-samples", min=1, metavar="N", help="With --to tar: samples in one; by default 10000."),
+    typer.Option(
+        "--tar-samples",
+        min=1,
+        metavar="N",
+        help="With --to tar: samples per shard; 10000 by default.",
+        rich_help_panel=LINES,
+    ),
 ]
 TarSize = Annotated[
-    str | None, typer.Option("--tar-size", metavar="SIZE", help="With --to tar: size of one; by default 1GiB.")
+    str | None,
+    typer.Option(
+        "--tar-size", metavar="SIZE", help="With --to tar: size of a shard; 1GiB by default.", rich_help_panel=LINES
+    ),
 ]
 Urls = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="URL...",
         show_default=False,
-        help="Shards: paths, braces {000..042}, globs, folders, @list.txt, urls; a::b names several.",
+        help="Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b names several.",
     ),
 ]
 Readers = Annotated[
     list[str] | None,
     typer.Option(
         "--for",
-        metavar="CONSUMER",
-        help="Reader to judge for, may come several times: open-clip (the installed version, the default), "
-        "open-clip-3.3, open-clip-4, webdataset-1, datasets, ray-data.",
+        metavar="READER",
+        help="Reader to judge for; repeatable. open-clip (default: the installed version), open-clip-3.3, open-clip-4, webdataset-1, datasets, ray-data.",
+        rich_help_panel=MAIN,
     ),
 ]
 Levels = Annotated[
@@ -128,41 +150,85 @@ Levels = Annotated[
     typer.Option(
         "--level",
         metavar="LEVEL",
-        help="names: headers of the tar only; headers: also captions, json and image headers; "
-        "full: decode everything, exact.",
+        help="names: read tar headers only. headers: also captions, json and image headers. full: decode everything; exact.",
+        rich_help_panel=MAIN,
     ),
 ]
 Select = Annotated[
     list[str] | None,
-    typer.Option("--select", metavar="CODES", help="Run only these rules: codes or their first letters."),
+    typer.Option(
+        "--select",
+        metavar="CODES",
+        help="Run only these rules: codes or their first letters, such as W001,F.",
+        rich_help_panel=MAIN,
+    ),
 ]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="CODES", help='Accept these: CODES, or CODE="reason" to show why.'),
+    typer.Option(
+        "--ignore",
+        metavar="CODES",
+        help='Accept findings of these rules: CODES, or CODE="reason" to show why.',
+        rich_help_panel=MAIN,
+    ),
 ]
 Baseline = Annotated[
-    Path | None, typer.Option("--baseline", metavar="FILE", help="Findings in this file are known and do not fail.")
+    Path | None,
+    typer.Option(
+        "--baseline", metavar="FILE", help="Findings in this file are known and do not fail.", rich_help_panel=MAIN
+    ),
 ]
 WriteBaseline = Annotated[
     Path | None,
-    typer.Option("--write-baseline", metavar="FILE", help="Write all findings there, as known from now on."),
+    typer.Option(
+        "--write-baseline",
+        metavar="FILE",
+        help="Write all findings to this file, as known from now on.",
+        rich_help_panel=OTHER,
+    ),
 ]
 Formats = Annotated[
-    FormatChoice, typer.Option("--format", metavar="FORMAT", help="text, json, sarif, junit, github or html.")
+    FormatChoice,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="Format of the report: text, json, sarif, junit, github or html.",
+        rich_help_panel=MAIN,
+    ),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", metavar="FILE", help="Write the report there; a summary is still shown."),
+    typer.Option(
+        "--output", metavar="FILE", help="Write the report to this file, and print a summary.", rich_help_panel=MAIN
+    ),
 ]
 MaxLoss = Annotated[
-    str, typer.Option("--max-loss", metavar="SHARE", help="Share of samples that may vanish, as 5% or 0.05.")
+    str,
+    typer.Option(
+        "--max-loss", metavar="SHARE", help="Share of samples that may be lost: 5% or 0.05.", rich_help_panel=MAIN
+    ),
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, metavar="N", help="Processes; by default one a core.", show_default=False),
+    typer.Option(
+        "--jobs",
+        min=1,
+        metavar="N",
+        help="Number of processes; by default one per core.",
+        rich_help_panel=MAIN,
+        show_default=False,
+    ),
 ]
-WorldSize = Annotated[int, typer.Option("--world-size", min=1, metavar="N", help="Ranks (GPUs) that will train.")]
-AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")]
-PrintSchema = Annotated[bool, typer.Option("--print-schema", help="Print the JSON Schema of --format json and exit.")]
+WorldSize = Annotated[
+    int,
+    typer.Option(
+        "--world-size", min=1, metavar="N", help="Number of ranks (GPUs) that will train.", rich_help_panel=MAIN
+    ),
+]
+AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.", rich_help_panel=OTHER)]
+PrintSchema = Annotated[
+    bool,
+    typer.Option("--print-schema", help="Print the JSON Schema of --format json, and exit.", rich_help_panel=OTHER),
+]
 Keys = Annotated[int, typer.Option("--keys", min=0, metavar="N", help="List the first N samples with their offsets.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -14,6 +14,7 @@ from .cli_options import (
     TarSize,
     To,
 )
+from .help_panels import MAIN, OUTPUT, SAMPLES
 from .live import progress
 from .nearest import nearest_ledger
 from .refusing import explained
@@ -39,20 +40,28 @@ from .typed import Typed
 
 Ledger = Annotated[
     Path | None,
-    typer.Option("--ledger", metavar="DIR", help="Folder that score or filter wrote.", show_default=False),
+    typer.Option(
+        "--ledger", metavar="DIR", help="Folder that score or filter wrote.", rich_help_panel=MAIN, show_default=False
+    ),
 ]
 Unknown = Annotated[
     str | None,
     typer.Option(
         "--unknown",
         metavar="WHAT",
-        help="What becomes of samples whose predicate stays unknown: quarantine (default), keep or drop.",
+        help="What to do with samples whose predicate is unknown: quarantine (default), keep or drop.",
+        rich_help_panel=SAMPLES,
         show_default=False,
     ),
 ]
 Empty = Annotated[
     str | None,
-    typer.Option("--empty", metavar="WHAT", help="Shards of which nothing is kept: leave-out (default) or write."),
+    typer.Option(
+        "--empty",
+        metavar="WHAT",
+        help="What to do with shards of which nothing is kept: leave-out (default) or write.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 
 
@@ -80,14 +89,14 @@ def cut(
     shard_count: ShardCount = 1,
     allow_pipe: AllowPipe = False,
 ) -> None:
-    """Filter again, by scores that were computed before.
+    """Filter again using existing scores.
 
-    Nothing is decoded, bytes are copied:
+    Nothing is decoded; bytes are copied:
 
     wdsflow cut "in/{000..042}.tar" -o out --ledger scores --where "blur > 100"
 
-    Exit status: 0; 1 if a shard could not be read, nothing was kept, or more than half was quarantined; 2 for wrong use,
-    or where nothing could be read or written.
+    Exit status: 0 if all is well; 1 if a shard could not be read, nothing was kept, or more than half was quarantined;
+    2 if the command is wrong, or nothing could be read or written.
     """
     typed = Typed(context)
     with explained(typed):

@@ -18,6 +18,7 @@ from .cli_options import (
     TarSize,
     To,
 )
+from .help_panels import MAIN, OTHER, OUTPUT, SAMPLES
 from .live import progress
 from .refusing import explained
 from .run_outcome import check_exports, exported, show
@@ -53,7 +54,11 @@ if TYPE_CHECKING:
 Also = Annotated[
     list[str] | None,
     typer.Option(
-        "--scores", metavar="NAMES", help="Further scores for the ledger, of every sample.", show_default=False
+        "--scores",
+        metavar="NAMES",
+        help="More scores to write to the ledger, for every sample.",
+        rich_help_panel=MAIN,
+        show_default=False,
     ),
 ]
 Unknown = Annotated[
@@ -61,23 +66,47 @@ Unknown = Annotated[
     typer.Option(
         "--unknown",
         metavar="WHAT",
-        help="What becomes of samples whose predicate stays unknown: quarantine (default), keep or drop.",
+        help="What to do with samples whose predicate is unknown: quarantine (default), keep or drop.",
+        rich_help_panel=SAMPLES,
         show_default=False,
     ),
 ]
 Empty = Annotated[
     str | None,
-    typer.Option("--empty", metavar="WHAT", help="Shards of which nothing is kept: leave-out (default) or write."),
+    typer.Option(
+        "--empty",
+        metavar="WHAT",
+        help="What to do with shards of which nothing is kept: leave-out (default) or write.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 HashImages = Annotated[
-    bool | None, typer.Option("--hash-images/--no-hash-images", help="xxh3 of each image's bytes in the ledger.")
+    bool | None,
+    typer.Option(
+        "--hash-images/--no-hash-images",
+        help="Write the xxh3 hash of each image's bytes to the ledger.",
+        rich_help_panel=SAMPLES,
+    ),
 ]
-PrintSchema = Annotated[bool, typer.Option("--print-schema", help="Print the JSON Schema of recipes, and exit.")]
-PrintRecipe = Annotated[bool, typer.Option("--print-recipe", help="Print the recipe that the flags mean, and exit.")]
+PrintSchema = Annotated[
+    bool, typer.Option("--print-schema", help="Print the JSON Schema of recipes, and exit.", rich_help_panel=OTHER)
+]
+PrintRecipe = Annotated[
+    bool,
+    typer.Option("--print-recipe", help="Print the recipe that the flags stand for, and exit.", rich_help_panel=OTHER),
+]
 Measure = Annotated[
-    bool, typer.Option("--measure", help="With --print-recipe: measure some samples, for the order of the terms.")
+    bool,
+    typer.Option(
+        "--measure", help="With --print-recipe: measure some samples to order the terms.", rich_help_panel=OTHER
+    ),
 ]
-Explain = Annotated[bool, typer.Option("--explain", help="Print the plan, measured on some samples, and exit.")]
+Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain", help="Print the plan with costs measured on some samples, and exit.", rich_help_panel=MAIN
+    ),
+]
 
 
 def filter(  # noqa: A001 - the name of the command
@@ -123,13 +152,14 @@ def filter(  # noqa: A001 - the name of the command
 ) -> None:
     """Keep the samples that a predicate holds for.
 
-    Writes shards with them, byte for byte as they were:
+    The output shards hold these samples, byte for byte as they were:
 
     wdsflow filter "in/{000..042}.tar" -o out --where "min_side >= 200 and aspect_ratio < 3"
 
-    The same command resumes a run that was interrupted. The scores of all samples are in OUT/_wdsflow/ledger.
-    Exit status: 0; 1 if a shard could not be read, nothing was kept, or more than half was quarantined; 2 for wrong use,
-    or where nothing could be read or written.
+    The same command resumes an interrupted run. OUT/_wdsflow/ledger holds the scores of all samples.
+
+    Exit status: 0 if all is well; 1 if a shard could not be read, nothing was kept, or more than half was quarantined;
+    2 if the command is wrong, or nothing could be read or written.
     """
     typed = Typed(context)
     with explained(typed):

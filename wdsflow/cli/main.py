@@ -12,6 +12,7 @@ import typer
 import wdsflow
 
 from .ending import INTERRUPTED, TERMINATED, Terminated, ending
+from .help_panels import PanelHelp
 
 COMMANDS = ("validate", "inspect", "explain", "repair", "filter", "score", "cut", "scores", "doctor", "train")
 _TAKE_TRAINING = ("validate", "train")  # take a command line of open_clip_train behind --
@@ -67,7 +68,7 @@ def _app(words: Sequence[str]) -> typer.Typer:
     app.callback()(_wdsflow)
     for name in [asked] if asked else COMMANDS:
         module = importlib.import_module(f"wdsflow.cli.{name}")
-        app.command(name)(_guarded(name, getattr(module, name)))
+        app.command(name, cls=PanelHelp)(_guarded(name, getattr(module, name)))
     return app
 
 

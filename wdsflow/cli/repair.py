@@ -65,7 +65,7 @@ def repair(
     Exit status: 0, 1 if something could not be read or an option changed nothing, 2 for wrong use or where nothing could be written.
     """
     from wdsflow.repair.repair_record import OtherRepair
-    from wdsflow.repair.repair_shards import repair as run
+    from wdsflow.repair.run_repair import repair_shards as run
     from wdsflow.shards.folder_lock import Busy
     from wdsflow.shards.urls import NoShards
 

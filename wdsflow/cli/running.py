@@ -8,35 +8,47 @@ from typing import Annotated, Any
 import typer
 
 from .cli_options import EngineChoice
+from .help_panels import LINES, MACHINES, MAIN, OTHER, OUTPUT, SAMPLES
 from .typed import free
 
 Urls = Annotated[
     list[str] | None, typer.Argument(metavar="URL...", help="Shards, written as for validate.", show_default=False)
 ]
 Out = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="OUT", help="Folder for what is written.", show_default=False)
+    Path | None,
+    typer.Option("--output", "-o", metavar="OUT", help="Output folder.", rich_help_panel=MAIN, show_default=False),
 ]
 Where = Annotated[
     str | None,
-    typer.Option(metavar="PREDICATE", help='Samples to keep, as "min_side >= 200 and caption_words >= 3".'),
+    typer.Option(
+        metavar="PREDICATE",
+        help='Predicate: which samples to keep, such as "min_side >= 200 and caption_words >= 3".',
+        rich_help_panel=MAIN,
+    ),
 ]
 RecipeFile = Annotated[
     Path | None,
     typer.Option(
         "--recipe",
         metavar="FILE",
-        help="Options from a YAML or TOML file, or from the run.json of an earlier run; command-line flags take precedence.",
+        help="Read options from a YAML or TOML file, or from the run.json of an earlier run. Command-line flags take precedence.",
+        rich_help_panel=MAIN,
     ),
 ]
 Images = Annotated[
     str | None,
-    typer.Option(metavar="FIELDS", help='Fields that are images, the first that is there: "jpg;png;jpeg;webp".'),
+    typer.Option(
+        metavar="FIELDS",
+        help='Fields that hold the image; the first that exists is used: "jpg;png;jpeg;webp".',
+        rich_help_panel=SAMPLES,
+    ),
 ]
 Captions = Annotated[
     str | None,
     typer.Option(
         metavar="PLACE",
-        help='Where captions are: txt, json:caption;alt, "txt|json:caption"; auto: found by a look at some samples.',
+        help='Where captions are: txt, json:caption;alt or "txt|json:caption". auto: look at some samples to find out.',
+        rich_help_panel=MAIN,
     ),
 ]
 Workers = Annotated[
@@ -45,19 +57,27 @@ Workers = Annotated[
         "--workers",
         min=0,
         metavar="N",
-        help="Processes; by default one a core, of this machine or of the cluster.",
+        help="Number of processes; by default one per core, of this machine or of the cluster.",
+        rich_help_panel=MAIN,
         show_default=False,
     ),
 ]
 Memory = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Memory for all processes together, as 4GiB.", show_default=False)
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory limit for all processes together, such as 4GiB.",
+        rich_help_panel=MACHINES,
+        show_default=False,
+    ),
 ]
 ImageMemory = Annotated[
     str | None,
     typer.Option(
         "--image-memory",
         metavar="SIZE",
-        help="What one image may take while it is decoded; by default 512MiB. Larger ones are put aside.",
+        help="Memory limit for decoding one image; 512MiB by default. Larger images are quarantined.",
+        rich_help_panel=MACHINES,
         show_default=False,
     ),
 ]
@@ -66,7 +86,8 @@ ImageToken = Annotated[
     typer.Option(
         "--image-token",
         metavar="TEXT",
-        help="What stands for an image in JSON lines; by default <__dj__image>.",
+        help="Text that stands for an image; <__dj__image> by default.",
+        rich_help_panel=LINES,
         show_default=False,
     ),
 ]
@@ -75,7 +96,8 @@ VideoToken = Annotated[
     typer.Option(
         "--video-token",
         metavar="TEXT",
-        help="What stands for a video in JSON lines; by default <__dj__video>.",
+        help="Text that stands for a video; <__dj__video> by default.",
+        rich_help_panel=LINES,
         show_default=False,
     ),
 ]
@@ -84,7 +106,8 @@ ChunkEnd = Annotated[
     typer.Option(
         "--chunk-end",
         metavar="TEXT",
-        help="What ends a chunk in JSON lines; by default <|__dj__eoc|>.",
+        help="Text that ends a chunk; <|__dj__eoc|> by default.",
+        rich_help_panel=LINES,
         show_default=False,
     ),
 ]
@@ -93,7 +116,8 @@ MediaRoot = Annotated[
     typer.Option(
         "--media-root",
         metavar="DIR",
-        help="Folder of the images in JSON lines; by default that of the file.",
+        help="Folder of the images; by default the folder of the file.",
+        rich_help_panel=LINES,
         show_default=False,
     ),
 ]
@@ -102,22 +126,42 @@ Export = Annotated[
     typer.Option(
         "--export",
         metavar="FILE",
-        help="List kept samples there, too: .txt keys, .npy DataComp's uids, .parquet img2dataset's columns, "
-        "image_embeddings.npy or caption_embeddings.npy what --embeddings kept.",
+        help="Also list the kept samples in this file; repeatable. .txt: keys. .npy: DataComp's uids. .parquet: img2dataset's columns. image_embeddings.npy, caption_embeddings.npy: what --embeddings kept.",
+        rich_help_panel=MAIN,
         show_default=False,
     ),
 ]
 Quarantine = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Folder for samples put aside; by default OUT/_wdsflow/quarantine."),
+    typer.Option(
+        metavar="DIR",
+        help="Folder for quarantined samples; OUT/_wdsflow/quarantine by default.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 Restart = Annotated[
-    bool, typer.Option("--restart/--resume", help="Remove what an earlier run wrote, or go on where it ended.")
+    bool,
+    typer.Option(
+        "--restart/--resume", help="Remove what an earlier run wrote, or resume it (default).", rich_help_panel=MAIN
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing, show what would be kept.")]
-ShardIndex = Annotated[int, typer.Option("--shard-index", min=0, metavar="I", help="Do slice I of the shards, from 0.")]
-ShardCount = Annotated[int, typer.Option("--shard-count", min=1, metavar="N", help="Slices in all, for job arrays.")]
-AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Write nothing; print what would be kept.", rich_help_panel=MAIN)
+]
+ShardIndex = Annotated[
+    int,
+    typer.Option(
+        "--shard-index",
+        min=0,
+        metavar="I",
+        help="Process slice I of the shards, counted from 0; for job arrays.",
+        rich_help_panel=MACHINES,
+    ),
+]
+ShardCount = Annotated[
+    int, typer.Option("--shard-count", min=1, metavar="N", help="Number of slices.", rich_help_panel=MACHINES)
+]
+AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.", rich_help_panel=OTHER)]
 
 
 class Misuse(ValueError):

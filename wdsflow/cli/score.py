@@ -14,6 +14,7 @@ from .cli_options import (
     Engines,
     GpuMemory,
 )
+from .help_panels import MAIN, SAMPLES
 from .live import progress
 from .refusing import explained
 from .run_outcome import show
@@ -46,10 +47,19 @@ if TYPE_CHECKING:
 Scores = Annotated[
     list[str] | None,
     typer.Option(
-        "--scores", metavar="NAMES", help="Scores, joined by commas: min_side,caption_words.", show_default=False
+        "--scores",
+        metavar="NAMES",
+        help="Scores to compute, joined by commas: min_side,caption_words.",
+        rich_help_panel=MAIN,
+        show_default=False,
     ),
 ]
-HashImages = Annotated[bool, typer.Option("--hash-images", help="xxh3 of each image's bytes, too.")]
+HashImages = Annotated[
+    bool,
+    typer.Option(
+        "--hash-images", help="Write the xxh3 hash of each image's bytes to the ledger.", rich_help_panel=SAMPLES
+    ),
+]
 
 
 def score(
@@ -81,15 +91,14 @@ def score(
 ) -> None:
     """Compute scores of all samples.
 
-    Writes them to OUT/_wdsflow/ledger, one Parquet file a shard:
+    They are written to OUT/_wdsflow/ledger, one Parquet file per shard:
 
     wdsflow score "in/{000..042}.tar" -o scores --scores min_side,caption_words,blur
 
-    Then thresholds can be chosen, and shards cut as often as you like, by wdsflow cut.
+    Choose thresholds, and filter with wdsflow cut as often as you like. The predicate of a recipe is ignored here.
 
-    The predicate of a recipe plays no part here.
-    Exit status: 0; 1 if a shard could not be read, or a score has no value for more than half of the samples; 2 for wrong
-    use, or where nothing could be read or written.
+    Exit status: 0 if all is well; 1 if a shard could not be read, or a score has no value for more than half of the
+    samples; 2 if the command is wrong, or nothing could be read or written.
     """
     typed = Typed(context)
     with explained(typed):

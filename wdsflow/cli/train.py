@@ -57,21 +57,21 @@ def train(
     no_preflight: NoPreflight = False,
     checkpoint_every: CheckpointEvery = None,
 ) -> None:
-    """Train with OpenCLIP, fed by wdsflow.
+    """Train with OpenCLIP, with wdsflow as its loader.
 
-    What follows -- is the command line of open_clip_train, all of it:
+    Arguments after -- are passed to open_clip_train:
 
     wdsflow train --caption json:alt -- --train-data "{000..042}.tar" --workers 6
 
-    On several GPUs, in either way:
+    On several GPUs, use torchrun or srun:
 
     torchrun --nproc_per_node 8 -m wdsflow train -- --train-data "{000..042}.tar"
 
     srun --ntasks-per-node 8 wdsflow train -- --train-data ...
 
-    The names in the shards are read first, in seconds; a run that would starve is refused.
+    The names in the shards are read first, which takes seconds. A run that would hang is refused.
 
-    Exit status: 0 trained, 1 the data or the run failed, 2 wrong use or nothing could be read, 130 interrupted.
+    Exit status: 0 trained; 1 the data or the run failed; 2 wrong command, or nothing could be read; 130 interrupted.
     """
     argv: list[str] = context.obj or []
     if not argv:

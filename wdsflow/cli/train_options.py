@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from .help_panels import CHECKS, MACHINES, MAIN, SAMPLES
+
 
 class DecodeChoice(str, Enum):
     """How images are decoded."""
@@ -33,62 +35,122 @@ Caption = Annotated[
     str | None,
     typer.Option(
         metavar="FIELDS",
-        help='Where captions are: "txt|json:description;alt", members parted by |, tried in order; of json, names.',
+        help='Where captions are: "txt|json:description;alt". Members are separated by | and tried in order; for json, name the fields.',
+        rich_help_panel=MAIN,
     ),
 ]
-Image = Annotated[str | None, typer.Option(metavar="FIELDS", help='Members that hold the image: "jpg;png;webp".')]
+Image = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FIELDS",
+        help='Members that hold the image; the first that exists is used: "jpg;png;webp".',
+        rich_help_panel=MAIN,
+    ),
+]
 MaxPixels = Annotated[
-    int | None, typer.Option("--max-pixels", min=1, metavar="N", help="Drop larger images, by their header.")
+    int | None,
+    typer.Option(
+        "--max-pixels",
+        min=1,
+        metavar="N",
+        help="Drop images with more pixels, by their header.",
+        rich_help_panel=SAMPLES,
+    ),
 ]
 Decoding = Annotated[
     DecodeChoice,
     typer.Option(
         metavar="MODE",
-        help="reference: as OpenCLIP decodes, bit by bit; exact: all pixels, by faster libraries; "
-        "fast: JPEG at the smallest scale that is large enough.",
+        help="fast: JPEG at the smallest scale that is large enough. exact: every pixel, by faster libraries. reference: OpenCLIP's own pixels, to the bit.",
+        rich_help_panel=MAIN,
     ),
 ]
-K = Annotated[float, typer.Option("--k", metavar="K", help="fast keeps images at least K times as large as asked.")]
+K = Annotated[
+    float,
+    typer.Option(
+        "--k",
+        metavar="K",
+        help="With --decode fast: keep images at least K times as large as needed.",
+        rich_help_panel=SAMPLES,
+    ),
+]
 Scheduling = Annotated[
     ScheduleChoice,
     typer.Option(
         metavar="SCHEDULE",
-        help="openclip: the shards that OpenCLIP would read, in its order; balanced: each sample once an epoch, "
-        "as many batches for each rank, shards may be few.",
+        help="openclip: the shards that OpenCLIP would read, in its order. balanced: each sample once an epoch, the same number of batches for each rank, even with few shards.",
+        rich_help_panel=MAIN,
     ),
 ]
 StallAfter = Annotated[
-    float, typer.Option("--stall-after", metavar="SECONDS", help="All ranks fail after so long without a batch.")
+    float,
+    typer.Option(
+        "--stall-after",
+        metavar="SECONDS",
+        help="Stop all ranks after so many seconds without a batch.",
+        rich_help_panel=MAIN,
+    ),
 ]
 StallSamples = Annotated[
     int | None,
-    typer.Option("--stall-samples", min=1, metavar="N", help="The same after so many samples lost in a row."),
+    typer.Option(
+        "--stall-samples",
+        min=1,
+        metavar="N",
+        help="Stop all ranks after so many samples lost in a row.",
+        rich_help_panel=CHECKS,
+    ),
 ]
-Memory = Annotated[str | None, typer.Option(metavar="SIZE", help="Bound of everything in flight, as 2GiB.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Memory limit for all data in flight, such as 2GiB.", rich_help_panel=MAIN),
+]
 Decoders = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Images decoded at once, of each rank; all its processors if not given."),
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Images that each rank decodes at once; by default all its processors.",
+        rich_help_panel=MAIN,
+    ),
 ]
 DecodingIn = Annotated[
     DecodeIn,
     typer.Option(
         "--decode-in",
         metavar="WHERE",
-        help="processes of their own, or threads; auto: processes where the system forks.",
+        help="Decode in processes or threads. auto: processes if the system forks.",
+        rich_help_panel=MACHINES,
     ),
 ]
 Metrics = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Write metrics: FILE.prom for Prometheus, FILE.jsonl for JSON lines.")
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write metrics to this file: FILE.prom for Prometheus, FILE.jsonl for JSON lines.",
+        rich_help_panel=MAIN,
+    ),
 ]
 StatusEvery = Annotated[
-    float, typer.Option("--status-every", min=0, metavar="SECONDS", help="Between status lines; 0 for none.")
+    float,
+    typer.Option(
+        "--status-every",
+        min=0,
+        metavar="SECONDS",
+        help="Seconds between status lines; 0 for none.",
+        rich_help_panel=CHECKS,
+    ),
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Look at the shards, report all that is wrong for this feed, and do not train."),
+    typer.Option(
+        "--dry-run",
+        help="Check the shards, report what would go wrong in this run, and do not train.",
+        rich_help_panel=MAIN,
+    ),
 ]
 NoPreflight = Annotated[
-    bool, typer.Option("--no-preflight", help="Do not look at the shards first, and train in any case.")
+    bool, typer.Option("--no-preflight", help="Train without checking the shards first.", rich_help_panel=CHECKS)
 ]
 CheckpointEvery = Annotated[
     int | None,
@@ -96,6 +158,7 @@ CheckpointEvery = Annotated[
         "--checkpoint-every",
         min=1,
         metavar="STEPS",
-        help="Save inside of epochs too; --resume latest then goes on at the very next batch.",
+        help="Also save within epochs, every so many steps. --resume latest then continues with the very next batch.",
+        rich_help_panel=MAIN,
     ),
 ]

@@ -78,13 +78,13 @@ def validate(
     allow_pipe: AllowPipe = False,
     print_schema: PrintSchema = False,
 ) -> None:
-    """Say whether shards will train, why not, and what to do.
+    """Report whether shards will train, why not, and what to do.
 
-    What follows -- is the command line of open_clip_train; it turns on the forecast:
+    Arguments after -- are those of open_clip_train. They add a forecast of the training run:
 
     wdsflow validate --world-size 8 -- --train-data "{000..042}.tar" --workers 6
 
-    Exit status: 0 nothing at error level, 1 errors found, 2 wrong use or nothing could be read.
+    Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong or nothing could be read.
     """
     if print_schema:
         from wdsflow.validate.report import schema

@@ -1,4 +1,4 @@
-"""Filter shards, score them, or cut them anew: on this machine, resumable, with every sample accounted for."""
+"""Filter shards, score them, or filter them again using existing scores: resumable, with every sample accounted for."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -41,17 +41,25 @@ def filter_shards(
     *,
     ledger: str | os.PathLike[str] | None = None,
 ) -> RunReport:
-    """Write for each shard a shard with the samples that a recipe keeps, byte for byte, and a ledger of all its samples.
+    """Write, for each shard, a shard of the samples that a recipe keeps, byte for byte, and a ledger of all its samples.
 
-    What is done already in ``out`` by the same recipe stays as it is. ``ledger``: the folder of an earlier run; scores on
-    a CLIP take embeddings from its ledgers, half floats, where they are there. Raises:
-        ValueError: a recipe or options that make no sense (WhereError among them); NoShards where urls match nothing;
-            NoCaptions where no sample has a caption in a place that the recipe looks at; LedgerError where ``ledger``
-            has no embeddings that would be the same.
-        Differs: ``out`` holds a run of something else. Busy: another run works there.
-        FileExistsError: files lie there that no run wrote.
-        OutputError: an output could not be written; the run stopped and can be taken up again.
-        EngineError: nobody could work (any longer); the same.
+    The same call resumes an interrupted run: shards that are finished in ``out`` are kept.
+
+    Args:
+        urls: shards, as for ``check``.
+        out: a folder; it is created if it does not exist.
+        recipe: what is computed, and which samples are kept.
+        options: how the run works; they do not change the output.
+        ledger: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
+
+    Raises:
+        ValueError: the recipe or the options are invalid, ``urls`` match nothing (NoShards), no sample has a caption in
+            the given place (NoCaptions), or ``ledger`` has no embeddings for this recipe (LedgerError).
+        Differs: ``out`` holds a run with another recipe.
+        Busy: another run works in ``out``.
+        FileExistsError: ``out`` holds files that no run wrote.
+        OutputError: an output could not be written. The same call resumes the run.
+        EngineError: no worker could be started, or none is left. The same call resumes the run.
     """
     return _scored_first("filter", urls, out, recipe, options or RunOptions(), ledger, tars=True)
 
@@ -64,7 +72,18 @@ def score_shards(
     *,
     ledger: str | os.PathLike[str] | None = None,
 ) -> RunReport:
-    """Write the ledgers only. Raises as ``filter_shards``."""
+    """Write the ledgers only, without shards.
+
+    Args:
+        urls: shards, as for ``check``.
+        out: a folder; it is created if it does not exist.
+        recipe: what is computed; its predicate is ignored.
+        options: how the run works; they do not change the output.
+        ledger: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
+
+    Raises:
+        ValueError: as for ``filter_shards``; so are all other errors.
+    """
     return _scored_first("score", urls, out, recipe, options or RunOptions(), ledger, tars=False)
 
 
@@ -75,11 +94,22 @@ def cut_shards(
     recipe: Recipe,
     options: RunOptions | None = None,
 ) -> RunReport:
-    """Write shards by the scores in ledgers; nothing is decoded. ``ledger``: the folder that an earlier run wrote.
+    """Write shards using the scores in ledgers; nothing is decoded.
 
-    Raises as ``filter_shards``; LedgerError where there is no ledger at all, one is missing and samples are compared, or
-    (MissingScore) a score of the predicate was not computed. A shard without a ledger, as it could not be read then, is
-    among the failures, as is one whose ledger lacks a value that the predicate hangs on, or that has changed since.
+    A shard is one of the report's failures if it has no ledger, if its ledger lacks a value that the predicate needs, or
+    if the shard has changed since.
+
+    Args:
+        urls: shards, as for ``check``.
+        out: a folder; it is created if it does not exist.
+        ledger: the folder that ``score_shards`` or ``filter_shards`` wrote.
+        recipe: which samples are kept.
+        options: how the run works; they do not change the output.
+
+    Raises:
+        LedgerError: ``ledger`` has no ledgers, a score of the predicate was not computed (MissingScore), or the predicate
+            compares samples and the ledger of a shard is missing.
+        ValueError: as for ``filter_shards``; so are all other errors.
     """
     options, recipe = options or RunOptions(), canonical_recipe(recipe)
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))

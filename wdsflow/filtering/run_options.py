@@ -11,22 +11,30 @@ Tell = Callable[[ShardRecord | ShardFailure], object]
 
 
 class OutputError(OSError):
-    """An output could not be written; the run stopped. Whole outputs stay, half ones do not."""
+    """An output could not be written, and the run stopped. Finished shards are kept, partial ones removed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """How a run works.
 
-    ``engine``: "local", or "ray" for the Ray cluster at ``address`` (None: ``RAY_ADDRESS``, that of this machine, or a
-    new one); all its nodes have to see the output, and shards that are files, under the same paths.
-    ``workers``: processes, None for one a core, 0 for this process. ``memory``: bytes for all processes together.
-    ``restart``: remove what an earlier run wrote. ``index`` of ``count``: the slice of the shards that is this run's.
-    ``device``: where models run, "auto" for all GPUs that there are, else the CPU; ``gpu_memory``: how much of one they
-    may take, "8GiB" or "80%".
-    ``say``: called with lines about models that were loaded.
-    ``begin``: called with the number of shards to do, and with what is done to them ("scoring", "writing"); what it
-    returns is called after each of them.
+    Attributes:
+        engine: "local" for processes of this machine, or "ray". All nodes of a Ray cluster must see the output, and
+            shards that are files, under the same paths.
+        address: address of the Ray cluster. None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
+        workers: number of processes; None for one per core, 0 for none but this one.
+        memory: limit in bytes for all processes together.
+        quarantine: folder for quarantined samples; None for ``_wdsflow/quarantine`` in the output.
+        restart: remove what an earlier run wrote.
+        dry_run: write nothing; report what would be kept.
+        index: the slice of the shards that this run processes, counted from 0.
+        count: number of slices.
+        allow_pipe: run ``pipe:`` urls in a shell.
+        device: where models run; "auto" for all GPUs, or the CPU if there is none.
+        gpu_memory: limit for models on each GPU, "8GiB" or "80%".
+        say: called with lines about models that were loaded.
+        begin: called with the number of shards and what is done to them, "scoring" or "writing". What it returns is
+            called after each shard.
     """
 
     engine: EngineName = "local"

@@ -75,7 +75,7 @@ class Record:
         self.options, self.outputs, self._lines = None, frozenset(), {}
 
     def begin(self, options: Mapping[str, Any], names: Iterable[str], *, force: bool) -> None:
-        """Note what is to be written. Raises Differs unless ``force`` is given."""
+        """Note what is to be written. Raises OtherRepair unless ``force`` is given."""
         if self.options is not None and self.options != options and not force:
             raise OtherRepair(self.folder, list(_differences(self.options, options)))
         self.options, self.outputs = dict(options), self.outputs | set(names)

@@ -10,20 +10,30 @@ Schedule = Literal["openclip", "balanced"]
 
 @dataclass(frozen=True, kw_only=True)
 class FeedOptions:
-    """Settings of a feed; ``None`` leaves a matter to OpenCLIP's arguments or to this machine.
+    """Settings of a feed. None leaves the choice to OpenCLIP's arguments, or to this machine.
 
-    ``caption``: where captions are, "txt|json:description;alt": members separated by bars, tried in order; of json
-    members the names, tried in order, with dots for nested ones. ``image``: members that hold the image, "jpg;png".
-    ``max_pixels``: larger images are dropped by their header. ``decode`` and ``k``: see ``wdsflow.stages.Decode``.
-    ``schedule``: "openclip" reads the shards that OpenCLIP's own loader would read, in its order; "balanced" gives each
-    sample once an epoch and each rank the same number of batches. ``stall_after``: seconds that training waits for a
-    batch before all ranks fail with StallError; ``stall_samples``: the same in samples lost in a row, None: 50,000 where
-    shards are drawn for ever, else whole passes are judged. ``memory``:
-    bytes of everything in flight, a number or "2GiB". ``decoders``: how many images are decoded at once; ``decode_in``: in processes of their own or in
-    threads, "auto": processes where they can be forked. ``status_every``: seconds between
-    status lines, 0 for none. ``metrics``: a file, ``.prom`` for Prometheus' text format or ``.jsonl`` for JSON lines.
-    ``allow_pipe``: whether ``pipe:`` urls may run their commands. ``argv``: open_clip_train's arguments, which messages
-    repeat in commands.
+    Attributes:
+        caption: where captions are: "txt|json:description;alt". Members are separated by bars and tried in order; for
+            json, name the fields, with dots for nested ones.
+        image: members that hold the image: "jpg;png". The first that exists is used.
+        max_pixels: images with more pixels are dropped by their header.
+        decode: how images are decoded; see ``wdsflow.stages.Decode``.
+        k: with "fast", images are kept at least k times as large as needed.
+        schedule: "openclip" reads the shards that OpenCLIP's loader would read, in its order. "balanced" reads each
+            sample once an epoch, and gives each rank the same number of batches.
+        stall_after: seconds without a batch after which all ranks fail with StallError.
+        stall_samples: the same in samples lost in a row. None means 50,000 if shards are resampled; otherwise whole
+            passes are judged.
+        memory: limit for all data in flight, in bytes or as "2GiB".
+        decoders: images decoded at once.
+        decode_in: decode in processes or in threads; "auto" takes processes if the system can fork.
+        status_every: seconds between status lines; 0 for none.
+        metrics: file for metrics: ``.prom`` for Prometheus, ``.jsonl`` for JSON lines.
+        allow_pipe: run ``pipe:`` urls in a shell.
+        argv: arguments of open_clip_train, which messages repeat in commands.
+
+    Raises:
+        ValueError: a value is not one of its choices, or not positive.
     """
 
     caption: str | None = None

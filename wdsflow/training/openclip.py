@@ -58,10 +58,21 @@ def get_data(
     *,
     options: FeedOptions | None = None,
 ) -> dict[str, Any]:
-    """Return ``DataInfo`` for "train", "val", "imagenet-val", "imagenet-v2", as far as ``args`` names them.
+    """Return OpenCLIP's training data, with shards read by wdsflow. It replaces ``open_clip_train.data.get_data``.
 
-    WebDataset shards come from our feed; everything else comes from OpenCLIP's own functions. ``options`` say what
-    ``args`` cannot.
+    Args:
+        args: arguments of open_clip_train, parsed.
+        preprocess_fns: the transforms of images for training and for validation.
+        epoch: the first epoch.
+        tokenizer: from texts to tokens.
+        naflex_data_config: as for OpenCLIP 4. Such batches come from OpenCLIP's own loader.
+        options: settings of the feed that ``args`` cannot express.
+
+    Returns:
+        A ``DataInfo`` for each of "train", "val", "imagenet-val" and "imagenet-v2" that ``args`` names.
+
+    Raises:
+        ValueError: the number of samples is unknown: ``--train-num-samples``, ``sizes.json`` and the shards do not tell it.
     """
     naflex = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
     found: dict[str, Any] = {}
@@ -93,7 +104,9 @@ def get_wds_dataset(
     """Return the ``DataInfo`` of WebDataset shards; its ``dataloader`` is a ``wdsflow.training.feed.loader.Loader``.
 
     NaFlex and text of variable length make batches of another kind: those come from OpenCLIP's own loader.
-    Raises ValueError where neither ``--train-num-samples``, ``sizes.json`` nor the shards tell the number of samples.
+
+    Raises:
+        ValueError: the number of samples is unknown: ``--train-num-samples``, ``sizes.json`` and the shards do not tell it.
     """
     if naflex_data_config is not None or any(getattr(args, name, False) for name in _NOT_OURS):
         _log.info("NaFlex or text of variable length: batches come from OpenCLIP's own loader")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.validate.rules.build import Case, jpeg, pairs, samples, tar, words
 from wdsflow.readers.base import Options
-from wdsflow.repair.repair_shards import repair
+from wdsflow.repair.run_repair import repair_shards
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.validate import check
@@ -110,7 +110,7 @@ def test_captions_deep_in_json_are_named_and_written_by_the_advised_repair(docum
     assert finding.repair is not None
     assert f"--caption json:{name}" in finding.repair.command
     assert "--json-text-key" not in finding.repair.note  # of OpenCLIP 4, which reads strings at the top only
-    repair([str(tmp_path / "0.tar")], tmp_path / "mended", caption=f"json:{name}")
+    repair_shards([str(tmp_path / "0.tar")], tmp_path / "mended", caption=f"json:{name}")
     assert check([str(tmp_path / "mended" / "0.tar")], ["open-clip-3.3"]).verdicts[0].usable == 10
 
 

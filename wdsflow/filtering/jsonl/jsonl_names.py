@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from wdsflow.repair.repair_shards import output_names
+from wdsflow.repair.run_repair import output_names
 
 SUFFIX = ".jsonl"
 _NAME = re.compile(r"([^/]*)\.jsonl(\.gz|\.zst|\.bz2|\.xz)?")

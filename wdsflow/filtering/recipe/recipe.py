@@ -19,22 +19,30 @@ CODE = 2  # grows when the same recipe would give other bytes than before
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What is computed, and what of it keeps a sample.
+    """What is computed, and which samples are kept.
 
-    ``where`` is the predicate, empty for none. ``stages`` are applied to each sample first: scores see what they make of
-    it, and members that they change are written anew. ``scores`` are computed for every sample that is not dropped by the
-    tar, whether ``where`` needs them or not. ``images`` and ``captions`` say where these are in a sample; "auto" for
-    captions is replaced by what a look at some samples finds, before the recipe is written down.
-    ``unknown``: what becomes of a sample whose predicate stays unknown as a score failed. ``empty``: what becomes of a
-    shard of which nothing is kept. ``numbering``: outputs have the names of their inputs, or 00000.tar and so on without
-    gaps, which they get when all are done. ``hash_images``: xxh3 of every image in the ledger; this reads all their bytes.
-    ``embeddings``: what CLIPs compute of images and captions for the scores is kept in the ledger, as half floats.
-    ``pilot``: what was measured on some samples, as JSON; terms are tried in the order that it suggests.
-    ``image_memory``: what one image may take, encoded or while it is decoded; one that would take more is an error of
-    its sample. It belongs to the recipe, as outcomes must not depend on the machine.
-    ``image_token``, ``video_token``, ``chunk_end``: what stands for them in the texts of JSON lines. ``media_root``: the
-    folder that the paths there begin at, "" for that of the file. ``lines_to``: what is written of JSON lines, the same or
-    tars with at most ``tar_samples`` and ``tar_size`` each.
+    Attributes:
+        where: the predicate; empty to keep all samples.
+        stages: applied to each sample before it is scored. Members that they change are written again.
+        scores: scores for the ledger, computed for every sample, even if ``where`` needs none of them.
+        images: fields that hold the image; the first that exists is used.
+        captions: where captions are. "auto" is replaced by the place that a look at some samples finds.
+        unknown: what to do with a sample whose predicate is unknown because a score failed.
+        empty: what to do with a shard of which nothing is kept.
+        numbering: "kept" names outputs as their inputs. "dense" names them 00000.tar and so on without gaps, once all
+            shards are done.
+        hash_images: write the xxh3 hash of every image to the ledger; this reads all their bytes.
+        embeddings: keep the CLIP embeddings of images and captions in the ledger, as half floats.
+        pilot: measurements of some samples, as JSON. They decide the order in which terms are tried.
+        image_memory: memory limit for one image, encoded or while it is decoded. A larger image is an error of its
+            sample. It is a part of the recipe because outcomes must not depend on the machine.
+        image_token: text that stands for an image in JSON lines.
+        video_token: text that stands for a video in JSON lines.
+        chunk_end: text that ends a chunk in JSON lines.
+        media_root: folder that paths in JSON lines are relative to; "" for the folder of the file.
+        lines_to: format of the output for JSON lines.
+        tar_samples: the most samples in a shard that is written for JSON lines.
+        tar_size: the largest size of such a shard.
     """
 
     where: str = ""

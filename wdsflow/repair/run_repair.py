@@ -30,7 +30,7 @@ Begin = Callable[[int], Callable[[object], object] | None]
 _FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 
-def repair(
+def repair_shards(
     urls: str | Iterable[str],
     out: str | os.PathLike[str],
     *,
@@ -45,29 +45,30 @@ def repair(
     allow_pipe: bool = False,
     begin: Begin | None = None,
 ) -> RepairReport:
-    """Write a sound shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` beside them.
+    """Write a valid shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` next to them.
 
-    Members of one sample are brought together (also those at the two sides of a shard border), junk is dropped, names are made safe, duplicates are merged, and what
-    lies behind damage is kept; contents are copied byte for byte. The inputs are never changed. A repair that was interrupted resumes: shards that are finished and have not changed are kept.
+    Members of one sample are brought together, across the border of two shards as well. Junk is dropped, names are made
+    safe, duplicates are merged, and members that follow damage are kept. Contents are copied byte for byte. The inputs
+    never change. The same call resumes an interrupted repair: finished shards that have not changed are kept.
 
     Args:
         urls: shards, as for ``check``.
-        out: a folder; it is made if need be.
-        caption: ``json:FIELD[;OTHER]``: write ``KEY.txt`` from that field of ``KEY.json`` where there is no caption.
+        out: a folder; it is created if it does not exist.
+        caption: ``json:FIELD[;OTHER]``: write ``KEY.txt`` from that field of ``KEY.json`` if a sample has no caption.
         rename: fields to rename, old to new; a field that exists is not overwritten.
         drop_fields: fields to leave out.
         drop_bad: leave out samples that OpenCLIP would not train on: no image, or one that does not decode; no
             caption, or one that is empty or not UTF-8; json that does not parse.
-        dry_run: write nothing, report what would be.
+        dry_run: write nothing; report what would be done.
         force: repair all shards, and replace outputs that exist, whatever wrote them.
         restart: remove first what earlier repairs wrote into ``out``.
-        jobs: shards at a time.
+        jobs: shards repaired at a time.
         allow_pipe: run ``pipe:`` urls in a shell.
         begin: called with the number of shards; what it returns is called after each of them.
 
     Raises:
-        ValueError: arguments that make no sense, urls that match nothing.
-        Differs: ``out`` holds shards that were repaired with other options.
+        ValueError: arguments are invalid, or urls match nothing.
+        OtherRepair: ``out`` holds shards that were repaired with other options.
         Busy: another run works in ``out``.
         FileExistsError: an output exists that no repair wrote, or would replace an input.
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
