@@ -1,6 +1,6 @@
 """``python -m wdsflow``: for launchers that start Python modules, such as ``torchrun -m``."""
 
-from wdsflow.cli.program_name import run
+from wdsflow.cli.entry_point import run
 
 if __name__ == "__main__":
     run()

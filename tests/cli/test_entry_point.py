@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 ENDS = """
 import atexit, sys, threading, time
-from wdsflow.cli import program_name
+from wdsflow.cli import entry_point
 
 class Found:
     def __init__(self):
@@ -23,12 +23,12 @@ def main():
     {loaded}
     atexit.register(print, "at exit")
     threading.Thread(target=lambda: (time.sleep(0.1), print("the thread has ended"))).start()
-    program_name.kept = Found()
+    entry_point.kept = Found()
     sys.stdout.write("unflushed\\n")
     sys.exit(3)
 
-program_name.main = main
-program_name.run()
+entry_point.main = main
+entry_point.run()
 """
 
 
