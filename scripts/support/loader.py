@@ -25,7 +25,7 @@ class Loaded:
         if self.error:
             return f"ends with {self.error}"
         if not self.batches:
-            return f"no batch in {self.seconds:.0f} s, no error, no message; it would wait for ever"
+            return f"no batch in {self.seconds:.0f} s, no error, no message; it would hang"
         return f"{self.batches} batches in {self.seconds:.1f} s, images {self.images} and texts {self.texts}"
 
 

@@ -58,7 +58,7 @@ class Prediction:
 
     @property
     def stall(self) -> bool:
-        """Tell whether some worker waits for ever."""
+        """Tell whether some worker hangs."""
         return self.verdict.outcome == "stalls"
 
 

@@ -1,4 +1,4 @@
-"""What a training command will do with the shards: its epochs, its workers, and whether it waits for ever.
+"""What a training command will do with the shards: its epochs, its workers, and whether it hangs.
 
 The arithmetic is OpenCLIP's own (startup.py, workload.py); what cannot be known in advance is said so.
 """
@@ -30,7 +30,7 @@ from .workload import (
 
 @dataclass(frozen=True, slots=True)
 class Starved:
-    """A worker that never fills a batch, so that its process waits for ever."""
+    """A worker that never fills a batch, so that its process hangs."""
 
     epoch: int
     rank: int  # -1: all of them, where shards are drawn

@@ -34,7 +34,7 @@ class Chain:
     steps: list[PipelineStep] = field(default_factory=list)
     endless: bool = False  # repeats as often as it is asked (with_epoch, repeat, resampled shards)
     breaks: bool = False  # ...but ends after a pass without a sample (webdataset from 0.2.90 on)
-    urls: frozenset[str] = frozenset()  # of a source that draws shards with replacement, for ever
+    urls: frozenset[str] = frozenset()  # of a source that draws shards with replacement, forever
     workers: int = 0  # loader processes that the object would start
 
     def add(self, stage: object, invoke: Callable[..., Any]) -> None:
@@ -177,7 +177,7 @@ def _is_nested(stage: object) -> bool:
 
 
 def _resampled_urls(stage: Any) -> frozenset[str]:
-    """The shards of a source that draws them for ever with replacement; nothing for any other source."""
+    """The shards of a source that draws them forever with replacement; nothing for any other source."""
     urls = getattr(stage, "urls", None)
     if getattr(stage, "nshards", 0) <= sys.maxsize // 2 or not isinstance(urls, list | tuple):
         return frozenset()

@@ -85,8 +85,8 @@ def _for_ever(chain: Chain, ending: Ending) -> str:
     if chain.breaks:
         return "; 0 samples left after one full pass: the epoch ends empty, without an error"
     if ending == "samples":
-        return f"; if the rest is like this, {who} will read on for ever"
-    return f"; 0 samples left after one full pass: {who} would repeat it for ever"
+        return f"; if the rest is like this, {who} will read on forever"
+    return f"; 0 samples left after one full pass: {who} would repeat it forever"
 
 
 def _raised(raised: tuple[int, BaseException], run: TraceRun, stages: tuple[StageTrace, ...]) -> str:

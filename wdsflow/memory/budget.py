@@ -31,7 +31,7 @@ class Budget:
         with self._changed:
             self._waiting.append(ticket)
             try:
-                # First come, first served: small requests would else keep a large one waiting for ever.
+                # First come, first served: small requests would else keep a large one waiting forever.
                 self._changed.wait_for(
                     lambda: self._waiting[0] is ticket and (not self._used or self._used + size <= self.total)
                 )

@@ -55,7 +55,7 @@ class SharedBudget:
     def _take(self, size: int) -> bool:
         with self._locked():
             used, waiting = self._state[0], self._state[1]
-            # The largest goes first: smaller ones would otherwise keep it waiting for ever.
+            # The largest goes first: smaller ones would otherwise keep it waiting forever.
             if used and (used + size > self._most or waiting > size):
                 self._state[1] = max(waiting, size)
                 return False

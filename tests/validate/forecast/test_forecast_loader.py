@@ -157,4 +157,4 @@ def test_a_starved_worker_stops_the_loader_after_the_batches_that_are_foreseen(t
             next(running)
     finally:
         for worker in running._workers:
-            worker.kill()  # it would spin for ever
+            worker.kill()  # it would spin forever

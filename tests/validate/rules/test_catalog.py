@@ -70,14 +70,14 @@ def test_every_tally_is_used_by_a_rule():
 
 
 def test_the_catalogue_lists_code_severity_and_title():
-    assert ("W006", "error", "The members of one sample do not lie side by side") in catalogue()
+    assert ("W006", "error", "The members of a sample are not next to each other") in catalogue()
     assert [code for code, _, _ in catalogue()] == sorted(RULES)
 
 
 def test_explain_shows_the_page_of_a_code_in_any_case():
     page = explain(" w006 ")
 
-    assert page.startswith("W006 (error): The members of one sample do not lie side by side\n\nWhat: ")
+    assert page.startswith("W006 (error): The members of a sample are not next to each other\n\nWhat: ")
     assert "\nCure: ``wdsflow repair SHARD -o repaired``" in page
     assert page.endswith("Not reported in shards where one of these is: W012\n")
 

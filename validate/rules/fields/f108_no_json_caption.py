@@ -16,7 +16,7 @@ class NoJsonCaption(LossRule):
     the name is missing, or its value is null, a number or a list.
 
     Why it hurts: OpenCLIP 4 makes an empty caption of it and drops the sample, without a word. If the name is misspelt
-    all samples go, and training waits for ever.
+    all samples go, and training hangs.
 
     In the wild: ``--json-text-key captions`` where the field is called ``caption``; lists of captions; null where the
     captioner failed.

@@ -27,7 +27,7 @@ class BadField(LossRule):
 
     Why it hurts: OpenCLIP 3.3 decodes every field of a sample by its extension. One that fails drops the sample
     although image and caption are fine, with a warning that names neither. If all samples have such a field, none is
-    left and training waits for ever. webdataset 1.x ends with an exception.
+    left and training hangs. webdataset 1.x ends with an exception.
 
     In the wild: ``.id`` with a hexadecimal name, ``.index`` with text, empty side files (cosmos#3).
 

@@ -21,7 +21,7 @@ class NeedsLibrary(LossRule):
     environment; whether it is where you train is for you to check.
 
     Why it hurts: OpenCLIP 3.3 decodes every field. Without the package each such sample is dropped with a warning that
-    names neither key nor cause: if all samples have the field, none is left and training waits for ever.
+    names neither key nor cause: if all samples have the field, none is left and training hangs.
 
     In the wild: shards made with one environment and read with another.
 

@@ -10,13 +10,13 @@ from ..kit.rule_commands import repair
 
 
 class Interleaved(TallyRule):
-    """The members of one sample do not lie side by side.
+    """The members of a sample are not next to each other.
 
     What: a key that was left comes back later in the same shard, as in ``0.jpg 1.jpg 0.txt 1.txt``.
 
     Why it hurts: readers walk a shard once and close a sample as soon as the key changes. Each part becomes a
     sample of its own: an image without a caption, a caption without an image. OpenCLIP's filter drops both without
-    a word; if the whole set is like that, no sample is left and training waits for ever at epoch 0. webdataset and
+    a word; if the whole set is like that, no sample is left and training hangs at epoch 0. webdataset and
     Ray Data hand out the halves.
 
     In the wild: tars made by ``tar cf shard.tar folder`` in the order of the directory, by ``find | tar -T -``, or

@@ -20,7 +20,7 @@ class DottedKey(LossRule):
 
     Why it hurts: OpenCLIP wants a field that is exactly ``jpg``, and drops the sample without a word. Names that
     share the part before the first dot merge: ``img.v1.jpg img.v2.jpg`` is one sample ``img`` with two odd fields.
-    If all names are so, no sample is left and training waits for ever.
+    If all names are so, no sample is left and training hangs.
 
     In the wild: "didn't find ['mp3'] in ['__key__', '__url__', '0 (clean version).mp3']" (webdataset#237, #288);
     file names with versions, dates, host names or "e.g." in them (datasets#6880, #7144).

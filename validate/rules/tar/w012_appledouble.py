@@ -15,7 +15,7 @@ class AppleDouble(TallyRule):
     such a member is the folder, ``folder/``, and its field ``_a.jpg``.
 
     Why it hurts: a foreign key between ``a.jpg`` and ``a.txt`` closes the sample. Every sample whose members have
-    twins falls into halves, and OpenCLIP drops them all without a word: training waits for ever at epoch 0. At the
+    twins falls into halves, and OpenCLIP drops them all without a word: training hangs at epoch 0. At the
     top level (``._a.jpg``, ``./._a.jpg``) they are skipped and harmless (W023). Where they lie between whole samples,
     and for Hugging Face datasets, which skip them, no sample is lost: a warning then.
 

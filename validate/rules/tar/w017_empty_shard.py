@@ -10,7 +10,7 @@ class EmptyShard(TallyRule):
     What: a valid archive without any member that readers take, or a file of zeros.
 
     Why it hurts: reading it gives nothing and no error. A worker that is dealt only such shards never yields a batch,
-    and as PyTorch's loader waits for its workers in turn, the whole run waits with it, for ever. It counts as a shard
+    and as PyTorch's loader waits for its workers in turn, the whole run waits with it, forever. It counts as a shard
     where OpenCLIP asks for at least one shard a worker.
 
     In the wild: a filter that let nothing through, a ShardWriter that opens its first file before the first sample

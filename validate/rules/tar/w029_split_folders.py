@@ -21,7 +21,7 @@ class SplitFolders(TallyRule):
 
     Why it hurts: the folder is part of the key, so that ``images/a`` and ``captions/a`` are two samples, for every
     reader. OpenCLIP drops the one for its missing caption and the other for its missing image, without a word: no
-    sample is left, and training waits for ever.
+    sample is left, and training hangs.
 
     In the wild: data sets with a folder for each kind of file, packed as they lie.
 

@@ -11,7 +11,7 @@ class NothingPasses(Rule):
     message; the findings beside this one say where and why.
 
     Why it hurts: OpenCLIP makes a worker repeat its shards until it has given as many batches as the epoch needs
-    (``with_epoch`` on webdataset <= 0.2.86). Where nothing passes, it reads them for ever: "Start epoch 0", the GPU at
+    (``with_epoch`` on webdataset <= 0.2.86). Where nothing passes, it reads them forever: "Start epoch 0", the GPU at
     0 %, no error, and no line in the log, because its filter drops in silence. With ``--dataset-resampled`` every
     version does this. Other readers end with an empty epoch or an exception.
 
@@ -32,7 +32,7 @@ class NothingPasses(Rule):
             if verdict.usable or verdict.outcome == "crashes":
                 continue
             why = f": {verdict.reasons[0].message}" if verdict.reasons else ""
-            end = "training waits for ever" if verdict.outcome == "stalls" else "there is nothing to train on"
+            end = "training hangs" if verdict.outcome == "stalls" else "there is nothing to train on"
             title = verdict.title.split(" (")[0]
             yield Finding(
                 self.code,

@@ -16,7 +16,7 @@ class StarvedWorker(TrainingRule):
     What: OpenCLIP shuffles the list of shards by seed and epoch, deals it out to ranks, then to the workers of each
     rank. This is arithmetic, and was done here. Some worker's shards hold fewer usable samples than one batch.
 
-    Why it hurts: training drops the unfinished batch at the end of each pass, so that this worker starts over for ever.
+    Why it hurts: training drops the unfinished batch at the end of each pass, so that this worker starts over forever.
     torch takes batches from the workers in turn: one that gives none stops its rank, and the other ranks wait for that
     one in the next all-reduce, until NCCL's timeout says something that has nothing to do with data. It may come in a
     later epoch only, when the shards are dealt out anew.

@@ -18,7 +18,7 @@ class TooFewShards(TrainingRule):
     ``--workers`` times ranks of them. More, if workers are to get about the same.
 
     Why it hurts: OpenCLIP ends with "AssertionError: number of shards must be >= total workers". With ``--workers 0`` it
-    asks for nothing, starts, and a rank without a shard waits for ever. webdataset 1.x raises "No samples found in
+    asks for nothing, starts, and a rank without a shard hangs. webdataset 1.x raises "No samples found in
     dataset; perhaps you have fewer shards than workers".
 
     In the wild: open_clip data.py:403; webdataset#65, #72; open_lm#111, #189; RobustVLM#29 (other results with other
@@ -38,7 +38,7 @@ class TooFewShards(TrainingRule):
             return
         per_rank = forecast.shards // arguments.world_size
         cure = flag("--workers", str(per_rank)) if per_rank and arguments.workers else flag("--dataset-resampled")
-        ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard wait for ever"
+        ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard hang"
         have = f"{how_many(forecast.shards, 'shard')} for {how_many(total, 'worker')}"
         split = f"{how_many(arguments.world_size, 'rank')} x {how_many(max(1, arguments.workers), 'worker')}"
         yield self.finding(f"{have} ({split}): {ends}", cure=cure)

@@ -14,7 +14,7 @@ from ..kit.training_rule import TrainingRule
 class ResampledLoss(TrainingRule):
     """Shards that hold nothing usable are drawn again and again.
 
-    What: with ``--dataset-resampled`` each worker draws shards with replacement, for ever, and logs errors without
+    What: with ``--dataset-resampled`` each worker draws shards with replacement, forever, and logs errors without
     stopping. Some of the shards that it can draw give no usable sample.
 
     Why it hurts: a draw of such a shard reads it, drops everything without a word, and draws again: time and bandwidth
@@ -37,7 +37,7 @@ class ResampledLoss(TrainingRule):
             if not any(verdict.usable for verdict in context.verdicts if verdict.reader == forecast.reader):
                 return  # P301 says so
             yield self.finding(
-                "no shard that can be drawn holds a usable sample: training waits for ever",
+                "no shard that can be drawn holds a usable sample: training hangs",
                 severity="error",
                 count=drawn.dead_shards,
             )

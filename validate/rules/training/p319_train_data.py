@@ -18,7 +18,7 @@ class UnreadableUrls(Rule):
     WDS_NAME. It knows no globs, no folders, no ``~``, no ``@list.txt`` and no space between urls. wdsflow reads those.
 
     Why it hurts: ``shards/*.tar`` is taken for one shard of that name, which does not exist: a warning, no sample, and the
-    workers begin anew for ever. Two ranges with a space between them multiply: ``"/a/{1..10} /b/{1..10}"`` is 100
+    workers begin anew forever. Two ranges with a space between them multiply: ``"/a/{1..10} /b/{1..10}"`` is 100
     names, none of which exists. Without quotes the shell expands the braces itself, and argparse refuses the rest.
 
     In the wild: open_clip#84 (cross product), #278 (10^16 urls); webdataset#170, #156, #415; diffusers#5743 (a folder);

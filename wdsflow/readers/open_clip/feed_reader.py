@@ -21,7 +21,7 @@ class FeedReader(OpenClip33):
     """``wdsflow train``: the first image field of a sample and the first of its caption fields, nothing else.
 
     Fields of different shards never make a sample. What cannot be read is counted and left out; where nothing is left
-    it fails within ``--stall-after``, so that it does not wait for ever. The order of shards is OpenCLIP's.
+    it fails within ``--stall-after``, so that it does not hang. The order of shards is OpenCLIP's.
     """
 
     name = "wdsflow-train"

@@ -33,7 +33,7 @@ _MOST_CHUNK = 32  # samples done together
 _TYPICAL = 3 * 224 * 224  # values of an image, where its shape is not known beforehand
 _FLOAT = 4
 _LARGEST = 4 << 20  # bytes of such an image that come through shared memory
-_MOST_LOST = 50_000  # samples in a row, where shards are drawn for ever
+_MOST_LOST = 50_000  # samples in a row, where shards are drawn forever
 
 
 @dataclass(frozen=True, kw_only=True)

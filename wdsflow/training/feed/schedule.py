@@ -156,7 +156,7 @@ class ResampledSchedule(_Training):
         self._weights = weights
 
     def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:
-        """Yield shards for ever."""
+        """Yield shards forever."""
         rng = random.Random(self.worker_seed(lane, epoch))
         while True:
             if self._weights is None:

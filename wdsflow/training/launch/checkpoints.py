@@ -78,7 +78,7 @@ def save(checkpoint: Any, path: Path) -> None:
 
     Raises OSError, which names ``path``.
     """
-    # A hidden name: it sorts before all checkpoints, should a remote copy of the folder hold it for ever.
+    # A hidden name: it sorts before all checkpoints, should a remote copy of the folder hold it forever.
     name, file = create(path.with_name(f".{path.name}"))
     try:
         with naming(path):

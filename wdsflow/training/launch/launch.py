@@ -55,7 +55,7 @@ def launch(
         NoOpenClip: OpenCLIP is not installed.
         ResumeError: the run cannot go on from the checkpoint that it was given.
         FeedError: there is no feed for these arguments.
-        StallError: training would wait for ever.
+        StallError: training would hang.
     """
     parse(argv)
     try:

@@ -1,4 +1,4 @@
-"""Ends a preflight that hangs: a command or a server that gives nothing would keep it for ever."""
+"""Ends a preflight that hangs: a command or a server that gives nothing would keep it forever."""
 
 import os
 import threading

@@ -99,7 +99,7 @@ class Threads(ChunkEngine):
         self._ahead = max(ahead, 2 * count)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._at: dict[int, _At] = {}  # by thread
-        # Not an executor's: Python waits at its end for those, for ever where one of them hangs.
+        # Not an executor's: Python waits at its end for those, forever where one of them hangs.
         self._threads = [
             threading.Thread(target=self._serve, args=(number,), name=f"wdsflow-decode-{number}", daemon=True)
             for number in range(count)

@@ -177,7 +177,7 @@ class DecoderProcess:
 
 @atexit.register
 def kill_decoders() -> None:
-    """Kill the processes that are left: multiprocessing would ask them to end and wait, for ever if one is stopped."""
+    """Kill the processes that are left: multiprocessing would ask them to end and wait, forever if one is stopped."""
     for each in list(_living):
         each.kill()
 
