@@ -49,7 +49,7 @@ def test_rules_carry_their_manual_page():
     report = factories.healthy()
     report = replace(report, findings=[factories.finding("W006")])
     rule = run_of(report)["tool"]["driver"]["rules"][0]
-    assert "adjacent" in rule["help"]["text"] or "side by side" in rule["help"]["text"]
+    assert "adjacent" in rule["help"]["text"] or "next to each other" in rule["help"]["text"]
     assert rule["shortDescription"]["text"].endswith(".")
     assert rule["defaultConfiguration"]["level"] == "error"
 
