@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from wdsflow.engines.base import EngineName, check_engine
@@ -20,6 +20,8 @@ from wdsflow.shards.urls import Expansion, NoShards, expand
 
 from .advice.advice import advise
 from .advice.invocation import Invocation, settle
+from .advice.leaving_out import keep_most
+from .advice.promises import Trial
 from .forecast.forecast import Forecast, forecast
 from .report.baseline import apply_baseline
 from .report.report import Report
@@ -84,9 +86,10 @@ def check(
     context = _context(evidence, readers_of, max_loss, written, parsed, environment, options, scan)
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, () if baseline is None else baseline)
+    trial = cache(partial(Trial, context, options, scan))
     training = None if arguments is None else tuple(arguments)
     asked = Invocation(written, tuple(readers), level, training, world_size, allow_pipe)
-    findings, advice = settle(findings, advise(context, options, scan), asked)
+    findings, advice = settle(keep_most(findings, context, trial), advise(context, trial), asked)
     evidence.seconds = time.perf_counter() - start
     found = Report(written, evidence, context.verdicts, findings, ignored, known, baseline is not None)
     return replace(found, forecasts=context.forecasts, advice=advice, level=level, seconds=evidence.seconds)

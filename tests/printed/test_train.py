@@ -39,6 +39,23 @@ def test_what_a_look_at_the_shards_advises_works(tmp_path, contents):
         assert again.status in ((0,) if fixes else (0, 1)), command
 
 
+@pytest.mark.parametrize(
+    ("place", "options", "kept"),
+    [
+        ("txt|json:description", " --caption json:description", 14),
+        ("json:missing;description|txt", " --caption 'json:missing;description'", 14),
+        ("txt", "", 9),
+    ],
+)
+def test_the_repair_against_samples_that_lack_something_keeps_those_that_train(tmp_path, place, options, kept):
+    write(tmp_path, SETS["captions in some json, others in txt"])
+    words = ["--train-data", "s/*.tar", "--train-num-samples", "8", "--batch-size", "4", "--workers", "1"]
+    report = run(["train", "--dry-run", "--caption", place, "--", *words], tmp_path).out
+    (command,) = (each for each in commands(report) if "--drop-bad" in each)
+    assert command == f"wdsflow repair 's/*.tar' -o repaired{options} --drop-bad"
+    assert f"{kept} of 16 samples written" in paste(command, tmp_path).out
+
+
 def test_the_report_on_what_was_found_is_that_of_this_run(tmp_path):
     """What was asked for is asked for again: with another place for captions there would be other findings."""
     lacking = samples(1, start=90, jpg=PICTURE)  # in each shard: one finding for both

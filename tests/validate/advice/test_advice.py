@@ -14,6 +14,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.advice.advice import advise
+from wdsflow.validate.advice.promises import Trial
 from wdsflow.validate.check import check
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.rules.kit.base import Context
@@ -92,7 +93,7 @@ def training(usable, **changes):
     reader = READERS["open-clip-3.3"](command.options("open-clip-3.3"))
     found = (forecast(evidence, reader, command),)
     context = Context(evidence, [reader], [judge(evidence, reader)], arguments=command, forecasts=found)
-    return advise(context, ScanOptions("full"), lambda *_, **__: [])
+    return advise(context, lambda: Trial(context, ScanOptions("full"), lambda *_, **__: []))
 
 
 def test_settings_that_keep_workers_from_starving_are_advised():

@@ -27,6 +27,7 @@ from wdsflow.training.stalls.caption_cures import (
     wrong_names,
 )
 from wdsflow.validate.advice.invocation import Invocation, settle, with_flags
+from wdsflow.validate.advice.leaving_out import keep_most
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import group
@@ -184,7 +185,7 @@ def _judge(
 def _result(context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float) -> Preflight:
     verdict = context.verdicts[0]
     asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
-    findings, _ = settle(run_rules(context)[0], [], asked)
+    findings, _ = settle(keep_most(run_rules(context)[0], context), [], asked)
     shown = Report(context.urls, context.evidence, context.verdicts, findings)
     report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
     fatal = _fatal(context, findings)
