@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.printed.sets import SETS, write
+from tests.printed.sets import JSON, PICTURE, SETS, write
 from tests.validate.openclip import evidence_of, plain
-from tests.validate.rules.build import pairs, tar
+from tests.validate.rules.build import pairs, samples, tar
 from wdsflow.readers import READERS
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence
@@ -62,6 +62,31 @@ def test_the_flag_is_judged_again_by_a_command_where_a_training_command_was_give
     )
     after = check("s/0.tar", ["open-clip-4"], level="full", jobs=1, arguments=shlex.split(advice.command)[7:])
     assert after.verdicts[0].usable == advice.usable == 20
+
+
+@pytest.mark.parametrize("odd", [("--text-key", "foo", "txt"), ("--image-key", "png", "jpg")])
+def test_where_a_key_of_openclip_4_names_a_field_that_is_not_there_the_usual_key_is_the_fix(tmp_path, monkeypatch, odd):
+    """A repair would rename a field to the name that it has, or write captions that are there already."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, [pairs(9, json=JSON)])
+    flag, name, usual = odd
+    words = ["--train-data", "s/0.tar", "--workers", "1", "--train-num-samples", "9", "--batch-size", "4", flag, name]
+    (finding,) = (
+        each for each in check("s/0.tar", ["open-clip-4"], jobs=1, arguments=words).findings if each.code == "F101"
+    )
+    assert finding.repair is not None
+    assert finding.repair.command.endswith(f"{flag} {usual}")
+    after = check(
+        "s/0.tar", ["open-clip-4"], jobs=1, arguments=shlex.split(finding.repair.command.partition(" -- ")[2])
+    )
+    assert after.verdicts[0].usable == 9
+
+
+def test_no_repair_renames_a_field_to_the_name_that_it_has_in_a_part_of_the_samples(tmp_path):
+    write(tmp_path, [[*samples(9, png=PICTURE, txt=b"a dog"), *pairs(3, start=20)]])
+    words = ["--train-data", "s/0.tar", "--workers", "1", "--train-num-samples", "9", "--image-key", "png"]
+    found = check(tmp_path / "s", ["open-clip-4"], jobs=1, arguments=words).findings
+    assert [each.repair for each in found if each.code == "F103"] == [None]
 
 
 def test_sound_shards_need_no_advice(tmp_path):

@@ -55,7 +55,16 @@ class _Asked(Invocation):
 
     def with_training(self, flags: Sequence[str]) -> str:
         """Return the command that looks at the shards with another flag of the training command."""
-        return command(replace(self.options, argv=tuple(with_flags(self.options.argv, flags))), "--dry-run")
+        return command(_with(self.options, flags), "--dry-run")
+
+
+def _with(options: FeedOptions, flags: Sequence[str]) -> FeedOptions:
+    """Return options with another value for a flag of the training command, where the feed's own do not overrule it."""
+    if flags[0] == "--image-key":
+        return replace(options, image=flags[1])
+    if flags[0] == "--text-key":
+        return replace(options, caption=flags[1])
+    return replace(options, argv=tuple(with_flags(options.argv, flags)))
 
 
 @dataclass(frozen=True)
@@ -251,8 +260,7 @@ def _fixes(
         if finding.repair is None or (finding.code == "F101" and fixes):
             continue
         if finding.repair.flags:
-            changed = replace(options, argv=tuple(with_flags(options.argv, finding.repair.flags)))
-            fixes.append(f"{finding.repair.note}: {command(changed)}")
+            fixes.append(f"{finding.repair.note}: {command(_with(options, finding.repair.flags))}")
         else:
             note = f" ({finding.repair.note})" if finding.repair.note else ""
             fixes.append(f"or write other shards{note}: {finding.repair.command}")
