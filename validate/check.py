@@ -28,6 +28,7 @@ from .report.report import Report
 from .rules.kit.base import Context
 from .rules.rule_engine import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
+from .verdicts.wording import no_verdict_text
 
 Found = Callable[[int], Progress | None]
 Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with who scans
@@ -110,9 +111,9 @@ def _context(
     options: ScanOptions,
     scan: Scan,
 ) -> Context:
-    """Return what rules look at; there are verdicts and forecasts where something could be read."""
+    """Return what rules look at; there are verdicts and forecasts where there is a sample to judge."""
     sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
-    if all(shard.error is not None for shard in evidence.shards):
+    if no_verdict_text(evidence.shards):
         return Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=environment)
     verdicts = [judge(evidence, reader, max_loss) for reader in readers]
     forecasts: dict[int, Forecast] = {}

@@ -38,7 +38,7 @@ from wdsflow.validate.rules.kit.base import (
 from wdsflow.validate.rules.kit.missing_fields import wants
 from wdsflow.validate.rules.rule_engine import run_rules
 from wdsflow.validate.verdicts.verdict import judge
-from wdsflow.validate.verdicts.wording import unreadable_text
+from wdsflow.validate.verdicts.wording import no_verdict_text
 
 # Shards that are read; of more, as many that lie evenly among them. What a pipe gives must be read to its end.
 _MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
@@ -127,8 +127,9 @@ def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *,
     what = "training shards" if trains else "shards of --val-data"
     told = progress(len(urls), what) if progress is not None else None
     shards = scan_shards(urls, ScanOptions("names", allow_pipe=options.allow_pipe), progress=told)
-    if all(shard.error is not None for shard in shards):
-        return Preflight((f"{title}: {unreadable_text(shards)}",), refused=True, nothing_read=True)
+    if why := no_verdict_text(shards):
+        nothing_read = all(shard.error is not None for shard in shards)
+        return Preflight((f"{title}: {why}",), refused=True, nothing_read=nothing_read)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     whole = len(urls) == len(expansion.urls)
     context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole and trains)
