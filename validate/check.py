@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from wdsflow.engines.base import EngineName, check_engine
@@ -20,12 +20,15 @@ from wdsflow.shards.urls import Expansion, NoShards, expand
 
 from .advice.advice import advise
 from .advice.invocation import Invocation, settle
+from .advice.leaving_out import keep_most
+from .advice.promises import Trial
 from .forecast.forecast import Forecast, forecast
 from .report.baseline import apply_baseline
 from .report.report import Report
 from .rules.kit.base import Context
 from .rules.rule_engine import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
+from .verdicts.wording import no_verdict_text
 
 Found = Callable[[int], Progress | None]
 Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with who scans
@@ -84,9 +87,10 @@ def check(
     context = _context(evidence, readers_of, max_loss, written, parsed, environment, options, scan)
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, () if baseline is None else baseline)
+    trial = cache(partial(Trial, context, options, scan))
     training = None if arguments is None else tuple(arguments)
     asked = Invocation(written, tuple(readers), level, training, world_size, allow_pipe)
-    findings, advice = settle(findings, advise(context, options, scan), asked)
+    findings, advice = settle(keep_most(findings, context, trial), advise(context, trial), asked)
     evidence.seconds = time.perf_counter() - start
     found = Report(written, evidence, context.verdicts, findings, ignored, known, baseline is not None)
     return replace(found, forecasts=context.forecasts, advice=advice, level=level, seconds=evidence.seconds)
@@ -107,9 +111,9 @@ def _context(
     options: ScanOptions,
     scan: Scan,
 ) -> Context:
-    """Return what rules look at; there are verdicts and forecasts where something could be read."""
+    """Return what rules look at; there are verdicts and forecasts where there is a sample to judge."""
     sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
-    if all(shard.error is not None for shard in evidence.shards):
+    if no_verdict_text(evidence.shards):
         return Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=environment)
     verdicts = [judge(evidence, reader, max_loss) for reader in readers]
     forecasts: dict[int, Forecast] = {}

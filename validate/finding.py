@@ -47,6 +47,15 @@ class Advice:
         return self.does if self.usable is None else f"{self.does}: {promised([self])}"
 
 
+def promises(advice: Sequence[Advice]) -> str:
+    """Say what advice brings each reader, for readers who get the same by it together; "" where nothing is known."""
+    brings: dict[tuple[int, int, bool], list[Advice]] = {}
+    for each in advice:
+        if each.usable is not None:
+            brings.setdefault((each.usable, each.samples, each.exact), []).append(each)
+    return "; ".join(promised(alike) for alike in brings.values())
+
+
 def promised(advice: Sequence[Advice]) -> str:
     """Say what advice brings, for readers who get the same number of samples by it."""
     first = advice[0]

@@ -118,3 +118,36 @@ def test_nothing_readable_is_exit_status_two(tmp_path: Path, capsys):
     (tmp_path / "0.tar").write_bytes(b"<!DOCTYPE html><html></html>")
     assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new")) == 2
     assert "HTML page" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_a_repair_that_writes_no_sample_says_so_first_and_leaves_nothing(tmp_path: Path, capsys, dry: list[str]):
+    urls, out = shards.with_json(tmp_path), tmp_path / "new"
+    assert run(urls, "-o", str(out), "--drop-bad", *dry) == 1
+    first, *_, last = capsys.readouterr().out.splitlines()
+    written = "would be written" if dry else "was written"
+    assert first == f"nothing {written}: 16 of 16 samples left out for bad: no caption"
+    assert last.startswith("next: wdsflow validate ") or dry
+    assert not out.exists()
+    assert run(urls, "-o", str(out), "--caption", "json:caption") == 0  # its options do not count
+
+
+def test_shards_that_can_be_read_and_hold_nothing_are_exit_status_one_and_no_others_reason_is_lost(
+    tmp_path: Path, capsys
+):
+    write_tar(tmp_path / "0.tar", [])
+    (tmp_path / "1.tar").touch()
+    assert run(str(tmp_path), "-o", str(tmp_path / "new")) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("nothing to write: 1 shard read, and none holds a sample")
+    assert "lost: at byte 0: empty file" in shown
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_an_earlier_repair_wrote_is_gone_where_nothing_is_left_of_it(tmp_path: Path):
+    urls, out = shards.with_json(tmp_path), tmp_path / "new"
+    out.mkdir()
+    (out / "mine.txt").touch()
+    assert run(urls, "-o", str(out)) == 0
+    assert run(urls, "-o", str(out), "--drop-bad", "--restart") == 1
+    assert [path.name for path in out.iterdir()] == ["mine.txt"]

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.cli import shards
+from tests.shards.archives import write_tar
 from wdsflow.cli.main import main
 
 WORDS = {"validate": [], "inspect": [], "repair": ["-o", "out"]}
@@ -67,6 +68,48 @@ def test_one_shard_that_can_be_read_is_enough_for_a_verdict(tmp_path, capsys):
     (tmp_path / "page.tar").write_text("<html>404</html>")
     assert run("validate", str(tmp_path / "page.tar"), shards.with_txt(tmp_path)) == 1
     assert "TRAINS" in capsys.readouterr().out
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    """A folder with a tar that can be read and holds nothing, and a file without bytes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s").mkdir()
+    write_tar(tmp_path / "s/0.tar", [])
+    (tmp_path / "s/1.tar").touch()
+    return tmp_path / "s"
+
+
+@pytest.mark.parametrize("words", [[], ["--ignore", "W"], ["--", "--train-data", "s/{0..1}.tar", "--workers", "1"]])
+def test_shards_that_hold_no_sample_have_no_verdict_but_a_line_with_their_paths(empty, capsys, words):
+    assert run("validate", "s", *words) == 1
+    shown = capsys.readouterr().out
+    first = shown.splitlines()[0]
+    assert first.startswith("the shards hold no samples")
+    assert first.endswith(f": {empty}/0.tar (none in it), {empty}/1.tar (the file has no bytes)")
+    assert "STALLS" not in shown
+
+
+def test_reports_for_programs_have_no_verdict_on_shards_that_hold_no_sample(empty, capsys):
+    for form in ("github", "html", "json"):
+        assert run("validate", "s", "--format", form) == 1
+        shown = capsys.readouterr().out
+        assert "stalls" not in shown.lower()
+        assert "the shards hold no samples" in shown or json.loads(shown)["verdicts"] == []
+
+
+def test_training_on_shards_that_hold_no_sample_is_refused_in_the_same_line(empty, capsys):
+    assert run("train", "--dry-run", "--", "--train-data", "s/{0..1}.tar") == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"preflight: the shards hold no samples, write or download them again: {empty}/0.tar" in shown.err
+
+
+def test_a_filter_does_not_advise_to_go_on_without_a_shard_where_the_others_hold_nothing(empty, capsys):
+    assert run("filter", "s", "-o", "kept", "--where", "min_side >= 1") == 1
+    shown = capsys.readouterr().out
+    assert "not done: s/1.tar" in shown
+    assert "without: " not in shown
 
 
 LACKS = "import sys; sys.modules['gcsfs'] = None; from wdsflow.cli.main import main; main(sys.argv[1:])"

@@ -39,7 +39,8 @@ def follow(folder: Path, urls: Sequence[str], readers: Mapping[str, RealReader],
             )
     for command in commands(report.out):
         if not any(command in step for step in _steps(report.out)):
-            yield from _follow_command(folder, command, "", readers)
+            told = report.out.partition(command)[0].rstrip().rpartition("\n")[2]  # a fix, with what it brings
+            yield from _follow_command(folder, command, told, readers)
 
 
 def _steps(report: str) -> list[str]:

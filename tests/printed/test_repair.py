@@ -8,7 +8,7 @@ from tests.printed.sets import SETS, write
 REFUSED = {
     "captions that are nowhere": ["--caption", "json:descriptoin"],
     "captions in json of another ending": ["--caption", "jsn:description"],
-    "a folder that has repairs with other options": ["--drop-bad"],
+    "a folder that has repairs with other options": ["--caption", "json:description", "--drop-bad"],
 }
 
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from tests.printed.pasted import commands, paste, run
-from tests.printed.sets import PICTURE, SETS, write
+from tests.printed.sets import JSON, PICTURE, SETS, write
 from tests.validate.rules.build import pairs, samples
 
 pytestmark = pytest.mark.skipif(find_spec("open_clip_train") is None, reason="needs OpenCLIP")
@@ -37,6 +37,36 @@ def test_what_a_look_at_the_shards_advises_works(tmp_path, contents):
         again = paste(looked, tmp_path)
         fixes = "--no-preflight" not in command and "--dry-run" not in command
         assert again.status in ((0,) if fixes else (0, 1)), command
+
+
+@pytest.mark.parametrize(
+    ("place", "options", "kept"),
+    [
+        ("txt|json:description", " --caption json:description", 14),
+        ("json:missing;description|txt", " --caption 'json:missing;description'", 14),
+        ("txt", "", 9),
+    ],
+)
+def test_the_repair_against_samples_that_lack_something_keeps_those_that_train(tmp_path, place, options, kept):
+    write(tmp_path, SETS["captions in some json, others in txt"])
+    words = ["--train-data", "s/*.tar", "--train-num-samples", "8", "--batch-size", "4", "--workers", "1"]
+    report = run(["train", "--dry-run", "--caption", place, "--", *words], tmp_path).out
+    (command,) = (each for each in commands(report) if "--drop-bad" in each)
+    assert command == f"wdsflow repair 's/*.tar' -o repaired{options} --drop-bad"
+    assert f"{kept} of 16 samples written" in paste(command, tmp_path).out
+
+
+@pytest.mark.parametrize("odd", ["--image png", "--caption foo:x", "--caption foo", "--image png --caption foo"])
+def test_where_only_the_command_names_other_fields_its_options_are_the_fix_and_no_repair(tmp_path, odd):
+    write(tmp_path, [pairs(9, json=JSON), pairs(9, start=20, json=JSON)])
+    asked = f"wdsflow train --dry-run {odd} -- --train-data 's/{{0..1}}.tar' --workers 1 --batch-size 4"
+    seen = []
+    for _ in odd.split("--")[1:]:  # each odd name has a fix of its own
+        report = paste(asked, tmp_path).out
+        assert "wdsflow repair" not in report
+        asked = commands(report.partition("What to do")[2])[0]
+        seen.append(asked)
+    assert "TRAINS" in paste(asked, tmp_path).out, seen
 
 
 def test_the_report_on_what_was_found_is_that_of_this_run(tmp_path):

@@ -18,7 +18,13 @@ from tests.validate.rules.cases import CASES
 
 READERS = ("open-clip-3.3", "webdataset-1", "datasets")
 SEEDS = (5, 6, 36, 75, 87, 92, 145, 224)  # of shards for which a promise was once wrong
-CLOSELY = ("some samples without json", "some samples without a caption", "captions in another field", "a cut shard")
+CLOSELY = (
+    "some samples without json",
+    "some samples without a caption",
+    "captions in another field",
+    "a cut shard",
+    "empty captions",
+)
 GOLDEN = Path(__file__).parents[1] / "validate" / "rules" / "golden"
 
 

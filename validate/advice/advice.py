@@ -1,13 +1,12 @@
 """What would bring samples back: changes that were tried on the evidence, the most fruitful first."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from wdsflow.readers.installed_versions import release
 from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.json_captions import caption_name
-from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import command
 from wdsflow.text.words import listed
@@ -16,18 +15,17 @@ from ..finding import Advice
 from ..rules.kit.base import (
     Context,
 )
-from ..rules.kit.rule_commands import is_option, renamed
+from ..rules.kit.rule_commands import BAD_SAMPLES, is_option, renamed
 from ..verdicts.verdict import Verdict
-from .changes import ShapeEdits, as_caption, caption_edits, with_caption
+from .changes import ShapeEdits, as_caption, caption_edits, together, with_caption
 from .promises import Trial
-from .repaired import Scan
 from .snippet import caption_stages
 from .training_advice import advise_training
 
 _MOST = 8
 
 
-def advise(context: Context, options: ScanOptions, scan: Scan) -> list[Advice]:
+def advise(context: Context, trial: Callable[[], Trial]) -> list[Advice]:
     """Return changes that would let more samples through, or let training run, for each reader.
 
     Every number was found by judging the samples again as they would be after the change. Where the level did not look
@@ -35,18 +33,16 @@ def advise(context: Context, options: ScanOptions, scan: Scan) -> list[Advice]:
 
     Args:
         context: the evidence, judged.
-        options: those of the scan that found it.
-        scan: looks again at the shards that a repair would change.
+        trial: returns what tries changes on it; called where they are needed only.
     """
     short = [verdict for verdict in context.verdicts if verdict.usable < verdict.samples]
     advice: list[Advice] = []
     if short and context.evidence.samples:
-        trial = Trial(context, options, scan)
         for verdict in short:
             found = [
-                *_repairs(verdict, trial),
-                *_flags(context, verdict, trial),
-                *_own_pipeline(context, verdict, trial),
+                *_repairs(verdict, trial()),
+                *_flags(context, verdict, trial()),
+                *_own_pipeline(context, verdict, trial()),
             ]
             advice += sorted(found, key=lambda each: -each.regains)[:_MOST]
     return advice + advise_training(context)
@@ -66,7 +62,7 @@ def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
         tried[edits] = usable if usable is not None and usable > least else None
         best = max(best, usable or 0)
     if len(ideas) > 1:
-        edits, usable = trial.safely(verdict, _all_of(ideas))
+        edits, usable = trial.safely(verdict, together(ideas))
         if usable is not None and usable > best:
             tried[trial.needed(verdict, edits)] = usable
     for edits, usable in tried.items():
@@ -99,20 +95,8 @@ def _does(edits: ShapeEdits, shards: Sequence[ShardEvidence]) -> str:
     does = ["write a txt beside each image"] if edits.caption else []
     does += [f"rename {escape(old, 40)} to {new}" for old, new in edits.rename]
     does += [f"leave out the field {escape(name, 40)}, which drops whole samples" for name in edits.drop]
-    does += ["leave out samples that would not train"] if edits.drop_bad else []
+    does += [f"leave out {BAD_SAMPLES}"] if edits.drop_bad else []
     return listed(does) if does else _plainly(shards)
-
-
-def _all_of(ideas: list[ShapeEdits]) -> ShapeEdits:
-    """Return all ideas in one; where two rename a field, the first wins."""
-    renames = {old: new for idea in reversed(ideas) for old, new in reversed(idea.rename)}
-    order = [old for idea in ideas for old, _ in idea.rename]
-    return ShapeEdits(
-        next((idea.caption for idea in ideas if idea.caption), ""),
-        tuple((old, renames[old]) for old in dict.fromkeys(order)),
-        tuple(name for idea in ideas for name in idea.drop),
-        judged=frozenset(name for idea in ideas for name in idea.judged),
-    )
 
 
 def _ideas(trial: Trial, verdict: Verdict) -> list[ShapeEdits]:

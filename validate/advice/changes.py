@@ -70,6 +70,28 @@ class ShapeEdits:
         return part._replace(suffix=new, status=OPAQUE if kind == "opaque" else UNKNOWN)
 
 
+def together(ideas: Sequence[ShapeEdits]) -> ShapeEdits:
+    """Return all ideas in one; where two rename a field, the first wins."""
+    renames = {old: new for idea in reversed(ideas) for old, new in reversed(idea.rename)}
+    order = [old for idea in ideas for old, _ in idea.rename]
+    return ShapeEdits(
+        next((idea.caption for idea in ideas if idea.caption), ""),
+        tuple((old, renames[old]) for old in dict.fromkeys(order)),
+        tuple(name for idea in ideas for name in idea.drop),
+        judged=frozenset(name for idea in ideas for name in idea.judged),
+    )
+
+
+def without_one(edits: ShapeEdits) -> list[ShapeEdits]:
+    """Return what is left of edits without each one of them in turn."""
+    rename, drop = edits.rename, edits.drop
+    return [
+        *([replace(edits, caption="")] if edits.caption else []),
+        *(replace(edits, rename=rename[:index] + rename[index + 1 :]) for index in range(len(rename))),
+        *(replace(edits, drop=drop[:index] + drop[index + 1 :]) for index in range(len(drop))),
+    ]
+
+
 def is_bad(shape: Shape) -> bool:
     """Tell whether ``wdsflow repair --drop-bad`` leaves a sample out."""
     status = {part.suffix: part.status for part in shape}

@@ -24,6 +24,7 @@ from .changes import (
     is_uniform,
     keeps_first,
     shapes_of,
+    without_one,
 )
 from .other_names import other_names
 from .repaired import Scan, meet, repaired
@@ -118,7 +119,7 @@ class Trial:
     def needed(self, verdict: Verdict, together: ShapeEdits) -> ShapeEdits:
         """Return those of several things to do without which fewer samples would reach a batch."""
         most = self.after_repair(verdict, together)
-        for less in _without_one(together):
+        for less in without_one(together):
             if self.after_repair(verdict, less) == most:
                 return self.needed(verdict, less)
         return together
@@ -137,12 +138,3 @@ class Trial:
         advice = replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)
         certain = self.known and (verdict.reader, edits) not in self._uncertain
         return advice if certain else replace(advice, usable=None)
-
-
-def _without_one(edits: ShapeEdits) -> list[ShapeEdits]:
-    rename, drop = edits.rename, edits.drop
-    return [
-        *([replace(edits, caption="")] if edits.caption else []),
-        *(replace(edits, rename=rename[:index] + rename[index + 1 :]) for index in range(len(rename))),
-        *(replace(edits, drop=drop[:index] + drop[index + 1 :]) for index in range(len(drop))),
-    ]

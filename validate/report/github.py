@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from wdsflow.text.words import command_lines, plain, relative
 
 from ..finding import Severity
-from ..verdicts.wording import unreadable_text
+from ..verdicts.wording import no_verdict_text
 from .finding_groups import cures, group, shards_of
 from .report_model import Results
 from .report_text import said
@@ -20,8 +20,9 @@ _NAMED = 5  # shards named in one annotation
 def render(report: Results) -> str:
     """Return the report as lines of workflow commands."""
     lines = []
-    if report.nothing_read:
-        lines.append(_command("error", unreadable_text(report.evidence.shards), title="nothing could be read"))
+    if why := no_verdict_text(report.evidence.shards):
+        title = "nothing could be read" if report.nothing_read else "no samples"
+        lines.append(_command("error", why, title=title))
     for verdict in report.verdicts:
         summary, reasons = said(verdict)
         command = "notice" if verdict.outcome == "trains" else "error"

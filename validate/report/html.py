@@ -13,7 +13,7 @@ from wdsflow.text.words import (
 
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Verdict
-from ..verdicts.wording import unreadable_text
+from ..verdicts.wording import no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, cures, group
 from .next_steps import steps
 from .page_style import STYLE
@@ -52,7 +52,7 @@ def render(report: Results) -> str:
 def fragment(report: Results) -> str:
     """Return the report as one element with its own styles, to stand inside another page."""
     parts = [f"<style>{STYLE}</style>"]
-    parts += [f"<p>{_text(unreadable_text(report.evidence.shards))}</p>"] if report.nothing_read else []
+    parts += [f"<p>{_text(why)}</p>"] if (why := no_verdict_text(report.evidence.shards)) else []
     parts += [_verdict(verdict) for verdict in report.verdicts]
     parts += [_steps(report), _findings(report), _forecasts(report), _shards(report)]
     parts += [f"<p class=note>{_text(note)}</p>" for note in notes(report)]

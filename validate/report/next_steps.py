@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wdsflow.text.words import plain
 
-from ..finding import Advice, promised
+from ..finding import Advice, promises
 from .finding_groups import cures, titles
 from .report_model import Results
 
@@ -42,9 +42,5 @@ def number_of(command: str, found: Sequence[NextStep]) -> int | None:
 
 
 def _text(group: Sequence[Advice]) -> str:
-    brings: dict[tuple[int, int, bool], list[Advice]] = {}
-    for each in group:
-        if each.usable is not None:
-            brings.setdefault((each.usable, each.samples, each.exact), []).append(each)
-    told = "; ".join(promised(alike) for alike in brings.values())
+    told = promises(group)
     return plain(f"{group[0].does}: {told}" if told else group[0].does)

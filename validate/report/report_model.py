@@ -8,6 +8,7 @@ from wdsflow.scan.evidence import Evidence, Level
 from ..finding import Advice, Finding
 from ..forecast.forecast import Forecast
 from ..verdicts.verdict import Verdict
+from ..verdicts.wording import no_verdict_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,9 @@ class Results:
 
         A verdict other than "trains" always has an error among its findings, so that a baseline knows it by that.
         """
-        trains = all(verdict.outcome == "trains" for verdict in self.verdicts) and not self.nothing_read
+        trains = all(verdict.outcome == "trains" for verdict in self.verdicts) and not no_verdict_text(
+            self.evidence.shards
+        )
         return not self.errors and (trains or (self.against_baseline and self.known > 0))
 
     @property

@@ -21,7 +21,7 @@ from wdsflow.text.words import (
 from ..finding import Finding
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Outcome, Verdict
-from ..verdicts.wording import lack_text, unreadable_text
+from ..verdicts.wording import lack_text, no_verdict_text
 from .console_writer import Writer
 from .finding_groups import SEVERITIES, FindingGroup, cures, group
 from .next_steps import NextStep, number_of, steps
@@ -56,8 +56,8 @@ def render(report: Results, width: int = 100) -> str:
 def show(report: Results, console: "Console") -> None:
     """Print the report to a console."""
     writer = Writer(console)
-    if report.nothing_read:
-        writer.command(unreadable_text(report.evidence.shards))
+    if why := no_verdict_text(report.evidence.shards):
+        writer.command(why)
     _verdicts(report, writer)
     todo = steps(report)
     _steps(todo, writer)
@@ -69,8 +69,8 @@ def show(report: Results, console: "Console") -> None:
 def show_summary(report: Results, console: "Console") -> None:
     """Print the verdicts and the totals only, for when the report itself goes to a file."""
     writer = Writer(console)
-    if report.nothing_read:
-        writer.command(unreadable_text(report.evidence.shards))
+    if why := no_verdict_text(report.evidence.shards):
+        writer.command(why)
     for verdict in report.verdicts:
         _verdict_line(verdict, writer)
     groups = group(report.findings)

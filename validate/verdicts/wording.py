@@ -65,17 +65,43 @@ def lack_text(reason: str, count: int) -> str:
     return f"{count:,} {words[count != 1]}" if words else ""
 
 
+_NAMED = 3  # shards that hold nothing
+
+
+def holds_nothing(shards: Sequence[ShardEvidence]) -> bool:
+    """Tell whether some shards were read to their ends, and none has a sample, so that there is nothing to judge."""
+    read = [shard for shard in shards if shard.error is None]
+    return bool(read) and not any(shard.samples or shard.stop.kind not in ("end", "eof") for shard in read)
+
+
+def no_verdict_text(shards: Sequence[ShardEvidence]) -> str:
+    """Say in one line why there is no verdict on shards; "" where there is one."""
+    if all(shard.error is not None for shard in shards):
+        return unreadable_text(shards)
+    if not holds_nothing(shards):
+        return ""
+    named = [f"{_where(shard)} ({_why(shard) if shard.error else 'none in it'})" for shard in shards[:_NAMED]]
+    more = f" and {len(shards) - _NAMED:,} more" if len(shards) > _NAMED else ""
+    return f"the shards hold no samples, write or download them again: {', '.join(named)}{more}"
+
+
+def _where(shard: ShardEvidence) -> str:
+    path = local_file(shard.url)
+    return escape(shard.url if path is None else os.path.abspath(path), 1_000)
+
+
+def _why(shard: ShardEvidence) -> str:
+    return UNREADABLE.get(shard.error or "") or escape(shard.error_detail or shard.error or "", 300)
+
+
 def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
     """Say in one line that none of these shards could be read: which one, why, and the command that helps."""
     if not shards:
         return "nothing could be read: there are no shards"
     first = shards[0]
-    path = local_file(first.url)
-    where = escape(first.url if path is None else os.path.abspath(path), 1_000)
     more = len(shards) - 1
     others = f" and {more:,} more shard{'s' if more > 1 else ''}" if more else ""
-    why = UNREADABLE.get(first.error or "") or escape(first.error_detail or first.error or "", 300)
-    return f"nothing could be read: {where}{others}: {why}{': ' if first.error_fix else ''}{first.error_fix}"
+    return f"nothing could be read: {_where(first)}{others}: {_why(first)}{': ' if first.error_fix else ''}{first.error_fix}"
 
 
 def loss_text(reason: str, detail: str, fields: str = "") -> str:

@@ -62,7 +62,7 @@ def repair(
     A run that was interrupted resumes where it ended. Brings the members of a sample together, drops junk, makes names safe, keeps what lies behind damage.
     Contents are copied byte for byte; the inputs are never changed.
 
-    Exit status: 0, 1 if something could not be read or an option changed nothing, 2 for wrong use or where nothing could be written.
+    Exit status: 0; 1 if something could not be read, no sample was written, or an option changed nothing; 2 for wrong use, or if nothing could be read or written.
     """
     from wdsflow.repair.repair_record import OtherRepair
     from wdsflow.repair.run_repair import repair_shards as run
@@ -95,12 +95,12 @@ def repair(
         cannot_write(
             error, "make room there or choose another folder; finished shards are kept, and the same command resumes"
         )
-    if not any(shard.members for shard in report.shards):
+    if all(shard.unread for shard in report.shards):
         fail(_nothing(report))
     for option in report.idle:
         print(f"wdsflow: {escape(option, 200)} changed nothing: {_why_idle(option, report)}", file=sys.stderr)
-    _show(report, out)
-    raise typer.Exit(int(report.lost or bool(report.idle)))
+    _show(report, out, Typed.spell("validate", *urls) + (" --allow-pipe" if allow_pipe else ""))
+    raise typer.Exit(int(report.lost or bool(report.idle or report.warning)))
 
 
 def _why_idle(option: str, report: "RepairReport") -> str:
@@ -116,7 +116,7 @@ def _nothing(report: "RepairReport") -> str:
     path = local_file(first.url)
     others = f" and {more:,} more shard{'s' if more > 1 else ''}" if more else ""
     where = first.url if path is None else os.path.abspath(path)
-    return f"nothing could be read: {where}{others}: {first.lost[0] if first.lost else 'it has no members'}"
+    return f"nothing could be read: {where}{others}: {first.lost[0]}"
 
 
 def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -> str:
@@ -152,9 +152,11 @@ def _pairs(texts: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _show(report: "RepairReport", out: Path) -> None:
+def _show(report: "RepairReport", out: Path, look: str) -> None:
     shell = console()
     for line in str(report).splitlines():
         shell.print(line, soft_wrap=True)
     if not report.dry_run and report.total("samples_written"):
         shell.print(f"next: wdsflow validate {quote_path(str(out))}", soft_wrap=True)
+    elif report.warning and report.total("samples"):
+        shell.print(f"next: {look}", soft_wrap=True)

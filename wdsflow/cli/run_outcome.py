@@ -120,6 +120,8 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
     yield f"{these} not done: put that right, and the same command resumes with {'them' if count > 1 else 'it'}"
     if report.dry_run:
         return
+    if report.records and not report.total("samples"):
+        return  # the others hold nothing
     if not any(out.glob("*.tar")):  # nothing was decided, or nothing has its number yet
         command = readable(typed, {failure.url for failure in report.failures}, out)
         if command and not typed.given.get("shard_count"):

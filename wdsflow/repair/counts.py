@@ -26,3 +26,9 @@ def write_counts(folder: Path, samples: dict[str, int]) -> None:
     ordered = dict(sorted(known.items()))
     write_file(folder / "sizes.json", json.dumps(ordered, indent=1).encode() + b"\n")
     write_file(folder / "__len__", str(sum(ordered.values())).encode() + b"\n")
+
+
+def remove_counts(folder: Path) -> None:
+    """Remove what ``write_counts`` wrote."""
+    for name in ("sizes.json", "__len__"):
+        (folder / name).unlink(missing_ok=True)

@@ -40,6 +40,7 @@ class Record:
         if folder.exists() and not folder.is_dir():
             raise FileExistsError(f"{folder} is a file: choose a folder for the output")
         self.folder, self._inside = folder, folder / INSIDE
+        self._is_new = not folder.exists()
         self._inside.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(self._inside / "lock", patience=1)
         self._file = -1
@@ -63,8 +64,10 @@ class Record:
             os.close(self._file)
         self._lock.remove()
         self._lock.close()
-        with suppress(OSError):  # a repair that was refused leaves no folder
+        with suppress(OSError):  # a repair that was refused, or wrote nothing, leaves no folder
             self._inside.rmdir()
+            if self._is_new:
+                self.folder.rmdir()
 
     def clear(self) -> None:
         """Remove what earlier repairs wrote, and nothing else."""

@@ -40,6 +40,11 @@ class ShardRepair:
             setattr(report, name, Counter(getattr(report, name)))
         return report
 
+    @property
+    def unread(self) -> bool:
+        """Whether nothing of it could be read."""
+        return bool(self.lost) and not self.members
+
     def check(self) -> None:
         """Raise RuntimeError if a member or a sample is unaccounted for."""
         if self.members + self.made != self.written + self.dropped.total():
@@ -70,6 +75,20 @@ class RepairReport:
         applied = self.merged("applied")
         return [option for option in self.options if not applied[option]]
 
+    @property
+    def warning(self) -> str:
+        """Why no sample was written, "" where any was."""
+        if self.total("samples_written"):
+            return ""
+        samples, gone = self.total("samples"), self.merged("samples_dropped")
+        if not samples:
+            read = sum(not shard.unread for shard in self.shards)
+            return f"nothing to write: {_number(read, 'shard')} read, and none holds a sample"
+        reason, count = max(gone.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+        written = "would be written" if self.dry_run else "was written"
+        most = f", {count:,} of them" if count < samples else ""
+        return f"nothing {written}: {samples:,} of {_number(samples, 'sample')} left out{most} for {escape(reason)}"
+
     def total(self, name: str) -> int:
         """Sum a number over the shards."""
         return sum(int(getattr(shard, name)) for shard in self.shards)
@@ -79,7 +98,8 @@ class RepairReport:
         return sum((getattr(shard, name) for shard in self.shards), Counter())
 
     def __str__(self) -> str:
-        lines = [line for shard in self.shards for line in _shard_lines(shard)]
+        lines = [self.warning] if self.warning else []
+        lines += [line for shard in self.shards for line in _shard_lines(shard)]
         lines += [f"repaired again: {escape(line, 600)}" for line in self.changed]
         did = "would be written" if self.dry_run else "written"
         before = f" ({_number(self.resumed, 'shard')} done before)" if self.resumed else ""

@@ -16,7 +16,7 @@ from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.source.pipe import end_commands
 from wdsflow.shards.urls import expand
 
-from .counts import write_counts
+from .counts import remove_counts, write_counts
 from .halves import second_halves
 from .mend import Edits
 from .repair_record import Record
@@ -123,15 +123,20 @@ def _written(
         record.finish([job.target.name for job in work])
     except BaseException:
         with suppress(OSError):  # the first error counts
-            _count(record.folder, done.values())
+            _count(record, done.values())
         raise
-    _count(record.folder, done.values())
+    _count(record, done.values())
     report.shards += [done[job.target] for job in work]
     return report
 
 
-def _count(folder: Path, shards: Iterable[ShardRepair]) -> None:
-    write_counts(folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
+def _count(record: Record, shards: Iterable[ShardRepair]) -> None:
+    """Write how many samples there are; where there is no shard, leave nothing that a reader or a repair would take for one."""
+    if not any((record.folder / name).exists() for name in record.outputs):
+        record.clear()
+        remove_counts(record.folder)
+        return
+    write_counts(record.folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
 
 
 def _edits(caption: str | None, rename: dict[str, str], drop_fields: Iterable[str], *, drop_bad: bool) -> Edits:

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.printed.sets import SETS, write
+from tests.printed.sets import JSON, PICTURE, SETS, write
 from tests.validate.openclip import evidence_of, plain
-from tests.validate.rules.build import pairs, tar
+from tests.validate.rules.build import pairs, samples, tar
 from wdsflow.readers import READERS
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.validate.advice.advice import advise
+from wdsflow.validate.advice.promises import Trial
 from wdsflow.validate.check import check
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.rules.kit.base import Context
@@ -63,6 +64,31 @@ def test_the_flag_is_judged_again_by_a_command_where_a_training_command_was_give
     assert after.verdicts[0].usable == advice.usable == 20
 
 
+@pytest.mark.parametrize("odd", [("--text-key", "foo", "txt"), ("--image-key", "png", "jpg")])
+def test_where_a_key_of_openclip_4_names_a_field_that_is_not_there_the_usual_key_is_the_fix(tmp_path, monkeypatch, odd):
+    """A repair would rename a field to the name that it has, or write captions that are there already."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, [pairs(9, json=JSON)])
+    flag, name, usual = odd
+    words = ["--train-data", "s/0.tar", "--workers", "1", "--train-num-samples", "9", "--batch-size", "4", flag, name]
+    (finding,) = (
+        each for each in check("s/0.tar", ["open-clip-4"], jobs=1, arguments=words).findings if each.code == "F101"
+    )
+    assert finding.repair is not None
+    assert finding.repair.command.endswith(f"{flag} {usual}")
+    after = check(
+        "s/0.tar", ["open-clip-4"], jobs=1, arguments=shlex.split(finding.repair.command.partition(" -- ")[2])
+    )
+    assert after.verdicts[0].usable == 9
+
+
+def test_no_repair_renames_a_field_to_the_name_that_it_has_in_a_part_of_the_samples(tmp_path):
+    write(tmp_path, [[*samples(9, png=PICTURE, txt=b"a dog"), *pairs(3, start=20)]])
+    words = ["--train-data", "s/0.tar", "--workers", "1", "--train-num-samples", "9", "--image-key", "png"]
+    found = check(tmp_path / "s", ["open-clip-4"], jobs=1, arguments=words).findings
+    assert [each.repair for each in found if each.code == "F103"] == [None]
+
+
 def test_sound_shards_need_no_advice(tmp_path):
     write(tmp_path, [pairs(10)])
     assert check(tmp_path / "s", ["open-clip-3.3"], jobs=1).advice == []
@@ -92,7 +118,7 @@ def training(usable, **changes):
     reader = READERS["open-clip-3.3"](command.options("open-clip-3.3"))
     found = (forecast(evidence, reader, command),)
     context = Context(evidence, [reader], [judge(evidence, reader)], arguments=command, forecasts=found)
-    return advise(context, ScanOptions("full"), lambda *_, **__: [])
+    return advise(context, lambda: Trial(context, ScanOptions("full"), lambda *_, **__: []))
 
 
 def test_settings_that_keep_workers_from_starving_are_advised():

@@ -53,7 +53,7 @@ class MissingEverywhere(Rule):
         shards = [shard for shard in context.evidence.shards if shard.runs.head is not None]
         head = shards[0].runs.head if shards else None
         have = _fields(context)
-        hint, cure = _instead(context, role, have, hurt)
+        hint, cure = _instead(context, role, names, have, hurt)
         fields = ", ".join(escape(name, 40) for name in have[:6]) + (", ..." if len(have) > 6 else "")
         return Finding(
             code=self.code,
@@ -106,16 +106,20 @@ def _fields(context: Context) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
-def _instead(context: Context, role: Role, have: list[str], hurt: list[str]) -> tuple[str, Repair | None]:
+def _instead(
+    context: Context, role: Role, names: tuple[str, ...], have: list[str], hurt: list[str]
+) -> tuple[str, Repair | None]:
     """Return what may serve in place of what is missing, as a remark and as a command."""
+    usual = {"txt"} if role == "caption" else {"jpg", "png", "jpeg", "webp"}
+    if there := [name for name in have if name in usual]:  # only the command is odd
+        return _rename(context, role, there[0], names, hurt)
     if role == "caption" and {"json", "jsn"} & set(have):
-        found = _json_caption(context, hurt)
+        found = _json_caption(context, names, hurt)
         if found is not None:
             return found
         if context.evidence.level == "names" and not {"text", "caption", "captions"} & set(have):
             return "; --level headers tells which json field holds captions", None
     known = CAPTIONS if role == "caption" else IMAGES
-    new = "txt" if role == "caption" else "jpg"
     for candidate in known:
         for name in have:
             if (
@@ -124,11 +128,11 @@ def _instead(context: Context, role: Role, have: list[str], hurt: list[str]) -> 
                 and candidate not in ("json", "jsn")
                 and is_option(name)
             ):
-                return _rename(context, role, name, new, hurt)
+                return _rename(context, role, name, names, hurt)
     return "", None
 
 
-def _json_caption(context: Context, hurt: list[str]) -> tuple[str, Repair | None] | None:
+def _json_caption(context: Context, names: tuple[str, ...], hurt: list[str]) -> tuple[str, Repair | None] | None:
     best = caption_name(context.evidence.shards)
     if best is None:
         return None
@@ -138,20 +142,26 @@ def _json_caption(context: Context, hurt: list[str]) -> tuple[str, Repair | None
     note = _open_clip_4(context, hurt, f"--json-text-key {name}") if entry.plain == entry.strings else ""
     return (
         f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}',
-        repair(context.targets(), *edits.options(), note=note) if edits is not None else None,
+        repair(context.targets(), *edits.options(), note=note) if edits is not None and "txt" in names else None,
     )
 
 
-def _rename(context: Context, role: Role, name: str, new: str, hurt: list[str]) -> tuple[str, Repair]:
-    shown = escape(name, 40)
+def _rename(
+    context: Context, role: Role, name: str, names: tuple[str, ...], hurt: list[str]
+) -> tuple[str, Repair | None]:
+    """Return how the field ``name`` gets one of the ``names`` wanted; where only the command is odd, how that changes."""
+    shown, usual = escape(name, 40), ("txt",) if role == "caption" else ("jpg", "png", "jpeg", "webp")
+    new = next((each for each in (*usual, *names) if each in names and each not in ("json", "jsn")), "")
+    key = f"--{'text' if role == 'caption' else 'image'}-key"
     if name.endswith(".gz"):
-        return f"; {shown} is compressed: readers keep .gz in the field name", repair(
-            context.targets(), "--rename", f"{name}={new}", note="unpacks the fields"
-        )
+        unpacked = repair(context.targets(), "--rename", f"{name}={new}", note="unpacks the fields") if new else None
+        return f"; {shown} is compressed: readers keep .gz in the field name", unpacked
     kind = "a class label, not a caption" if name.rpartition(".")[2] in ("cls", "label", "class") else f"the {role}"
-    flag = f"--{'text' if role == 'caption' else 'image'}-key {shown}"
-    note = _open_clip_4(context, hurt, flag)
-    return f"; {shown} may hold {kind}", repair(context.targets(), "--rename", f"{name}={new}", note=note)
+    hint = f"; {shown} may hold {kind}"
+    if name in usual:
+        return hint, Repair("", note=f"{shown} may hold {kind}", flags=(key, name))
+    note = _open_clip_4(context, hurt, f"{key} {shown}")
+    return hint, repair(context.targets(), "--rename", f"{name}={new}", note=note) if new else None
 
 
 def _open_clip_4(context: Context, hurt: list[str], flag: str) -> str:

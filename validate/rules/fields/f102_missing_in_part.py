@@ -10,7 +10,7 @@ from ..kit.base import (
     Rule,
 )
 from ..kit.missing_fields import Lack, Wants, lacks, wants
-from ..kit.rule_commands import repair
+from ..kit.rule_commands import leave_out
 from ..kit.shape_rule import crashes
 from .f101_missing_everywhere import field_phrase
 
@@ -28,8 +28,8 @@ class MissingInPart(Rule):
     In the wild: downloads where the image failed and only the json was kept, captions removed by a filter, README.md
     and other files that become samples of their own (open_clip PR#179; Mobile-O#8).
 
-    Cure: ``wdsflow repair URL... -o repaired --drop-bad`` leaves out samples that would not train, so that counts are
-    true. ``wdsflow inspect SHARD`` lists which fields samples have.
+    Cure: ``wdsflow repair URL... -o repaired --drop-bad`` leaves them out, and others whose image, caption or json cannot
+    be used, so that counts are true. Captions that are in json are kept with ``--caption json:FIELD``. ``wdsflow inspect SHARD`` lists which fields samples have.
     """
 
     code = "F102"
@@ -44,7 +44,7 @@ class MissingInPart(Rule):
         return self.repair(lack.shard.url)
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, "--drop-bad", safe=False, note="leaves out the samples that would not train")
+        return leave_out(urls)
 
 
 Cure = Callable[[Context, Lack], Repair | None]

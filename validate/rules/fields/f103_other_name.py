@@ -5,6 +5,7 @@ from ...finding import Finding, Repair
 from ..kit.base import Context, Rule
 from ..kit.missing_fields import Lack
 from ..kit.rule_commands import is_option, repair
+from ..kit.shape_rule import wanted
 from .f102_missing_in_part import partial_losses
 
 
@@ -33,9 +34,11 @@ class OtherName(Rule):
         yield from partial_losses(context, self.code, instead=True, cure=self.cure)
 
     def cure(self, context: Context, lack: Lack) -> Repair | None:
-        """Return the command that gives the field its usual name; None where no option can hold it."""
+        """Return the command that gives the field its usual name; None where none can, or the reader wants another one."""
         url = lack.shard.url
         new = "txt" if lack.roles[0] == "caption" else "jpg"
+        if new not in wanted(context, lack.reader, lack.roles[0]):
+            return None
         if lack.instead in ("json", "jsn") and new == "txt":
             edits = caption_edits([lack.shard])
             return repair([url], *edits.options()) if edits is not None else None

@@ -11,7 +11,7 @@ from wdsflow.scan.evidence import (
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.rule_commands import is_option, renamed, repair
+from ..kit.rule_commands import is_option, leave_out, renamed, repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import counted, mend_status
 
@@ -55,7 +55,7 @@ class BadJson(LossRule):
         return repair([shard.url], "--rename", f"{name}={renamed(name)}", note="readers leave it as bytes then")
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, "--drop-bad", safe=False, note="leaves out samples that would not train")
+        return leave_out(urls)
 
 
 _MEND = mend_status(BAD, EMPTY, when=lambda suffix: kind_of(suffix) == "json")

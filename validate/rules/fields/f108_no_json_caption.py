@@ -4,7 +4,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.rule_commands import repair
+from ..kit.rule_commands import leave_out
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import counted, mend_status
 
@@ -50,7 +50,7 @@ class NoJsonCaption(LossRule):
         return f"{of} {'has' if count == 1 else 'have'} no caption under the wanted json names{hint}"
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, "--drop-bad", safe=False, note="leaves out samples without a caption")
+        return leave_out(urls)
 
 
 _MEND = mend_status(NO_CAPTION)

@@ -2,7 +2,7 @@ from wdsflow.scan.evidence import NOT_UTF8, Part, ShardEvidence
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.rule_commands import repair
+from ..kit.rule_commands import leave_out
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import mend_status
 
@@ -33,7 +33,7 @@ class CaptionNotUtf8(LossRule):
         return f"{how_many(count, 'caption')} {'is' if count == 1 else 'are'} not UTF-8"
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, "--drop-bad", safe=False, note="leaves out samples that would not train")
+        return leave_out(urls)
 
 
 _MEND = mend_status(NOT_UTF8)

@@ -3,7 +3,7 @@ from wdsflow.scan.evidence import BLANK, EMPTY, Part, ShardEvidence
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.rule_commands import repair
+from ..kit.rule_commands import leave_out
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import mend_status
 
@@ -33,7 +33,7 @@ class EmptyCaption(LossRule):
         return f"{how_many(count, 'caption')} {'is' if count == 1 else 'are'} empty"
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, "--drop-bad", safe=False, note="leaves these samples out")
+        return leave_out(urls)
 
 
 _MEND = mend_status(EMPTY, BLANK, when=lambda suffix: kind_of(suffix) in ("text", "opaque"))

@@ -11,7 +11,7 @@ from wdsflow.scan.evidence import (
 )
 
 from ...finding import Repair
-from .rule_commands import repair
+from .rule_commands import leave_out
 from .rule_loss import LossRule
 from .shape_rule import mend_status
 
@@ -28,7 +28,7 @@ class ImageLossRule(LossRule):
         return BAD_IMAGE(part)
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, "--drop-bad", safe=False, note="leaves out samples that would not train")
+        return leave_out(urls)
 
 
 BAD_IMAGE = mend_status(BAD, EMPTY, BIG_BAD, when=is_image)

@@ -8,7 +8,10 @@ from wdsflow.text.shell import quote_path as quote
 
 from ...finding import Repair
 
-__all__ = ["is_option", "quote", "renamed", "repair"]
+__all__ = ["BAD_SAMPLES", "is_option", "leave_out", "quote", "renamed", "repair"]
+
+# What --drop-bad means, whatever the reader.
+BAD_SAMPLES = "samples whose image or caption is missing, empty or undecodable, or whose json does not parse"
 
 _FIELD = re.compile(r"[^/\s.,=][^/\s,=]*")
 
@@ -24,6 +27,18 @@ def repair(urls: Sequence[str], *options: str, safe: bool = True, note: str = ""
     """
     words = ["wdsflow repair", *map(quote_path, urls), "-o repaired", *([command(options)] if options else [])]
     return Repair(" ".join(words), safe, note, shards=tuple(urls), options=options)
+
+
+def leave_out(urls: Sequence[str], *options: str, number: str = "") -> Repair:
+    """Return the repair that leaves out samples that cannot be used.
+
+    Args:
+        urls: as for ``repair``.
+        options: what it does besides.
+        number: how many samples are left for whom, where that is known.
+    """
+    note = f"leaves out {BAD_SAMPLES}" + (f": {number}" if number else "")
+    return repair(urls, *options, "--drop-bad", safe=False, note=note)
 
 
 def renamed(name: str) -> str:

@@ -8,7 +8,7 @@ from wdsflow.text.escape import escape
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
-from ..kit.rule_commands import repair
+from ..kit.rule_commands import leave_out
 from ..kit.shape_rule import last_run
 
 
@@ -80,9 +80,7 @@ class Mispaired(Rule):
             key=tail.key,
             offset=tail.offset,
             readers=tuple(found),
-            repair=repair(context.targets(), "--drop-bad", safe=False, note="leaves the half sample out")
-            if worst.mispaired
-            else None,
+            repair=leave_out(context.targets()) if worst.mispaired else None,
         )
 
 

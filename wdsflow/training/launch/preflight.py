@@ -27,6 +27,7 @@ from wdsflow.training.stalls.caption_cures import (
     wrong_names,
 )
 from wdsflow.validate.advice.invocation import Invocation, settle, with_flags
+from wdsflow.validate.advice.leaving_out import keep_most
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import group
@@ -37,7 +38,7 @@ from wdsflow.validate.rules.kit.base import (
 from wdsflow.validate.rules.kit.missing_fields import wants
 from wdsflow.validate.rules.rule_engine import run_rules
 from wdsflow.validate.verdicts.verdict import judge
-from wdsflow.validate.verdicts.wording import unreadable_text
+from wdsflow.validate.verdicts.wording import no_verdict_text
 
 # Shards that are read; of more, as many that lie evenly among them. What a pipe gives must be read to its end.
 _MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
@@ -54,7 +55,16 @@ class _Asked(Invocation):
 
     def with_training(self, flags: Sequence[str]) -> str:
         """Return the command that looks at the shards with another flag of the training command."""
-        return command(replace(self.options, argv=tuple(with_flags(self.options.argv, flags))), "--dry-run")
+        return command(_with(self.options, flags), "--dry-run")
+
+
+def _with(options: FeedOptions, flags: Sequence[str]) -> FeedOptions:
+    """Return options with another value for a flag of the training command, where the feed's own do not overrule it."""
+    if flags[0] == "--image-key":
+        return replace(options, image=flags[1])
+    if flags[0] == "--text-key":
+        return replace(options, caption=flags[1])
+    return replace(options, argv=tuple(with_flags(options.argv, flags)))
 
 
 @dataclass(frozen=True)
@@ -117,8 +127,9 @@ def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *,
     what = "training shards" if trains else "shards of --val-data"
     told = progress(len(urls), what) if progress is not None else None
     shards = scan_shards(urls, ScanOptions("names", allow_pipe=options.allow_pipe), progress=told)
-    if all(shard.error is not None for shard in shards):
-        return Preflight((f"{title}: {unreadable_text(shards)}",), refused=True, nothing_read=True)
+    if why := no_verdict_text(shards):
+        nothing_read = all(shard.error is not None for shard in shards)
+        return Preflight((f"{title}: {why}",), refused=True, nothing_read=nothing_read)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     whole = len(urls) == len(expansion.urls)
     context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole and trains)
@@ -184,7 +195,7 @@ def _judge(
 def _result(context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float) -> Preflight:
     verdict = context.verdicts[0]
     asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
-    findings, _ = settle(run_rules(context)[0], [], asked)
+    findings, _ = settle(keep_most(run_rules(context)[0], context), [], asked)
     shown = Report(context.urls, context.evidence, context.verdicts, findings)
     report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
     fatal = _fatal(context, findings)
@@ -250,8 +261,7 @@ def _fixes(
         if finding.repair is None or (finding.code == "F101" and fixes):
             continue
         if finding.repair.flags:
-            changed = replace(options, argv=tuple(with_flags(options.argv, finding.repair.flags)))
-            fixes.append(f"{finding.repair.note}: {command(changed)}")
+            fixes.append(f"{finding.repair.note}: {command(_with(options, finding.repair.flags))}")
         else:
             note = f" ({finding.repair.note})" if finding.repair.note else ""
             fixes.append(f"or write other shards{note}: {finding.repair.command}")
