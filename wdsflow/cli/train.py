@@ -72,6 +72,8 @@ def train(
     The names in the shards are read first, in seconds; a run that would starve is refused.
 
     Exit status: 0 trained, 1 the data or the run failed, 2 wrong use or nothing could be read, 130 interrupted.
+
+    Of --dry-run: 0 no error found, 1 an error found or the run is refused, 2 wrong use or nothing could be read.
     """
     argv: list[str] = context.obj or []
     if not argv:
@@ -156,7 +158,10 @@ def _preflight(argv: Sequence[str], options: "FeedOptions", world_size: int) -> 
 
 
 def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
-    """Print all that a look at the shards tells of this run, and exit: 0 it would train, 1 it would be refused."""
+    """Print the whole report on the shards of this run, and exit.
+
+    The status is 1 for a refusal, and for an error at which training would start all the same: a missing shard, say.
+    """
     from wdsflow.training.launch.launchers import rank_and_world
     from wdsflow.validate.report import report_text
 
@@ -167,7 +172,8 @@ def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
         report_text.show(report, console())
     for line in found.lines:
         print(line, file=sys.stderr)
-    raise typer.Exit(WRONG_USE if found.nothing_read else int(found.refused))
+    wrong = found.refused or any(report.exit_status for report in found.reports)
+    raise typer.Exit(WRONG_USE if found.nothing_read else int(wrong))
 
 
 def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:
