@@ -75,7 +75,7 @@ def show_summary(report: Results, console: "Console") -> None:
         _verdict_line(verdict, writer)
     groups = group(report.findings)
     if groups:
-        writer.line("Found: ", _totals(groups))
+        writer.line("Found: ", totals(groups))
     writer.line((closing_line(report), "dim"), hang=2)
 
 
@@ -145,7 +145,7 @@ def _steps(todo: list[NextStep], writer: Writer) -> None:
 def _findings(report: Results, todo: list[NextStep], writer: Writer) -> None:
     groups = group(report.findings)
     if groups:
-        writer.heading(f"Found: {_totals(groups)}")
+        writer.heading(f"Found: {totals(groups)}")
         told: dict[str, str] = {}
         for each in groups:
             _group(each, writer)
@@ -157,9 +157,10 @@ def _findings(report: Results, todo: list[NextStep], writer: Writer) -> None:
         writer.line((line, "dim"), hang=2)
 
 
-def _totals(groups: list[FindingGroup]) -> str:
-    totals = {severity: sum(1 for each in groups if each.severity == severity) for severity in SEVERITIES}
-    return ", ".join(how_many(totals[severity], name) for severity, name in SEVERITIES.items() if totals[severity])
+def totals(groups: list[FindingGroup]) -> str:
+    """Return how many groups of findings of each severity there are: "1 error, 4 warnings"."""
+    counts = {severity: sum(1 for each in groups if each.severity == severity) for severity in SEVERITIES}
+    return ", ".join(how_many(counts[severity], name) for severity, name in SEVERITIES.items() if counts[severity])
 
 
 def _group(each: FindingGroup, writer: Writer) -> None:

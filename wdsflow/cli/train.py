@@ -71,9 +71,7 @@ def train(
 
     The names in the shards are read first, in seconds; a run that would starve is refused.
 
-    Exit status: 0 trained, 1 the data or the run failed, 2 wrong use or nothing could be read, 130 interrupted.
-
-    Of --dry-run: 0 no error found, 1 an error found or the run is refused, 2 wrong use or nothing could be read.
+    Exit status: 0 trained, 1 failed (--dry-run: errors found), 2 wrong use or nothing could be read, 130 interrupted.
     """
     argv: list[str] = context.obj or []
     if not argv:
@@ -149,12 +147,14 @@ def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
     return found.refused
 
 
-def _preflight(argv: Sequence[str], options: "FeedOptions", world_size: int) -> "Preflight | None":
+def _preflight(
+    argv: Sequence[str], options: "FeedOptions", world_size: int, *, dry_run: bool = False
+) -> "Preflight | None":
     from wdsflow.training.launch.preflight import preflight
     from wdsflow.training.stalls.patience import ended_if_idle
 
     with progress() as begin, ended_if_idle(options, begin, _show) as begun:
-        return preflight(argv, options, world_size=world_size, progress=begun)
+        return preflight(argv, options, world_size=world_size, progress=begun, dry_run=dry_run)
 
 
 def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
@@ -165,7 +165,7 @@ def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
     from wdsflow.training.launch.launchers import rank_and_world
     from wdsflow.validate.report import report_text
 
-    found = _preflight(argv, options, rank_and_world()[1])
+    found = _preflight(argv, options, rank_and_world()[1], dry_run=True)
     if found is None:
         fail("this command trains on no shards that can be looked at")
     for report in found.reports:

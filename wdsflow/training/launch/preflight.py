@@ -31,6 +31,7 @@ from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import group
 from wdsflow.validate.report.report import Report
+from wdsflow.validate.report.report_text import totals
 from wdsflow.validate.rules.kit.base import (
     Context,
 )
@@ -73,6 +74,7 @@ def preflight(
     *,
     world_size: int = 1,
     progress: Found | None = None,
+    dry_run: bool = False,
 ) -> Preflight | None:
     """Read the names in the shards of a training command, and judge them by what wdsflow's feed needs.
 
@@ -81,6 +83,7 @@ def preflight(
         options: settings of the feed.
         world_size: ranks that will train.
         progress: called with the number of shards and what they are; what it returns is called after each shard.
+        dry_run: the reports will be shown, so that the lines need not name the command that shows them.
 
     Returns:
         None where the command trains on no shards, or is one that open_clip_train itself refuses.
@@ -92,18 +95,20 @@ def preflight(
         return None
     if not _reads_shards(arguments):
         return None
-    result = _look(arguments, options, progress)
+    result = _look(arguments, options, progress, dry_run=dry_run)
     if arguments.val_data and not result.refused:
         # Evaluation comes after an epoch of training: too late to learn that it has nothing to read.
         shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
         if _reads_shards(shards):
-            other = _look(shards, options, progress, trains=False)
+            other = _look(shards, options, progress, dry_run=dry_run, trains=False)
             reports = (*result.reports, *other.reports)
             result = Preflight((*result.lines, *other.lines), other.refused, other.nothing_read, reports)
     return result
 
 
-def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *, trains: bool = True) -> Preflight:
+def _look(
+    arguments: Arguments, options: FeedOptions, progress: Found | None, *, dry_run: bool, trains: bool = True
+) -> Preflight:
     """Judge the shards that ``arguments.train_data`` names."""
     start, title = time.perf_counter(), "preflight" if trains else "preflight of --val-data"
     assert arguments.train_data is not None
@@ -123,7 +128,7 @@ def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *,
     whole = len(urls) == len(expansion.urls)
     context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole and trains)
     head = f"{title}: {how_many(len(urls), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
-    return _result(context, options, captions, head, time.perf_counter() - start)
+    return _result(context, options, captions, head, time.perf_counter() - start, dry_run=dry_run)
 
 
 def _reads_shards(arguments: Arguments) -> bool:
@@ -181,7 +186,9 @@ def _judge(
     return context
 
 
-def _result(context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float) -> Preflight:
+def _result(
+    context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float, *, dry_run: bool
+) -> Preflight:
     verdict = context.verdicts[0]
     asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
     findings, _ = settle(run_rules(context)[0], [], asked)
@@ -192,15 +199,15 @@ def _result(context: Context, options: FeedOptions, captions: Captions, head: st
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
     summary = f"{head}, {how_many(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:
-        found = how_many(len(group(findings)), "finding")
-        others = f"; {found}, see: {command(options, '--dry-run')}" if findings else ""
+        found = f"; {totals(group(findings))}" if findings else ""
+        others = f"{found}, see: {command(options, '--dry-run')}" if found and not dry_run else found
         return Preflight((summary + others,), reports=(report,))
     lines = [summary, *([wrong] if wrong else [])]
     lines += [f"{finding.severity} {finding.code}: {finding.message}" for finding in fatal[:_SHOWN]]
     if len(fatal) > _SHOWN:
         lines.append(f"and {len(fatal) - _SHOWN:,} more")
     fixes = _fixes(context, options, fatal, peeked)
-    fixes += [f"all that is wrong: {command(options, '--dry-run')}"]
+    fixes += [] if dry_run else [f"all that is wrong: {command(options, '--dry-run')}"]
     fixes += [f"to train in any case: {command(options, '--no-preflight')}"]
     return Preflight((*lines, *(f"  {fix}" for fix in fixes)), refused=True, reports=(report,))
 
