@@ -66,6 +66,7 @@ class Preflight:
     refused: bool = False
     nothing_read: bool = False
     reports: tuple[Report, ...] = ()  # on the training shards, and on those of --val-data
+    why: str = ""  # training must not begin
 
 
 def preflight(
@@ -101,7 +102,8 @@ def preflight(
         shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
         if _reads_shards(shards):
             other = _look(shards, options, progress, dry_run=dry_run, trains=False)
-            reports = (*result.reports, *other.reports)
+            mine = [_refused(each, other.why) for each in result.reports] if other.refused else result.reports
+            reports = (*mine, *other.reports)
             result = Preflight((*result.lines, *other.lines), other.refused, other.nothing_read, reports)
     return result
 
@@ -116,14 +118,16 @@ def _look(
         expansion = expand([arguments.train_data])
     except NoShards as error:
         hint = (f"  {escape(error.hint)}",) if error.hint else ()
-        return Preflight((f"{title}: {escape(str(error))}", *hint), refused=True, nothing_read=True)
+        why = f"{title}: {escape(str(error))}"
+        return Preflight((why, *hint), refused=True, nothing_read=True, why=why)
     captions = captions_for(options.caption, Namespace(**_modern(arguments)), keep_empty=False)
     urls = _some(expansion.urls)
     what = "training shards" if trains else "shards of --val-data"
     told = progress(len(urls), what) if progress is not None else None
     shards = scan_shards(urls, ScanOptions("names", allow_pipe=options.allow_pipe), progress=told)
     if all(shard.error is not None for shard in shards):
-        return Preflight((f"{title}: {unreadable_text(shards)}",), refused=True, nothing_read=True)
+        why = f"{title}: {unreadable_text(shards)}"
+        return Preflight((why,), refused=True, nothing_read=True, why=why)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     whole = len(urls) == len(expansion.urls)
     context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole and trains)
@@ -182,6 +186,9 @@ def _judge(
         given = arguments.train_num_samples or max(1, evidence.samples)
         told = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
         found = forecast(evidence, reader, told, context.sidecars)
+        if _unreached(evidence):
+            note = "the feed also reads what follows damage in a shard, which is not counted here"
+            found = replace(found, stalled=(), epochs_checked=0, exact=False, notes=(*found.notes, note))
         context = replace(context, arguments=told, forecasts=(found,))
     return context
 
@@ -197,6 +204,9 @@ def _result(
     fatal = _fatal(context, findings)
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
+    if wrong:
+        verdict = replace(verdict, usable=0, funnel=replace(verdict.funnel, decoded=0, usable=0))
+        report = replace(report, verdicts=[verdict])
     summary = f"{head}, {how_many(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:
         found = f"; {totals(group(findings))}" if findings else ""
@@ -209,19 +219,30 @@ def _result(
     fixes = _fixes(context, options, fatal, peeked)
     fixes += [] if dry_run else [f"all that is wrong: {command(options, '--dry-run')}"]
     fixes += [f"to train in any case: {command(options, '--no-preflight')}"]
-    return Preflight((*lines, *(f"  {fix}" for fix in fixes)), refused=True, reports=(report,))
+    why = wrong or fatal[0].message
+    told = (*lines, *(f"  {fix}" for fix in fixes))
+    return Preflight(told, refused=True, reports=(_refused(report, why),), why=f"{head}: {why}")
+
+
+def _refused(report: Report, why: str) -> Report:
+    """Return the report on a run that does not start: a forecast of how it would go on does not apply."""
+    return replace(report, verdicts=[verdict.refused(why) for verdict in report.verdicts], forecasts=())
 
 
 def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings for which training would wait for batches that never come."""
     evidence, verdict = context.evidence, context.verdicts[0]
-    if sum(shard.unreached for shard in evidence.shards):
-        return []  # the feed goes on behind damage, and what it finds there is not known yet
     fatal = [finding for finding in findings if finding.code in _STARVES]
+    if _unreached(evidence):  # the feed reads on after damage, and may find enough there
+        return [finding for finding in fatal if finding.code == "P303"]
     if not verdict.usable and not fatal:
         reasons = [reason.message for reason in verdict.reasons] or ["the shards hold no samples"]
         fatal = [Finding("P301", "error", f"no sample reaches a batch: {reasons[0]}")]
     return fatal
+
+
+def _unreached(evidence: Evidence) -> bool:
+    return any(shard.unreached for shard in evidence.shards)
 
 
 def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Sequence[str]) -> list[ShardEvidence]:
