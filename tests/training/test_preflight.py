@@ -169,6 +169,17 @@ def test_the_report_on_a_run_that_starts_tells_that_losses_are_reported(tmp_path
     assert "it runs, and reports what it leaves out" in str(found.reports[0])
 
 
+@pytest.mark.parametrize(
+    ("caption", "used"),
+    [("txt|json:caption", "txt"), ("json:caption|txt", "json"), ("alt|json:caption|txt", "json"), ("txt;alt", None)],
+)
+def test_of_two_captions_the_one_that_comes_first_is_named(tmp_path, caption, used):
+    data = write(tmp_path, [{"jpg": IMAGE, "txt": b"a cat", "json": b'{"caption": "a dog"}'}] * 8)
+    found = look(data, "--workers", "1", "--batch-size", "8", caption=caption)
+    messages = [finding.message for finding in found.reports[0].findings if finding.code == "F123"]
+    assert [message.rpartition(": ")[2] for message in messages] == [f"only {used} is used"] * 2 * bool(used)
+
+
 def test_folders_and_globs_are_read_as_the_feed_reads_them(tmp_path):
     shards.with_txt(tmp_path)
     for data in (tmp_path, f"{tmp_path}/*.tar"):
