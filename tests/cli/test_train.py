@@ -87,6 +87,16 @@ def test_shards_that_cannot_be_read_are_status_2_in_one_line(tmp_path, capsys):
 
 
 @needs_openclip
+@pytest.mark.parametrize(("last", "status"), [(1, 0), (3, 1)])
+def test_a_dry_run_fails_for_an_error_that_training_survives(tmp_path, capsys, last, status):
+    shards.with_txt(tmp_path)
+    data = f"{tmp_path}/{{0000..{last:04d}}}.tar"
+    words = ["--train-data", data, "--train-num-samples", "16", "--workers", "1", "--batch-size", "8"]
+    assert run("train", "--dry-run", "--", *words) == status
+    assert ("must be looked at (exit status 1)" in capsys.readouterr().out) == bool(status)
+
+
+@needs_openclip
 @pytest.mark.parametrize(
     ("variables", "launcher"),
     [

@@ -8,6 +8,8 @@ import pytest
 from tests.printed.pasted import commands, paste, run
 from tests.printed.sets import JSON, PICTURE, SETS, write
 from tests.validate.rules.build import pairs, samples
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.launch.preflight import preflight
 
 pytestmark = pytest.mark.skipif(find_spec("open_clip_train") is None, reason="needs OpenCLIP")
 
@@ -27,8 +29,9 @@ CASES = {
 def test_what_a_look_at_the_shards_advises_works(tmp_path, contents):
     write(tmp_path, contents)
     shown = run(["train", "--dry-run", "--", *WORDS], tmp_path)
+    assert "train --dry-run" not in shown.errors  # that was this command
     advised = commands(shown.errors)
-    assert advised or shown.status == 0
+    assert advised or commands(shown.out) or shown.status == 0
     for command in dict.fromkeys([*advised, *commands(shown.out)]):
         if "wdsflow train" not in command:
             assert paste(command, tmp_path).status in (0, 1), command
@@ -69,17 +72,16 @@ def test_where_only_the_command_names_other_fields_its_options_are_the_fix_and_n
     assert "TRAINS" in paste(asked, tmp_path).out, seen
 
 
-def test_the_report_on_what_was_found_is_that_of_this_run(tmp_path):
+def test_the_report_on_what_was_found_is_that_of_this_run(tmp_path, monkeypatch):
     """What was asked for is asked for again: with another place for captions there would be other findings."""
     lacking = samples(1, start=90, jpg=PICTURE)  # in each shard: one finding for both
     write(tmp_path, [[*SETS["captions in some of the json"][0], *lacking]] * 2)
-    words = ["--caption", "json:description", "--max-pixels", "1000000", "--", *WORDS]
-    shown = run(["train", "--dry-run", *words], tmp_path).errors
-    found = re.search(r"56 samples, 54 usable, .*; (\d+) findings?, see: (.*)$", shown)
-    assert found is not None, shown
+    monkeypatch.chdir(tmp_path)
+    looked = preflight(WORDS, FeedOptions(caption="json:description", max_pixels=1_000_000))
+    assert looked is not None
+    found = re.search(r"56 samples, 54 usable, [^;]*; (.*), see: (.*)$", looked.lines[0])
+    assert found is not None, looked.lines
     report = paste(found[2], tmp_path)
     assert report.status == 0
     assert report.out.startswith("wdsflow's feed  TRAINS  up to 54 of 56 samples reach a batch")
-    totals = re.search(r"Found: (.*)", report.out)
-    assert totals is not None
-    assert sum(map(int, re.findall(r"\d+", totals[1]))) == int(found[1])
+    assert f"Found: {found[1]}\n" in report.out

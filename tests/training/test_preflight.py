@@ -1,5 +1,8 @@
 """What is said about shards before training, and which runs are refused."""
 
+import re
+import tarfile
+
 import pytest
 
 from tests.cli import shards
@@ -131,6 +134,52 @@ def test_a_sample_that_goes_over_the_end_of_a_shard_is_none(tmp_path):
     assert "0 usable" in found.lines[0]
 
 
+def no_samples(folder):
+    for number in range(2):
+        shards.write(folder / f"{number}.tar", {})
+    return f"{folder}/{{0..1}}.tar"
+
+
+REFUSALS = {
+    "no caption": (shards.with_json, [], None, "no sample has a txt field"),
+    "a name in no json": (shards.with_json, [], "json:captoin", "no json of 16 samples looked at has captoin"),
+    "too few shards": (shards.with_txt, ["--workers", "3"], None, "2 shards for 3 workers"),
+    "a starved worker": (shards.with_txt, ["--batch-size", "9"], None, "rank 0 worker 0 gets 0 batches"),
+    "no samples": (no_samples, [], None, "the shards hold no samples"),
+    "no evaluation": (shards.with_txt, ["--val-data", "nowhere.tar"], None, "nowhere.tar: there is no such file"),
+}
+
+
+@pytest.mark.parametrize(("make", "more", "caption", "why"), REFUSALS.values(), ids=REFUSALS)
+def test_the_report_on_a_refused_run_begins_with_the_refusal(tmp_path, make, more, caption, why):
+    """It neither trains, loses, hangs nor crashes: it does not start."""
+    words = ["--workers", "2", "--batch-size", "8", "--train-num-samples", "16", *more]
+    found = look(make(tmp_path), *words, caption=caption)
+    text = " ".join(str(found.reports[0]).split())
+    assert found.refused
+    assert re.match(rf"wdsflow's feed REFUSED .*{re.escape(why)}.* training does not start ", text), text
+    assert not re.search("TRAINS|LOSES|hang|Stalls|Crashes|Runs|silent|for ever|in batches", text)
+
+
+def test_the_report_on_a_run_that_starts_tells_that_losses_are_reported(tmp_path):
+    data = write(tmp_path, [{"jpg": IMAGE, "txt": b"a cat"}] * 8 + [{"jpg": IMAGE}])
+    found = look(data, "--workers", "1", "--batch-size", "8")
+    assert not found.refused
+    assert "LOSES" in str(found.reports[0])
+    assert "it runs, and reports what it leaves out" in str(found.reports[0])
+
+
+@pytest.mark.parametrize(
+    ("caption", "used"),
+    [("txt|json:caption", "txt"), ("json:caption|txt", "json"), ("alt|json:caption|txt", "json"), ("txt;alt", None)],
+)
+def test_of_two_captions_the_one_that_comes_first_is_named(tmp_path, caption, used):
+    data = write(tmp_path, [{"jpg": IMAGE, "txt": b"a cat", "json": b'{"caption": "a dog"}'}] * 8)
+    found = look(data, "--workers", "1", "--batch-size", "8", caption=caption)
+    messages = [finding.message for finding in found.reports[0].findings if finding.code == "F123"]
+    assert [message.rpartition(": ")[2] for message in messages] == [f"only {used} is used"] * 2 * bool(used)
+
+
 def test_folders_and_globs_are_read_as_the_feed_reads_them(tmp_path):
     shards.with_txt(tmp_path)
     for data in (tmp_path, f"{tmp_path}/*.tar"):
@@ -140,11 +189,16 @@ def test_folders_and_globs_are_read_as_the_feed_reads_them(tmp_path):
 def test_what_lies_behind_damage_may_be_enough(tmp_path):
     shards.with_txt(tmp_path, 1)
     path = tmp_path / "0000.tar"
+    with tarfile.open(path) as tar:
+        header = tar.getmembers()[4].offset  # behind two samples
     data = bytearray(path.read_bytes())
-    data[512 * 4 + 148 : 512 * 4 + 156] = b"damaged!"
+    data[header + 148 : header + 156] = b"damaged!"
     path.write_bytes(data)
     found = look(path, "--workers", "1", "--batch-size", "4")
     assert not found.refused
+    assert "2 usable" in found.lines[0]
+    assert not re.search("P302|Fails|Runs", str(found.reports[0]))
+    assert look(path, "--workers", "2", "--batch-size", "4").refused  # whatever is there, one worker has no shard
 
 
 def test_a_pattern_without_shards_is_refused_and_so_are_shards_that_are_not_there(tmp_path):

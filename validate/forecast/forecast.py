@@ -38,11 +38,13 @@ class Starved:
     usable: int  # samples in one pass over its shards
     shards: int
     batch_size: int
+    hangs: bool = True  # False: the reader notices, and ends with an error
 
     def __str__(self) -> str:
         who = f"rank {self.rank} worker {self.worker}" if self.rank >= 0 else "every worker"
         has = f"{how_many(self.usable, 'usable sample')} in {how_many(self.shards, 'shard')}"
-        return f"{who} gets 0 batches ({has}, batch size {self.batch_size}): training hangs at epoch {self.epoch}"
+        ends = "training hangs" if self.hangs else "training would fail"
+        return f"{who} gets 0 batches ({has}, batch size {self.batch_size}): {ends} at epoch {self.epoch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,15 @@ def _dealt(shards: Shards, arguments: Arguments, length: EpochLength) -> dict[st
         starved = [each for each in passes if not each.batches and certain(shards, arguments, each)]
         if starved:
             result["stalled"] = tuple(
-                Starved(epoch, each.rank, each.worker, each.usable, each.shards, arguments.batch_size)
+                Starved(
+                    epoch,
+                    each.rank,
+                    each.worker,
+                    each.usable,
+                    each.shards,
+                    arguments.batch_size,
+                    shards.reader.empty_stalls,
+                )
                 for each in starved
             )
             # torch takes a batch from each worker in turn, and no rank can go further than the others.
@@ -215,7 +225,7 @@ def _drawn(shards: Shards, arguments: Arguments, found: Start, length: EpochLeng
     if crash is not None:
         result["crash"] = crash_text(crash.reason, crash.detail)
     elif not mean and not shards.unknown:
-        result["stalled"] = (Starved(0, -1, -1, 0, len(drawable), arguments.batch_size),)
+        result["stalled"] = (Starved(0, -1, -1, 0, len(drawable), arguments.batch_size, shards.reader.empty_stalls),)
     draws = length.samples / mean if mean else 0.0
     never = sum((1 - chances[index]) ** draws for index in drawable) / len(drawable)
     dead = sum(not usable[index] for index in drawable if index not in shards.unknown)

@@ -38,7 +38,8 @@ def _end(forecast: Forecast) -> Iterator[str]:
             if forecast.batches_before_stall
             else ""
         )
-        yield f"Stalls: {forecast.stalled[0]}{after}{others}."
+        how = "Stalls" if forecast.stalled[0].hangs else "Fails"
+        yield f"{how}: {forecast.stalled[0]}{after}{others}."
     elif forecast.resampled is None and forecast.epochs_checked:
         total = forecast.world_size * max(1, forecast.workers)
         least = forecast.poorest.batches if forecast.poorest else 0

@@ -19,9 +19,9 @@ from .next_steps import steps
 from .page_style import STYLE
 from .report_model import Results
 from .report_text import (
-    MEANS,
     closing_line,
     ignored_lines,
+    means,
     notes,
     said,
 )
@@ -82,11 +82,11 @@ def _verdict(verdict: Verdict) -> str:
     )
     cells = "".join(f"<li><b>{number:,}</b> {name}</li>" for number, name in steps)
     listed = "".join(f"<li>{_text(reason)}</li>" for reason in reasons)
-    means = MEANS[verdict.outcome]
+    meaning = means(verdict)
     return (
         f'<section class="verdict {verdict.outcome}">'
         f"<h2>{_text(verdict.title)} <span class=outcome>{verdict.outcome}</span></h2>"
-        f"<p>{_text(summary)}{'. ' + _text(means[:1].upper() + means[1:]) + '.' if means else ''}</p>"
+        f"<p>{_text(summary)}{'. ' + _text(meaning[:1].upper() + meaning[1:]) + '.' if meaning else ''}</p>"
         f"<div class=bar><div style='width:{100 * share:.2f}%'></div></div>"
         f"<ol class=funnel>{cells}</ol>" + (f"<ul>{listed}</ul>" if listed else "") + "</section>"
     )

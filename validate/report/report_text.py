@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SHOWN = 5  # places of one rule that are shown one by one
-_COLOURS = {"trains": "green", "loses": "red", "stalls": "red", "crashes": "red"}
+_COLOURS = {"trains": "green"}  # all else is red
 _SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
-MEANS: dict[Outcome, str] = {
+_MEANS: dict[Outcome, str] = {
     "trains": "",
     "loses": "it runs, but the loss is silent",
     "stalls": "training would hang, without an error",
     "crashes": "an exception would end the run",
+    "refused": "training does not start",
 }
 
 
@@ -75,7 +76,7 @@ def show_summary(report: Results, console: "Console") -> None:
         _verdict_line(verdict, writer)
     groups = group(report.findings)
     if groups:
-        writer.line("Found: ", _totals(groups))
+        writer.line("Found: ", totals(groups))
     writer.line((closing_line(report), "dim"), hang=2)
 
 
@@ -88,8 +89,8 @@ def _verdicts(report: Results, writer: Writer) -> None:
             writer.line(reason, indent=4, hang=2)
         if len(reasons) > SHOWN:
             writer.line(f"and {how_many(len(reasons) - SHOWN, 'more reason')}", indent=4)
-        if MEANS[verdict.outcome]:
-            writer.line((MEANS[verdict.outcome], "italic"), indent=4)
+        if meaning := means(verdict):
+            writer.line((meaning, "italic"), indent=4)
         writer.line((_funnel(verdict), "dim"), indent=4, hang=2)
     if report.errors and report.verdicts and all(verdict.outcome == "trains" for verdict in report.verdicts):
         found = how_many(len(group(report.errors)), "error")
@@ -97,14 +98,24 @@ def _verdicts(report: Results, writer: Writer) -> None:
 
 
 def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
-    colour = f"bold {_COLOURS[verdict.outcome]}"
+    colour = f"bold {_COLOURS.get(verdict.outcome, 'red')}"
     summary, reasons = said(verdict)
     writer.line((plain(verdict.title), "bold"), "  ", (verdict.outcome.upper(), colour), "  ", summary, hang=4)
     return reasons
 
 
+def means(verdict: Verdict) -> str:
+    """Say what an outcome means for the run; "" where all is well."""
+    if verdict.outcome == "loses" and verdict.reports_losses:
+        return "it runs, and reports what it leaves out"
+    return _MEANS[verdict.outcome]
+
+
 def said(verdict: Verdict) -> tuple[str, list[str]]:
     """Return what stands behind the outcome, and the reasons that need lines of their own."""
+    if verdict.outcome == "refused":
+        why, *others = (plain(reason.message) for reason in verdict.reasons)
+        return why, others
     most = "" if verdict.exact or not verdict.usable else "up to "
     ends = verdict.usable and verdict.outcome in ("stalls", "crashes")  # the samples are not what is wrong
     text = (
@@ -126,7 +137,7 @@ def _funnel(verdict: Verdict) -> str:
         (funnel.samples, "samples"),
         (funnel.complete, "with image and caption" if not funnel.complete else "image + caption"),
         (funnel.decoded, "decode"),
-        (funnel.usable, "in batches"),
+        (funnel.usable, "usable" if verdict.outcome == "refused" else "in batches"),
     )
     last = next((index for index, (number, _) in enumerate(steps) if not number), len(steps))
     return " -> ".join(f"{number:,} {name}" for number, name in steps[: last + 1])
@@ -145,7 +156,7 @@ def _steps(todo: list[NextStep], writer: Writer) -> None:
 def _findings(report: Results, todo: list[NextStep], writer: Writer) -> None:
     groups = group(report.findings)
     if groups:
-        writer.heading(f"Found: {_totals(groups)}")
+        writer.heading(f"Found: {totals(groups)}")
         told: dict[str, str] = {}
         for each in groups:
             _group(each, writer)
@@ -157,9 +168,10 @@ def _findings(report: Results, todo: list[NextStep], writer: Writer) -> None:
         writer.line((line, "dim"), hang=2)
 
 
-def _totals(groups: list[FindingGroup]) -> str:
-    totals = {severity: sum(1 for each in groups if each.severity == severity) for severity in SEVERITIES}
-    return ", ".join(how_many(totals[severity], name) for severity, name in SEVERITIES.items() if totals[severity])
+def totals(groups: list[FindingGroup]) -> str:
+    """Return how many groups of findings of each severity there are: "1 error, 4 warnings"."""
+    counts = {severity: sum(1 for each in groups if each.severity == severity) for severity in SEVERITIES}
+    return ", ".join(how_many(counts[severity], name) for severity, name in SEVERITIES.items() if counts[severity])
 
 
 def _group(each: FindingGroup, writer: Writer) -> None:

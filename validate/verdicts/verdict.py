@@ -1,7 +1,7 @@
-"""The verdict for one reader: trains, loses, stalls or crashes, with the funnel that leads there."""
+"""The verdict for one reader: trains, loses, stalls, crashes or refused, with the funnel that leads there."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wdsflow.readers.base import Reader
@@ -19,7 +19,7 @@ from wdsflow.text.escape import escape
 from .reader_pass import PassResult, run_pass
 from .wording import crash_text, fields_of, loss_text
 
-Outcome = Literal["trains", "loses", "stalls", "crashes"]
+Outcome = Literal["trains", "loses", "stalls", "crashes", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,12 @@ class Verdict:
     note: str = ""  # what the level could not see, or what was assumed
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples
     barren: tuple[str, ...] = ()  # shards that can be read, of which no sample reaches a batch
+    reports_losses: bool = False  # the reader counts what it leaves out, and says so
+
+    def refused(self, reason: str) -> "Verdict":
+        """Return the verdict on a run that does not start, for a reason about all of the run."""
+        others = self.reasons if self.usable else ()  # where nothing is usable, the reason says why
+        return replace(self, outcome="refused", reasons=(Reason("refused", 0, reason), *others))
 
 
 def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict:
@@ -100,6 +106,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         note=_note(evidence, pickled, unknown),
         lost=_by_reason(result),
         barren=tuple(_barren(evidence, reader)),
+        reports_losses=reader.reports_losses,
     )
 
 

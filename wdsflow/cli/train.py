@@ -71,7 +71,7 @@ def train(
 
     The names in the shards are read first, which takes seconds. A run that would hang is refused.
 
-    Exit status: 0 trained; 1 the data or the run failed; 2 wrong command, or nothing could be read; 130 interrupted.
+    Exit status: 0 trained; 1 the data or the run failed (--dry-run: errors found); 2 wrong command, or nothing could be read; 130 interrupted.
     """
     argv: list[str] = context.obj or []
     if not argv:
@@ -147,27 +147,33 @@ def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
     return found.refused
 
 
-def _preflight(argv: Sequence[str], options: "FeedOptions", world_size: int) -> "Preflight | None":
+def _preflight(
+    argv: Sequence[str], options: "FeedOptions", world_size: int, *, dry_run: bool = False
+) -> "Preflight | None":
     from wdsflow.training.launch.preflight import preflight
     from wdsflow.training.stalls.patience import ended_if_idle
 
     with progress() as begin, ended_if_idle(options, begin, _show) as begun:
-        return preflight(argv, options, world_size=world_size, progress=begun)
+        return preflight(argv, options, world_size=world_size, progress=begun, dry_run=dry_run)
 
 
 def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
-    """Print all that a look at the shards tells of this run, and exit: 0 it would train, 1 it would be refused."""
+    """Print the whole report on the shards of this run, and exit.
+
+    The status is 1 for a refusal, and for an error at which training would start all the same: a missing shard, say.
+    """
     from wdsflow.training.launch.launchers import rank_and_world
     from wdsflow.validate.report import report_text
 
-    found = _preflight(argv, options, rank_and_world()[1])
+    found = _preflight(argv, options, rank_and_world()[1], dry_run=True)
     if found is None:
         fail("this command trains on no shards that can be looked at")
     for report in found.reports:
         report_text.show(report, console())
     for line in found.lines:
         print(line, file=sys.stderr)
-    raise typer.Exit(WRONG_USE if found.nothing_read else int(found.refused))
+    wrong = found.refused or any(report.exit_status for report in found.reports)
+    raise typer.Exit(WRONG_USE if found.nothing_read else int(wrong))
 
 
 def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | None, *, refused: bool) -> int:

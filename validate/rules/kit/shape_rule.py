@@ -155,6 +155,6 @@ def mend_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) ->
 def _candidates(reader: Reader) -> tuple[list[str], list[str]]:
     options = reader.options
     images = [*split_keys(options.image_key), "jpg"]
-    captions = ["json"] if options.json_text_key else []
-    captions += [*split_keys(options.text_key), "txt"]
+    # In the order in which readers try them: the feed's text_key names json too, where it comes among others.
+    captions = [*split_keys(options.text_key), *(["json"] if options.json_text_key else []), "txt"]
     return list(dict.fromkeys(images)), list(dict.fromkeys(captions))

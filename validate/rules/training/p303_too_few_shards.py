@@ -38,7 +38,10 @@ class TooFewShards(TrainingRule):
             return
         per_rank = forecast.shards // arguments.world_size
         cure = flag("--workers", str(per_rank)) if per_rank and arguments.workers else flag("--dataset-resampled")
-        ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard hang"
+        if not any(reader.empty_stalls for reader in context.readers if reader.name == forecast.reader):
+            ends = "each worker needs one"
+        else:
+            ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard hang"
         have = f"{how_many(forecast.shards, 'shard')} for {how_many(total, 'worker')}"
         split = f"{how_many(arguments.world_size, 'rank')} x {how_many(max(1, arguments.workers), 'worker')}"
         yield self.finding(f"{have} ({split}): {ends}", cure=cure)

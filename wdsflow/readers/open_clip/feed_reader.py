@@ -27,6 +27,7 @@ class FeedReader(OpenClip33):
     name = "wdsflow-train"
     title = "wdsflow's feed"
     empty_stalls = False
+    reports_losses = True
 
     def __init__(self, options: Options, images: tuple[str, ...], captions: tuple[str, ...]) -> None:
         super().__init__(options)

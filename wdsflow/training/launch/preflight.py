@@ -32,6 +32,7 @@ from wdsflow.validate.finding import Finding
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import group
 from wdsflow.validate.report.report import Report
+from wdsflow.validate.report.report_text import totals
 from wdsflow.validate.rules.kit.base import (
     Context,
 )
@@ -75,6 +76,7 @@ class Preflight:
     refused: bool = False
     nothing_read: bool = False
     reports: tuple[Report, ...] = ()  # on the training shards, and on those of --val-data
+    why: str = ""  # training must not begin
 
 
 def preflight(
@@ -83,6 +85,7 @@ def preflight(
     *,
     world_size: int = 1,
     progress: Found | None = None,
+    dry_run: bool = False,
 ) -> Preflight | None:
     """Read the names in the shards of a training command, and judge them by what wdsflow's feed needs.
 
@@ -91,6 +94,7 @@ def preflight(
         options: settings of the feed.
         world_size: ranks that will train.
         progress: called with the number of shards and what they are; what it returns is called after each shard.
+        dry_run: the reports will be shown, so that the lines need not name the command that shows them.
 
     Returns:
         None where the command trains on no shards, or is one that open_clip_train itself refuses.
@@ -102,18 +106,21 @@ def preflight(
         return None
     if not _reads_shards(arguments):
         return None
-    result = _look(arguments, options, progress)
+    result = _look(arguments, options, progress, dry_run=dry_run)
     if arguments.val_data and not result.refused:
         # Evaluation comes after an epoch of training: too late to learn that it has nothing to read.
         shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
         if _reads_shards(shards):
-            other = _look(shards, options, progress, trains=False)
-            reports = (*result.reports, *other.reports)
+            other = _look(shards, options, progress, dry_run=dry_run, trains=False)
+            mine = [_refused(each, other.why) for each in result.reports] if other.refused else result.reports
+            reports = (*mine, *other.reports)
             result = Preflight((*result.lines, *other.lines), other.refused, other.nothing_read, reports)
     return result
 
 
-def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *, trains: bool = True) -> Preflight:
+def _look(
+    arguments: Arguments, options: FeedOptions, progress: Found | None, *, dry_run: bool, trains: bool = True
+) -> Preflight:
     """Judge the shards that ``arguments.train_data`` names."""
     start, title = time.perf_counter(), "preflight" if trains else "preflight of --val-data"
     assert arguments.train_data is not None
@@ -121,20 +128,21 @@ def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *,
         expansion = expand([arguments.train_data])
     except NoShards as error:
         hint = (f"  {escape(error.hint)}",) if error.hint else ()
-        return Preflight((f"{title}: {escape(str(error))}", *hint), refused=True, nothing_read=True)
+        why = f"{title}: {escape(str(error))}"
+        return Preflight((why, *hint), refused=True, nothing_read=True, why=why)
     captions = captions_for(options.caption, Namespace(**_modern(arguments)), keep_empty=False)
     urls = _some(expansion.urls)
     what = "training shards" if trains else "shards of --val-data"
     told = progress(len(urls), what) if progress is not None else None
     shards = scan_shards(urls, ScanOptions("names", allow_pipe=options.allow_pipe), progress=told)
-    if why := no_verdict_text(shards):
-        nothing_read = all(shard.error is not None for shard in shards)
-        return Preflight((f"{title}: {why}",), refused=True, nothing_read=nothing_read)
+    if text := no_verdict_text(shards):
+        nothing_read, why = all(shard.error is not None for shard in shards), f"{title}: {text}"
+        return Preflight((why,), refused=True, nothing_read=nothing_read, why=why)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     whole = len(urls) == len(expansion.urls)
     context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole and trains)
     head = f"{title}: {how_many(len(urls), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
-    return _result(context, options, captions, head, time.perf_counter() - start)
+    return _result(context, options, captions, head, time.perf_counter() - start, dry_run=dry_run)
 
 
 def _reads_shards(arguments: Arguments) -> bool:
@@ -188,11 +196,16 @@ def _judge(
         given = arguments.train_num_samples or max(1, evidence.samples)
         told = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
         found = forecast(evidence, reader, told, context.sidecars)
+        if _unreached(evidence):
+            note = "the feed also reads what follows damage in a shard, which is not counted here"
+            found = replace(found, stalled=(), epochs_checked=0, exact=False, notes=(*found.notes, note))
         context = replace(context, arguments=told, forecasts=(found,))
     return context
 
 
-def _result(context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float) -> Preflight:
+def _result(
+    context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float, *, dry_run: bool
+) -> Preflight:
     verdict = context.verdicts[0]
     asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
     findings, _ = settle(keep_most(run_rules(context)[0], context), [], asked)
@@ -201,31 +214,45 @@ def _result(context: Context, options: FeedOptions, captions: Captions, head: st
     fatal = _fatal(context, findings)
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
+    if wrong:
+        verdict = replace(verdict, usable=0, funnel=replace(verdict.funnel, decoded=0, usable=0))
+        report = replace(report, verdicts=[verdict])
     summary = f"{head}, {how_many(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:
-        found = how_many(len(group(findings)), "finding")
-        others = f"; {found}, see: {command(options, '--dry-run')}" if findings else ""
+        found = f"; {totals(group(findings))}" if findings else ""
+        others = f"{found}, see: {command(options, '--dry-run')}" if found and not dry_run else found
         return Preflight((summary + others,), reports=(report,))
     lines = [summary, *([wrong] if wrong else [])]
     lines += [f"{finding.severity} {finding.code}: {finding.message}" for finding in fatal[:_SHOWN]]
     if len(fatal) > _SHOWN:
         lines.append(f"and {len(fatal) - _SHOWN:,} more")
     fixes = _fixes(context, options, fatal, peeked)
-    fixes += [f"all that is wrong: {command(options, '--dry-run')}"]
+    fixes += [] if dry_run else [f"all that is wrong: {command(options, '--dry-run')}"]
     fixes += [f"to train in any case: {command(options, '--no-preflight')}"]
-    return Preflight((*lines, *(f"  {fix}" for fix in fixes)), refused=True, reports=(report,))
+    why = wrong or fatal[0].message
+    told = (*lines, *(f"  {fix}" for fix in fixes))
+    return Preflight(told, refused=True, reports=(_refused(report, why),), why=f"{head}: {why}")
+
+
+def _refused(report: Report, why: str) -> Report:
+    """Return the report on a run that does not start: a forecast of how it would go on does not apply."""
+    return replace(report, verdicts=[verdict.refused(why) for verdict in report.verdicts], forecasts=())
 
 
 def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings for which training would wait for batches that never come."""
     evidence, verdict = context.evidence, context.verdicts[0]
-    if sum(shard.unreached for shard in evidence.shards):
-        return []  # the feed goes on behind damage, and what it finds there is not known yet
     fatal = [finding for finding in findings if finding.code in _STARVES]
+    if _unreached(evidence):  # the feed reads on after damage, and may find enough there
+        return [finding for finding in fatal if finding.code == "P303"]
     if not verdict.usable and not fatal:
         reasons = [reason.message for reason in verdict.reasons] or ["the shards hold no samples"]
         fatal = [Finding("P301", "error", f"no sample reaches a batch: {reasons[0]}")]
     return fatal
+
+
+def _unreached(evidence: Evidence) -> bool:
+    return any(shard.unreached for shard in evidence.shards)
 
 
 def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Sequence[str]) -> list[ShardEvidence]:
