@@ -89,6 +89,33 @@ def test_no_repair_renames_a_field_to_the_name_that_it_has_in_a_part_of_the_samp
     assert [each.repair for each in found if each.code == "F103"] == [None]
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "fix", "left"),
+    [
+        (
+            "captions in json, and some samples without an image",
+            "F102",
+            " --caption json:description --drop-bad",
+            "20 of 23",
+        ),
+        ("empty captions beside some that are no text", "F109", " --drop-bad", "14 of 26"),
+        ("empty captions", "F112", " --drop-bad", "14 of 22"),
+    ],
+)
+def test_a_repair_that_leaves_samples_out_says_how_many_are_left_and_keeps_captions_in_json(
+    tmp_path, monkeypatch, name, code, fix, left
+):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, SETS[name])
+    (finding,) = (
+        each for each in check("s/*.tar", ["open-clip-3.3"], level="full", jobs=1).findings if each.code == code
+    )
+    assert finding.repair is not None
+    assert finding.repair.command.startswith("wdsflow repair")
+    assert finding.repair.command.endswith(fix)
+    assert f": {left} samples would reach a batch in OpenCLIP 3.3.0 (now " in finding.repair.note
+
+
 def test_sound_shards_need_no_advice(tmp_path):
     write(tmp_path, [pairs(10)])
     assert check(tmp_path / "s", ["open-clip-3.3"], jobs=1).advice == []

@@ -111,7 +111,7 @@ def _instead(
 ) -> tuple[str, Repair | None]:
     """Return what may serve in place of what is missing, as a remark and as a command."""
     usual = {"txt"} if role == "caption" else {"jpg", "png", "jpeg", "webp"}
-    if there := [name for name in have if name in usual]:  # only the command is odd
+    if there := [name for name in have if name in usual and name not in names]:  # only the command is odd
         return _rename(context, role, there[0], names, hurt)
     if role == "caption" and {"json", "jsn"} & set(have):
         found = _json_caption(context, names, hurt)
@@ -158,9 +158,11 @@ def _rename(
         return f"; {shown} is compressed: readers keep .gz in the field name", unpacked
     kind = "a class label, not a caption" if name.rpartition(".")[2] in ("cls", "label", "class") else f"the {role}"
     hint = f"; {shown} may hold {kind}"
-    if name in usual:
+    if name in usual and name not in names:
         return hint, Repair("", note=f"{shown} may hold {kind}", flags=(key, name))
     note = _open_clip_4(context, hurt, f"{key} {shown}")
+    if name == new:  # in capital letters, which every repair makes small
+        return hint, repair(context.targets(), note=note)
     return hint, repair(context.targets(), "--rename", f"{name}={new}", note=note) if new else None
 
 
