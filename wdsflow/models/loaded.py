@@ -15,6 +15,7 @@ from wdsflow.memory.batching.store import CeilingStore
 from wdsflow.memory.batching.torch_environment import other_frameworks
 from wdsflow.stages.scores.model.model_score import Model
 
+from .fetching import fetching
 from .model_place import ModelError, PreparedModels
 
 _SHARE = 0.5  # of the free memory that a first batch may be expected to take
@@ -110,9 +111,12 @@ class LoadedModels:
             try:
                 if self._open is None:
                     self._open = open_device(self.device, self._memory)
-                return model.load(self.device)
+                with fetching(model) as heard:
+                    return model.load(self.device)
             except (Exception, SystemExit) as error:
                 if last or self._open is None or not is_out_of_memory(error):
+                    if self._open is not None and (told := heard.trouble(model, error)):
+                        raise ModelError(told) from error
                     raise ModelError(f"{model.called()} cannot be loaded: {type(error).__name__}: {error}") from error
                 drop_frames(error)
             lost(self._open.release)  # what others do not need any more

@@ -22,6 +22,15 @@ Output = Any  # the same: usually an array of float32 or a number
 Precision = Literal["fp32", "bf16", "fp16"]
 
 
+class ModelSource(NamedTuple):
+    """Where a model that is not on this machine comes from, and how a score names the same one in a folder."""
+
+    repository: str = ""  # of the Hugging Face hub, "org/name"
+    revision: str = ""
+    folder: str = ""  # "model='FOLDER'"
+    url: str = ""  # of a file, where it is in no repository
+
+
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
     """What is loaded once for each device. Picklable, hashable; equal where the same would be loaded.
@@ -49,6 +58,10 @@ class Model(ABC):
     def called(self) -> str:
         """Return what people know it by, for messages."""
         return self.kind
+
+    def fetched(self) -> ModelSource | None:
+        """Return where it comes from, if it is not on this machine; None where nothing is fetched."""
+        return None
 
     def cost(self, item: Item) -> int:
         """Return the size of an item before padding: pixels, tokens. A batch costs its longest times its length."""

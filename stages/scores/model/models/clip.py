@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..model_score import Item, Model, Output, Precision
+from ..model_score import Item, Model, ModelSource, Output, Precision
 from .clip_loading import (
     Clip,
     clip_geometry,
     clip_preprocess,
+    clip_source,
     load_clip,
     remember_preprocess,
     trims,
@@ -57,6 +58,10 @@ class ClipModel(Model):
     def called(self) -> str:
         """Return what people know it by."""
         return f"{self.kind}, {self.model!r}{f' with {self.pretrained!r}' if self.pretrained else ''}"
+
+    def fetched(self) -> ModelSource | None:
+        """Return its repository, or the address of its weights."""
+        return clip_source(self.model, self.pretrained)
 
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs; files by their contents."""

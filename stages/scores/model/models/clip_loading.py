@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ..model_score import Precision
+from ..model_score import ModelSource, Precision
 from .clip_weights import local_path
 from .geometry import Geometry
 
@@ -98,6 +98,19 @@ def full_name(model: str) -> str:
     if model.startswith(_LOCAL):
         return _LOCAL + str(Path(model.removeprefix(_LOCAL)).expanduser())
     return model
+
+
+def clip_source(model: str, pretrained: str) -> ModelSource | None:
+    """Return where OpenCLIP fetches a model from; None where it is in a folder."""
+    import open_clip
+
+    folder = "model='local-dir:FOLDER', pretrained=''"
+    if model.startswith(_HUB):
+        return ModelSource(model.removeprefix(_HUB), folder=folder)
+    found = open_clip.get_pretrained_cfg(model.replace("/", "-"), pretrained) if pretrained else {}
+    if hub := found.get("hf_hub"):
+        return ModelSource(hub.rpartition("/")[0], folder=folder)
+    return ModelSource(url=found["url"]) if found.get("url") else None
 
 
 def clip_preprocess(model: str, pretrained: str) -> dict[str, Any]:

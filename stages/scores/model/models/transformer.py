@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..model_score import Model, Precision
-from .clip_weights import source_of
+from ..model_score import Model, ModelSource, Precision
+from .clip_weights import local_path, source_of
 from .model_hub import load_model
 
 
@@ -25,6 +25,13 @@ class TransformerModel(Model):
     def called(self) -> str:
         """Return what people know it by."""
         return f"{self.kind}, {self.model!r}"
+
+    def fetched(self) -> ModelSource | None:
+        """Return its repository."""
+        if local_path(self.model) is not None:
+            return None
+        name, _at, revision = self.model.partition("@")
+        return ModelSource(name, revision, "model='./FOLDER'")
 
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs; folders by their contents."""

@@ -1,0 +1,60 @@
+"""A model that cannot be fetched: said once, with what to do."""
+
+import importlib.util
+import socket
+
+import pytest
+
+from wdsflow.models.fetching import fetching
+from wdsflow.models.model_place import ModelError
+from wdsflow.models.processes import ModelProcesses
+from wdsflow.stages.scores.model.caption_perplexity import CaptionPerplexity
+from wdsflow.stages.scores.model.clip_similarity import ClipSimilarity
+
+needs_models = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("open_clip", "transformers"))), reason="needs OpenCLIP and transformers"
+)
+SCORES = {
+    "OpenCLIP": (ClipSimilarity(), "timm/vit_base_patch32_clip_224.openai", "model='local-dir:FOLDER', pretrained=''"),
+    "transformers": (CaptionPerplexity(), "openai-community/gpt2", "model='./FOLDER'"),
+}
+
+
+@needs_models
+@pytest.mark.parametrize(("score", "repository", "folder"), SCORES.values(), ids=SCORES)
+def test_a_model_that_cannot_be_fetched_is_named_with_what_to_do(
+    tmp_path, monkeypatch, capfd, score, repository, folder
+):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    with ModelProcesses("cpu") as processes, pytest.raises(ModelError) as raised:
+        processes.prepare(score.models()[:1])
+    what, fetch, copy, other = str(raised.value).splitlines()
+    assert f"cannot be fetched: {repository} is not in {tmp_path}/hub, and its hub does not answer (" in what
+    assert fetch == f"  on a machine with a network: hf download {repository} --cache-dir models"
+    assert copy.endswith(f"cp -r models/models--{repository.replace('/', '--')} {tmp_path}/hub")
+    assert other.endswith(f"({folder}): hf download {repository} --local-dir FOLDER")
+    assert "Failed to download" not in capfd.readouterr().err
+
+
+@needs_models
+def test_of_all_retries_one_line_is_shown_and_what_did_not_answer_is_named(caplog):
+    """A tokenizer may come from another repository than its model."""
+    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.utils._http import http_backoff
+
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # nobody listens there
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/org/tokens/resolve/main/config.json"
+        model = ClipSimilarity().models()[0]
+        with fetching(model) as heard, pytest.raises(Exception, match="refused") as raised:
+            http_backoff("HEAD", url, max_retries=3, base_wait_time=0)
+    (line,) = caplog.messages
+    assert line.endswith("its hub does not answer; trying again")
+    error = LocalEntryNotFoundError("not here")
+    error.__cause__ = raised.value
+    told = heard.trouble(model, error)
+    assert "cannot be fetched: org/tokens is not in " in told
+    assert "refused" in told
+    assert "--local-dir" not in told
+    assert heard.trouble(model, raised.value) == ""

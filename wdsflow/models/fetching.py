@@ -1,0 +1,94 @@
+"""What is said where a model cannot be fetched from a hub: once, with what to do."""
+
+import logging
+import re
+import sys
+import urllib.error
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wdsflow.stages.scores.model.model_score import Model
+from wdsflow.text.escape import escape
+from wdsflow.text.shell import command, quote_path
+
+_log = logging.getLogger(__name__)
+_RETRIES = logging.getLogger("huggingface_hub.utils._http")
+_REPOSITORY = re.compile(r"https?://[^/]+/([^\s?]+?)/resolve/")
+
+
+class Fetching:
+    """What the hub's library was heard to try while a model was loaded."""
+
+    def __init__(self, called: str) -> None:
+        self._called = called
+        self._told = False
+        self._repository = ""  # the last one that did not answer
+
+    def hear(self, record: logging.LogRecord) -> bool:
+        """Return whether a message of the library is shown; of all its retries one line is."""
+        text = record.getMessage()
+        if " while requesting " not in text and "[Retry " not in text:
+            return True
+        if found := _REPOSITORY.search(text):
+            self._repository = found[1]
+        if not self._told:
+            self._told = True
+            _log.warning("%s: its hub does not answer; trying again", escape(self._called))
+        return False
+
+    def trouble(self, model: Model, error: BaseException) -> str:
+        """Return what to do where ``error`` means that the model could not be fetched, else ""."""
+        source, why = model.fetched(), _unreachable(error)
+        if source is None or not why:
+            return ""
+        what = self._repository or source.repository
+        head = f"{model.called()} cannot be fetched: "
+        if not what:
+            get, use = command(["curl", "-LO", source.url]), f"pretrained='{source.url.rpartition('/')[2]}'"
+            lines = [f"on a machine with a network: {get}", f"copy that file here, and name it in the score: {use}"]
+            return "\n  ".join([f"{head}{source.url} does not answer ({why})", *lines])
+        from huggingface_hub.constants import HF_HUB_CACHE
+
+        revision = ["--revision", source.revision] if source.revision and what == source.repository else []
+        get = command(["hf", "download", what, *revision])
+        kept = f"models--{what.replace('/', '--')}"
+        lines = [
+            f"on a machine with a network: {get} --cache-dir models",
+            f"with that folder copied here: mkdir -p {quote_path(HF_HUB_CACHE)} && cp -r models/{kept} {quote_path(HF_HUB_CACHE)}",
+        ]
+        if what == source.repository:
+            lines.append(
+                f"or copy a plain folder, and name it in the score ({source.folder}): {get} --local-dir FOLDER"
+            )
+        return "\n  ".join([f"{head}{what} is not in {HF_HUB_CACHE}, and its hub does not answer ({why})", *lines])
+
+
+@contextmanager
+def fetching(model: Model) -> Iterator[Fetching]:
+    """A context in which a model may be fetched; the retries of the hub's library are not shown."""
+    heard, root = Fetching(model.called()), logging.getLogger()
+    _RETRIES.addFilter(heard.hear)
+    root.addFilter(_not_said_again)
+    try:
+        yield heard
+    finally:
+        _RETRIES.removeFilter(heard.hear)
+        root.removeFilter(_not_said_again)
+
+
+def _not_said_again(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("Failed to download weights")  # OpenCLIP raises the same
+
+
+def _unreachable(error: BaseException) -> str:
+    """Return why nothing could be fetched, in the words of the first cause; "" where the error is another one."""
+    errors = sys.modules.get("huggingface_hub.errors")
+    kinds: tuple[type[BaseException], ...] = (urllib.error.URLError,)
+    if errors is not None:
+        kinds += (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)
+    fits, following, last = False, error.__cause__ or error.__context__, error
+    while True:
+        fits = fits or (isinstance(last, kinds) and not isinstance(last, urllib.error.HTTPError))
+        if following is None:
+            return escape(str(last), 200) if fits else ""
+        last, following = following, following.__cause__ or following.__context__
