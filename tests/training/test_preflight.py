@@ -134,18 +134,11 @@ def test_a_sample_that_goes_over_the_end_of_a_shard_is_none(tmp_path):
     assert "0 usable" in found.lines[0]
 
 
-def no_samples(folder):
-    for number in range(2):
-        shards.write(folder / f"{number}.tar", {})
-    return f"{folder}/{{0..1}}.tar"
-
-
 REFUSALS = {
     "no caption": (shards.with_json, [], None, "no sample has a txt field"),
     "a name in no json": (shards.with_json, [], "json:captoin", "no json of 16 samples looked at has captoin"),
     "too few shards": (shards.with_txt, ["--workers", "3"], None, "2 shards for 3 workers"),
     "a starved worker": (shards.with_txt, ["--batch-size", "9"], None, "rank 0 worker 0 gets 0 batches"),
-    "no samples": (no_samples, [], None, "the shards hold no samples"),
     "no evaluation": (shards.with_txt, ["--val-data", "nowhere.tar"], None, "nowhere.tar: there is no such file"),
 }
 

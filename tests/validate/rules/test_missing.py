@@ -163,3 +163,10 @@ def test_a_mark_for_bad_samples_is_not_taken_for_a_missing_field(mark: bytes, tm
     case = Case({"0.tar": tar(samples(10, jpg=jpeg(), txt=b"a dog", __bad__=mark))})
 
     assert case.findings(tmp_path, "F101", "F102") == []
+
+
+def test_a_field_without_a_byte_is_not_named_as_the_caption(tmp_path: Path):
+    members = samples(10, jpg=jpeg(), caption=b"", text=b"a dog in the snow")
+    (finding,) = Case({"0.tar": tar(members)}).findings(tmp_path, "F101")
+    assert finding.repair is not None
+    assert "--rename text=txt" in finding.repair.command

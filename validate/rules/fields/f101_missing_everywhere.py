@@ -7,6 +7,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, listed
 
 from ...advice.changes import caption_edits
+from ...advice.other_names import empty_fields
 from ...finding import Finding, Repair
 from ...verdicts.verdict import Verdict
 from ..kit.base import (
@@ -120,10 +121,12 @@ def _instead(
         if context.evidence.level == "names" and not {"text", "caption", "captions"} & set(have):
             return "; --level headers tells which json field holds captions", None
     known = CAPTIONS if role == "caption" else IMAGES
+    hollow = empty_fields(context.evidence.shards)
     for candidate in known:
         for name in have:
             if (
                 not name.startswith("*.")
+                and name not in hollow
                 and name.removesuffix(".gz").rpartition(".")[2] == candidate
                 and candidate not in ("json", "jsn")
                 and is_option(name)
