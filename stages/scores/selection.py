@@ -40,7 +40,7 @@ def parse_captions(text: str) -> tuple[FieldNames | CaptionField, ...]:
     Raises ValueError.
 
     >>> parse_captions("txt|json:caption;alt")
-    (Names(names=('txt',)), CaptionField(member='json', names=('caption', 'alt')))
+    (FieldNames(names=('txt',)), CaptionField(member='json', names=('caption', 'alt')))
     """
     return tuple(
         parse_caption_field(part) if ":" in part else FieldNames(alternatives(part)) for part in text.split("|")

@@ -331,7 +331,7 @@ def test_a_server_that_does_not_seek_is_read_forward():
 _WAITS = """
 import sys, threading, time
 from pathlib import Path
-from wdsflow.shards.source.base import open_source
+from wdsflow.shards.source.opening import open_source
 number, waiting = map(Path, sys.argv[1:])
 url = f"pipe:echo $$ > {number}; cat {waiting}"
 threading.Thread(target=open_source, args=(url,), kwargs={"allow_pipe": True}, daemon=True).start()

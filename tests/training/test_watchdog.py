@@ -26,7 +26,7 @@ import gc, json, os, socket, sys, time
 from pathlib import Path
 import torch
 from torch import distributed
-from wdsflow.training import board, watchdog
+from wdsflow.training.stalls import rank_board as board, watchdog
 from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.stalls.watchdog import Watchdog
 
