@@ -39,6 +39,7 @@ def shards(folder: Path) -> str:
     return str(folder)
 
 
+@pytest.mark.deep
 def test_items_that_cost_a_device_or_their_process_are_put_aside_as_on_one_machine(
     tmp_path: Path, cluster: Cluster
 ) -> None:

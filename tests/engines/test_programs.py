@@ -50,6 +50,7 @@ def test_a_program_that_forks_later_is_as_it_was_and_a_cluster_of_its_own_is_gon
     assert started(alone) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("where", ["in_ray", "in_loader"])
 def test_it_works_from_inside_of_ray_and_of_daemonic_processes(tmp_path: Path, cluster: Cluster, where: str) -> None:
     if where == "in_loader":

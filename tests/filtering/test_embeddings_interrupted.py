@@ -20,6 +20,7 @@ KILLS = 6
 HERE = RunOptions(workers=0, device="cpu")
 
 
+@pytest.mark.deep
 def test_a_run_with_embeddings_that_is_killed_ends_with_the_same_bytes(tmp_path: Path):
     clip = tiny_models.clip(tmp_path / "clip")
     source = write_shards(tmp_path / "in", shards=6, samples=30)

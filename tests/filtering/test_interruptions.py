@@ -89,7 +89,9 @@ def tree(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): "" for path in folder.rglob("*")} | digests(folder)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "restart"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "one pass" else pytest.mark.deep) for kind in [*KINDS, "restart"]]
+)
 def test_whatever_moment_a_run_is_killed_at_the_next_one_ends_with_the_same_files_and_no_others(tmp_path: Path, kind):
     recipe, options = KINDS.get(kind, KINDS["one pass"]), RunOptions(workers=0, restart=kind == "restart")
     source = write_shards(tmp_path / "in", shards=2, samples=6)

@@ -112,6 +112,7 @@ def test_a_row_is_not_to_blame_for_the_first_death_of_its_worker(tmp_path):
     assert (tmp_path / "killed-0").exists()  # the first batch has one row
 
 
+@pytest.mark.deep
 def test_workers_killed_at_random_moments_cost_no_row(tmp_path):
     datasets = pytest.importorskip("datasets")
     dataset = datasets.Dataset.from_dict({"id": list(range(4000))})

@@ -87,6 +87,7 @@ assert sum(found["n"]) == mapped
 """
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages can be let go of on Linux")
 def test_what_the_caller_has_read_of_its_dataset_does_not_count(tmp_path):
     pytest.importorskip("datasets")
@@ -96,6 +97,7 @@ def test_what_the_caller_has_read_of_its_dataset_does_not_count(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not tell shared memory apart")
 def test_pictures_that_map_cannot_hold_are_mapped_within_the_cap(tmp_path):
     result, ours = measured(tmp_path, "bounded_map")

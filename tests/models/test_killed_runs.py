@@ -55,6 +55,7 @@ def killer(ended, killed, ledgers):
             killed.append(known[0].pid)
 
 
+@pytest.mark.deep
 def test_a_process_killed_at_work_changes_no_byte(calm, tmp_path):
     source, recipe, whole = calm
     ended, killed = threading.Event(), []

@@ -53,6 +53,7 @@ def test_larger_pictures_are_made_smaller_as_easyocr_does_it():
     assert lines[0]
 
 
+@pytest.mark.deep
 def test_neighbours_and_order_do_not_change_what_is_found():
     several = items() * 2
     alone = [run(MODEL, [item])[0] for item in items()] * 2
@@ -64,6 +65,7 @@ def test_neighbours_and_order_do_not_change_what_is_found():
         assert boxes_of(one) == boxes_of(two) == boxes_of(three)
 
 
+@pytest.mark.deep
 def test_neighbours_do_not_change_what_is_read():
     model = TextReader()
     several = [lines_of(item.pixels, maps) for item, maps in zip(items(), run(MODEL, items()), strict=True)]
