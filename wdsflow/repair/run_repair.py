@@ -4,7 +4,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -177,12 +177,15 @@ def _run(
     threads: list[threading.Thread] = []
     remember = lambda: threads.append(threading.current_thread())  # noqa: E731
     with ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-repair", remember) as pool:
-        futures = {pool.submit(repair_shard, job, edits): job for job in work}
+        futures: dict[Future[ShardRepair], Job] = {}
         try:
-            for future in as_completed(futures):
-                note(futures.pop(future), future.result())
-                if step:
-                    step(future)
+            futures |= {pool.submit(repair_shard, job, edits): job for job in work}
+            while futures:
+                # Ctrl-C in the moment before a wait is noticed after it: no wait is long.
+                for future in wait(futures, timeout=0.5, return_when=FIRST_COMPLETED).done:
+                    note(futures.pop(future), future.result())
+                    if step:
+                        step(future)
         except BaseException:
             for job in work:
                 job.stop.set()
