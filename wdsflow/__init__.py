@@ -5,6 +5,8 @@ Names are imported when they are asked for, so that `import wdsflow` is fast and
 
 from typing import TYPE_CHECKING
 
+from wdsflow.lazy import lazy_names
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -30,20 +32,16 @@ if TYPE_CHECKING:
     from wdsflow.validate import trace
     from wdsflow.validate.check import check
 else:
-    _PACKAGES = {
-        **dict.fromkeys(("check", "trace"), "validate"),
-        **dict.fromkeys(("Recipe", "RunOptions", "cut_shards", "filter_shards", "score_shards"), "filtering"),
-        **dict.fromkeys(("FeedOptions", "get_data"), "training"),
-        "bounded_map": "mapping",
-        "repair_shards": "repair",
-    }
-
-    def __getattr__(name: str) -> object:
-        if name not in _PACKAGES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        return getattr(import_module(f"{__name__}.{_PACKAGES[name]}"), name)
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            **dict.fromkeys(("check", "trace"), "validate"),
+            **dict.fromkeys(("Recipe", "RunOptions", "cut_shards", "filter_shards", "score_shards"), "filtering"),
+            **dict.fromkeys(("FeedOptions", "get_data"), "training"),
+            "bounded_map": "mapping",
+            "repair_shards": "repair",
+        },
+    )
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

@@ -1,0 +1,24 @@
+"""Public names of a package that are imported when they are first used: other modules of the package need less."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+    """Return a ``__getattr__`` for a package (PEP 562).
+
+    Args:
+        package: its name.
+        modules: for each public name, the module below the package that has it.
+
+    >>> lazy_names("wdsflow", {"bounded_map": "mapping"})("nothing")
+    Traceback (most recent call last):
+    AttributeError: module 'wdsflow' has no attribute 'nothing'
+    """
+
+    def getter(name: str) -> object:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{modules[name]}"), name)
+
+    return getter
