@@ -6,8 +6,8 @@ import pytest
 import typer
 
 import wdsflow
-from wdsflow.cli.help_panels import MAIN, PANELS
 from wdsflow.cli.main import COMMANDS, _app, main
+from wdsflow.cli.shared.help_panels import MAIN, PANELS
 
 
 def run(*words: str) -> int:

@@ -27,7 +27,7 @@ from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.at import _models_at
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
+from wdsflow.stages.scores.model.models.clip.clip_model import ClipImage, ClipText
 from wdsflow.stages.scores.model.models.prepare import Prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

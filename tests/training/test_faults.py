@@ -34,9 +34,9 @@ from wdsflow.training.feed_errors import DecoderError, FeedStopped, SampleError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.stalls import watchdog
-from wdsflow.training.stalls.patience import _Life
+from wdsflow.training.stalls.preflight_timeout import _Life
 from wdsflow.training.stalls.stall import StallError
-from wdsflow.training.workers import whereabouts
+from wdsflow.training.workers import decoder_position
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="does not fork")
 MARKED = (41, 33)  # the size of the image at which it happens
@@ -147,7 +147,7 @@ def test_a_transform_that_fails_is_named_with_its_sample(tmp_path, act, said):
 
 @pytest.mark.parametrize("decode_in", ["processes", "threads"])
 def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(tmp_path, monkeypatch, decode_in):
-    monkeypatch.setattr(whereabouts, "_PATIENCE", 600.0)  # however slow this machine is, the stack is written
+    monkeypatch.setattr(decoder_position, "_PATIENCE", 600.0)  # however slow this machine is, the stack is written
 
     def tokenizer(text):
         return hang() if text == "marked" else [text]

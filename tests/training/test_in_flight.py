@@ -20,7 +20,7 @@ from tests.training.test_loader import loader
 from wdsflow.training.feed.memory_shares import shares
 from wdsflow.training.pixels.assemble import stack
 from wdsflow.training.pixels.image_work import image_work
-from wdsflow.training.workers.parcels import joined_rows, packed
+from wdsflow.training.workers.decoded_sample import joined_rows, packed
 
 DESCRIPTORS = "/proc/self/fd"
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .cli_options import (
+from wdsflow.cli.shared.cli_options import (
     Address,
     EngineChoice,
     Engines,
@@ -14,12 +14,11 @@ from .cli_options import (
     TarSize,
     To,
 )
-from .help_panels import MAIN, OUTPUT, SAMPLES
-from .live import progress
-from .nearest import nearest_ledger
-from .refusing import explained
-from .run_outcome import check_exports, exported, show
-from .running import (
+from wdsflow.cli.shared.help_panels import MAIN, OUTPUT, SAMPLES
+from wdsflow.cli.shared.live import progress
+from wdsflow.cli.shared.nearest_paths import nearest_ledger
+from wdsflow.cli.shared.refusals import explained
+from wdsflow.cli.shared.run_arguments import (
     AllowPipe,
     DryRun,
     Export,
@@ -36,7 +35,8 @@ from .running import (
     given,
     run_options,
 )
-from .typed import Typed
+from wdsflow.cli.shared.run_outcome import check_exports, exported, show
+from wdsflow.cli.shared.typed_command import Typed
 
 Ledger = Annotated[
     Path | None,

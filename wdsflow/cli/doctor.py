@@ -4,11 +4,10 @@ import json
 
 import typer
 
+from wdsflow.cli.shared.cli_options import AsJson
+from wdsflow.cli.shared.terminal import console
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import Command
-
-from .cli_options import AsJson
-from .terminal import console
 
 _STYLES = {"ok": "green", "info": "cyan", "warning": "bold yellow", "error": "bold red"}
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .terminal import console, fail
+from wdsflow.cli.shared.terminal import console, fail
 
 
 def explain(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .cli_options import (
+from wdsflow.cli.shared.cli_options import (
     Address,
     Device,
     Embedded,
@@ -18,11 +18,10 @@ from .cli_options import (
     TarSize,
     To,
 )
-from .help_panels import MAIN, OTHER, OUTPUT, SAMPLES
-from .live import progress
-from .refusing import explained
-from .run_outcome import check_exports, exported, show
-from .running import (
+from wdsflow.cli.shared.help_panels import MAIN, OTHER, OUTPUT, SAMPLES
+from wdsflow.cli.shared.live import progress
+from wdsflow.cli.shared.refusals import explained
+from wdsflow.cli.shared.run_arguments import (
     AllowPipe,
     Captions,
     ChunkEnd,
@@ -46,7 +45,8 @@ from .running import (
     given,
     run_options,
 )
-from .typed import Typed, free
+from wdsflow.cli.shared.run_outcome import check_exports, exported, show
+from wdsflow.cli.shared.typed_command import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.recipe.recipe import Recipe

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from .cli_options import AllowPipe, AsJson, Jobs, Keys
-from .terminal import console, fail, no_shards, progress
+from wdsflow.cli.shared.cli_options import AllowPipe, AsJson, Jobs, Keys
+from wdsflow.cli.shared.terminal import console, fail, no_shards, progress
 
 
 def inspect(

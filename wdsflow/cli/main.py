@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import typer
 
 import wdsflow
-
-from .ending import INTERRUPTED, TERMINATED, Terminated, ending
-from .help_panels import PanelHelp
+from wdsflow.cli.shared.ending import INTERRUPTED, TERMINATED, Terminated, ending
+from wdsflow.cli.shared.help_panels import PanelHelp
 
 COMMANDS = ("validate", "inspect", "explain", "repair", "filter", "score", "cut", "scores", "doctor", "train")
 _TAKE_TRAINING = ("validate", "train")  # take a command line of open_clip_train behind --

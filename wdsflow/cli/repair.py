@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wdsflow.cli.shared.run_arguments import Restart
+from wdsflow.cli.shared.terminal import (
+    cannot_write,
+    console,
+    fail,
+    no_shards,
+    progress,
+    several,
+)
+from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
-
-from .running import Restart
-from .terminal import cannot_write, console, fail, no_shards, progress, several
-from .typed import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.repair.repair_report import RepairReport

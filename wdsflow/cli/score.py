@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .cli_options import (
+from wdsflow.cli.shared.cli_options import (
     Address,
     Device,
     Embedded,
@@ -14,11 +14,10 @@ from .cli_options import (
     Engines,
     GpuMemory,
 )
-from .help_panels import MAIN, SAMPLES
-from .live import progress
-from .refusing import explained
-from .run_outcome import show
-from .running import (
+from wdsflow.cli.shared.help_panels import MAIN, SAMPLES
+from wdsflow.cli.shared.live import progress
+from wdsflow.cli.shared.refusals import explained
+from wdsflow.cli.shared.run_arguments import (
     AllowPipe,
     Captions,
     ChunkEnd,
@@ -39,7 +38,8 @@ from .running import (
     given,
     run_options,
 )
-from .typed import Typed
+from wdsflow.cli.shared.run_outcome import show
+from wdsflow.cli.shared.typed_command import Typed
 
 if TYPE_CHECKING:
     from wdsflow.filtering.recipe.recipe import Recipe

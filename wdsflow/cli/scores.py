@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from wdsflow.cli.shared.terminal import console, fail
 from wdsflow.text.install import install_extras
-
-from .terminal import console, fail
 
 if TYPE_CHECKING:
     from wdsflow.stages.scores.base import Score

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from .terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
-from .train_options import (
+from wdsflow.cli.shared.terminal import (
+    WRONG_USE,
+    check_logs,
+    check_output,
+    console,
+    fail,
+    full_disk,
+    progress,
+)
+from wdsflow.cli.shared.train_options import (
     Caption,
     CheckpointEvery,
     DecodeChoice,
@@ -151,7 +159,7 @@ def _preflight(
     argv: Sequence[str], options: "FeedOptions", world_size: int, *, dry_run: bool = False
 ) -> "Preflight | None":
     from wdsflow.training.launch.preflight import preflight
-    from wdsflow.training.stalls.patience import ended_if_idle
+    from wdsflow.training.stalls.preflight_timeout import ended_if_idle
 
     with progress() as begin, ended_if_idle(options, begin, _show) as begun:
         return preflight(argv, options, world_size=world_size, progress=begun, dry_run=dry_run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from .cli_options import (
+from wdsflow.cli.shared.cli_options import (
     Address,
     AllowPipe,
     Baseline,
@@ -29,7 +29,15 @@ from .cli_options import (
     WorldSize,
     WriteBaseline,
 )
-from .terminal import check_output, console, fail, no_shards, progress, several, write_output
+from wdsflow.cli.shared.terminal import (
+    check_output,
+    console,
+    fail,
+    no_shards,
+    progress,
+    several,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report

@@ -21,7 +21,7 @@ from wdsflow.filtering.shard.open_samples import check_lines
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.urls import NoShards, expand
-from wdsflow.stages.scores.model.models.clip_score import ClipScore
+from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 
 from .caption_place import with_captions
 from .pass_engine import joined

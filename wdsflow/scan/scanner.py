@@ -3,7 +3,7 @@
 from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.walk import Member, MemberBatch
 
-from .content_looks import Looker
+from .content_scan import Looker
 from .evidence import (
     MISFIT,
     UNKNOWN,

@@ -8,8 +8,8 @@ from ..base import Subject, Value, bare
 from ..sample_view import View
 from ..tolerance import SEEN_PIXELS, Tolerance
 from .model_score import Model, Output, Request
-from .models.clip_score import ClipScore
-from .models.clip_weights import local_path, source_of
+from .models.clip.clip_score import ClipScore
+from .models.clip.clip_weights import local_path, source_of
 from .models.head import load_head
 from .models.pairs import finite, reduced
 

@@ -15,7 +15,7 @@ from .model_score import (
     Precision,
     Request,
 )
-from .models.clip_weights import source_of
+from .models.clip.clip_weights import source_of
 from .models.language_model import LanguageModel
 from .models.pairs import finite
 

@@ -9,7 +9,7 @@ from ..sample_view import View
 from ..tolerance import SEEN_PIXELS, Tolerance
 from ..video.video_pictures import PictureScore
 from .model_score import Model, Output, Precision, Request
-from .models.clip_weights import source_of
+from .models.clip.clip_weights import source_of
 from .models.image_classifier import ImageClassifier
 from .models.labels import label_index
 from .models.pairs import finite, reduced

@@ -8,7 +8,7 @@ from ..base import Subject, Value, bare
 from ..sample_view import View
 from ..tolerance import SEEN_PIXELS, Tolerance
 from .model_score import Model, Output, Request
-from .models.clip_score import ClipTextScore
+from .models.clip.clip_score import ClipTextScore
 from .models.pairs import names_of, pairs, reduced
 
 

@@ -16,7 +16,7 @@ from .model_score import (
     Precision,
     Request,
 )
-from .models.clip_weights import source_of
+from .models.clip.clip_weights import source_of
 from .models.image_text_matcher import MOST_TOKENS, ImageTextMatcher
 from .models.pairs import names_of, pairs, reduced
 

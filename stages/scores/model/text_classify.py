@@ -14,7 +14,7 @@ from .model_score import (
     Precision,
     Request,
 )
-from .models.clip_weights import source_of
+from .models.clip.clip_weights import source_of
 from .models.labels import label_index
 from .models.pairs import finite
 from .models.text_classifier import TextClassifier

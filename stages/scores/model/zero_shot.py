@@ -8,8 +8,8 @@ from ..base import Subject, Value, bare
 from ..sample_view import View
 from ..tolerance import SEEN_PIXELS, Tolerance
 from .model_score import Model, Output, Request
-from .models.clip import ClipLabels
-from .models.clip_score import ClipTextScore
+from .models.clip.clip_model import ClipLabels
+from .models.clip.clip_score import ClipTextScore
 from .models.pairs import finite, reduced
 
 _SCALE = 100  # logit scale of all of OpenAI's models, and what others were trained up to

@@ -10,7 +10,7 @@ from wdsflow.scan.naming import CAPTIONS, IMAGES, is_junk
 
 from .base import Context
 from .shape_rule import counted, folded, has_role, last_run, wanted
-from .wild_names import is_wild, shown, undotted
+from .unusual_names import is_wild, shown, undotted
 
 __all__ = [
     "ROLES",

@@ -19,7 +19,7 @@ from wdsflow.scan.evidence import (
 )
 
 from .base import Context
-from .wild_names import fold
+from .unusual_names import fold
 
 Mend = Callable[[Part], Part]
 _KEPT = frozenset({OK, UNKNOWN, OPAQUE, UNSAFE})

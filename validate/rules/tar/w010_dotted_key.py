@@ -9,7 +9,7 @@ from ..kit.base import (
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import RuleLoss, folded, sound
-from ..kit.wild_names import undotted
+from ..kit.unusual_names import undotted
 
 
 class DottedKey(LossRule):

@@ -13,10 +13,10 @@ from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.pixels.image_work import TransformError
-from wdsflow.training.stalls.busy import at, without
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss
+from wdsflow.training.stalls.work_in_progress import at, without
 from wdsflow.training.workers.decoder_deaths import shared_memory_notes
-from wdsflow.training.workers.whereabouts import others_frames
+from wdsflow.training.workers.decoder_position import others_frames
 
 from .caption_sources import Captions
 from .lanes import LaneTask

@@ -9,7 +9,7 @@ import torch
 from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed.sample_work import MadeSample
 from wdsflow.training.feed_errors import SampleError
-from wdsflow.training.stalls.busy import at
+from wdsflow.training.stalls.work_in_progress import at
 
 from .buffers import BatchPool
 from .image_work import ImageWork, as_tensor

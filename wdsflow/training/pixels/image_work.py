@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.stages.decode import Admit, Decode
 from wdsflow.stages.imaging.peak import Mode
-from wdsflow.training.workers.parcels import as_array
+from wdsflow.training.workers.decoded_sample import as_array
 
 from .transforms import RandomCrop, Whole, recognise
 

@@ -9,7 +9,6 @@ from wdsflow.training.feed.sample_catalog import Reading
 from wdsflow.training.feed_errors import FeedStopped
 from wdsflow.training.feed_options import FeedOptions
 
-from .busy import BusyWith, hanging, hanging_fixes, inspect
 from .caption_cures import caption_cures, command, image_cures
 from .json_peek import peek
 from .loss_tally import (
@@ -19,6 +18,7 @@ from .loss_tally import (
     LossReason,
     LossTally,
 )
+from .work_in_progress import BusyWith, hanging, hanging_fixes, inspect
 
 _MOST = 4  # reasons, sets of fields and damaged shards that are shown
 _MUCH = 0.05  # the share of samples from which on a loss needs a cure

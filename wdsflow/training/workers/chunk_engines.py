@@ -15,10 +15,10 @@ from typing import NamedTuple, Protocol, TypeVar
 from wdsflow.training.feed.batch_planner import Chunk
 from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed.sample_work import MadeSample, SampleWork
-from wdsflow.training.stalls.busy import BusyWith
 from wdsflow.training.stalls.loss_tally import FeedLoss
+from wdsflow.training.stalls.work_in_progress import BusyWith
 
-from .whereabouts import others_frames
+from .decoder_position import others_frames
 
 Results = list[MadeSample | FeedLoss]
 Result = tuple[Chunk, Results]

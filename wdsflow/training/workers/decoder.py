@@ -16,9 +16,9 @@ from wdsflow.training.feed.sample_work import MadeSample, SampleWork
 from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
-from .parcels import joined_rows, packed
+from .decoded_sample import joined_rows, packed
+from .decoder_position import Whereabouts
 from .slots import HeldSlot, Slots
-from .whereabouts import Whereabouts
 
 END = b"end"  # the last order
 _PARENT = 2.0  # seconds between two looks whether there still is one

@@ -10,8 +10,8 @@ from wdsflow.memory.limits import host_memory
 from wdsflow.memory.sizes import format_size
 from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.stalls.busy import at, without
 from wdsflow.training.stalls.caption_cures import command
+from wdsflow.training.stalls.work_in_progress import at, without
 
 _SHARED = "/dev/shm"  # noqa: S108 - what others put there
 _MORE_SHARED = "more shared memory for a container: docker run --shm-size=8g ..., or fewer --workers"

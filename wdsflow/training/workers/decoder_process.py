@@ -17,7 +17,7 @@ from wdsflow.training.feed.batch_planner import Chunk
 from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.feed_errors import DecoderError, SampleError
-from wdsflow.training.stalls.busy import BusyWith
+from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .chunk_engines import Result, Results
 from .decoder import (
@@ -30,8 +30,8 @@ from .decoder import (
     serve,
 )
 from .decoder_deaths import Death
+from .decoder_position import AtTask
 from .slots import Slots
-from .whereabouts import AtTask
 
 _PATIENCE = 2.0  # seconds until a process that has closed its pipe has ended
 _PIPE = 1 << 20  # bytes of answers that wait while nobody listens

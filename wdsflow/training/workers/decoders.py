@@ -11,14 +11,14 @@ from itertools import cycle
 
 from wdsflow.training.feed.batch_planner import Chunk
 from wdsflow.training.feed.sample_work import SampleWork
-from wdsflow.training.stalls.busy import BusyWith
+from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .chunk_engines import ChunkEngine, Result, in_order
 from .decoder import DecodeOrder, Seat
 from .decoder_deaths import ProcessDied
+from .decoder_position import Whereabouts
 from .decoder_process import DecoderProcess, Sent
 from .slots import Slots
-from .whereabouts import Whereabouts
 
 _PATIENCE = 2.0  # seconds that processes have to end
 

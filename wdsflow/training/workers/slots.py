@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wdsflow.memory.nameless import shared_memory
 
-from .parcels import as_array
+from .decoded_sample import as_array
 
 
 class HeldSlot(NamedTuple):

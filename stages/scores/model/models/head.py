@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .clip_weights import local_path
+from .clip.clip_weights import local_path
 
 Head = Callable[[Any], float]
 # Places of the linear layers among those of LAION's predictor, without and with ReLU between them.

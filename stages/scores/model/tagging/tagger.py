@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from ..model_score import Model
-from ..models.clip_weights import source_of
+from ..models.clip.clip_weights import source_of
 from .batches import TaggingBudget, batches, shape_of
 from .sentences import (
     LONGEST_CAPTION,

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..models.clip_weights import local_path
+from ..models.clip.clip_weights import local_path
 
 _BESIDE = ("pretrain", "forward_charlm", "backward_charlm")  # what a tagger may need beside itself
 _LANGUAGE = re.compile(r"[a-z]{2,8}([-_][a-z0-9]{1,8})*")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...base import ScoreError, Subject
 from ..model_score import Model, ModelScore, Output, Request
-from ..models.clip_weights import local_path
+from ..models.clip.clip_weights import local_path
 from .sentences import Overlong
 from .tagger import TagCounts, Tagger
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from wdsflow.filtering.recipe.recipe_identity import canonical
 from wdsflow.filtering.where import Call
 from wdsflow.stages.scores.base import Score
-from wdsflow.stages.scores.model.models.clip_score import ClipScore
+from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 from wdsflow.stages.scores.model.models.embedded import Embedded
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.stages.scores.model.model_score import ModelScore, Output, Request
-from wdsflow.stages.scores.model.models.clip import ClipImage, ClipText
-from wdsflow.stages.scores.model.models.clip_score import ClipScore
+from wdsflow.stages.scores.model.models.clip.clip_model import ClipImage, ClipText
+from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 from wdsflow.stages.scores.model.models.embedded import embedding_key
 from wdsflow.stages.scores.sample_view import View
 from wdsflow.stages.scores.score_errors import ScoreError

@@ -11,7 +11,7 @@ from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe_identity import canonical, differences
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.scores.model.model_score import Model
-from wdsflow.stages.scores.model.models.clip import ClipImage, ClipModel, ClipText
+from wdsflow.stages.scores.model.models.clip.clip_model import ClipImage, ClipModel, ClipText
 
 from .embedding_columns import GROUP, KEYS, names_of
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...video.video_pictures import PictureScore
-from ..model_score import Precision, Request
-from .clip import ClipImage, ClipText, named
+from ....video.video_pictures import PictureScore
+from ...model_score import Precision, Request
+from ..embedded import Embedded
 from .clip_loading import clip_geometry
+from .clip_model import ClipImage, ClipText, named
 from .clip_tokens import By, clip_item
 from .clip_weights import local_path, source_of
-from .embedded import Embedded
 
 if TYPE_CHECKING:
-    from ...sample_view import View
-    from .prepare import Flip
+    from ....sample_view import View
+    from ..prepare import Flip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class ClipScore(PictureScore):
 
     def image_requests(self, view: "View", names: Sequence[str], flip: "Flip" = "") -> list[Request]:
         """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
-        from .prepare import Prepare
+        from ..prepare import Prepare
 
         prepare = Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
         model = self.image_model()

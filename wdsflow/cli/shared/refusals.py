@@ -13,10 +13,10 @@ import typer
 from wdsflow.stages.scores.selection import CAPTIONS
 from wdsflow.text.escape import escape
 
-from .nearest import existing, nearest_ledger, nearest_shards
-from .running import Misuse
+from .nearest_paths import existing, nearest_ledger, nearest_shards
+from .run_arguments import Misuse
 from .terminal import WRONG_USE
-from .typed import Typed, free
+from .typed_command import Typed, free
 
 _ELSEWHERE = frozenset(
     (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)

@@ -8,8 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from .cli_options import EngineChoice
-from .help_panels import LINES, MACHINES, MAIN, OTHER, OUTPUT, SAMPLES
-from .typed import free
+from .help_panels import (
+    LINES,
+    MACHINES,
+    MAIN,
+    OTHER,
+    OUTPUT,
+    SAMPLES,
+)
+from .typed_command import free
 
 Urls = Annotated[
     list[str] | None, typer.Argument(metavar="URL...", help="Shards, written as for validate.", show_default=False)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ..model_score import ModelSource, Precision
+from ...model_score import ModelSource, Precision
+from ..geometry import Geometry
 from .clip_weights import local_path
-from .geometry import Geometry
 
 _LOCAL, _HUB = "local-dir:", "hf-hub:"
 _CONFIG = "open_clip_config.json"

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from ....tokenize import named_tokenizer
-from ...score_errors import ScoreError
+from .....tokenize import named_tokenizer
+from ....score_errors import ScoreError
 from .clip_hf_words import hf_tokenizer, hf_tokens
 from .clip_loading import full_name
 from .clip_words import clip_words

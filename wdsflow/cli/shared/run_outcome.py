@@ -10,9 +10,9 @@ import typer
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
 
-from .nearest import nearest_shards
-from .refusing import readable, refuse, rescore
-from .typed import Typed, free
+from .nearest_paths import nearest_shards
+from .refusals import readable, refuse, rescore
+from .typed_command import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport

@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..model_score import Item, Model, ModelSource, Output, Precision
+from ...model_score import (
+    Item,
+    Model,
+    ModelSource,
+    Output,
+    Precision,
+)
 from .clip_loading import (
     Clip,
     clip_geometry,

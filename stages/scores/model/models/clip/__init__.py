@@ -1,0 +1,1 @@
+"""CLIP as scores use it: loading, its two towers, its tokenizers."""

@@ -1,0 +1,1 @@
+"""What commands share: options, progress, and the messages where they refuse or fail."""
