@@ -190,6 +190,16 @@ def test_an_object_that_is_replaced_between_two_parts_is_never_read_as_one(s3, h
             source.read_at(5_000_000, 1000)
 
 
+def test_an_object_that_was_replaced_after_its_folder_was_listed_is_read_as_it_is_now(s3):
+    old = (s3[0] / "large.tar").read_bytes()
+    for data in (old, old[::-1], old[:1_000_000]):
+        put(s3[1].port, "bucket/again/changing.tar", data)
+        [url] = expand("s3://bucket/again/*.tar").urls
+        put(s3[1].port, "bucket/again/changing.tar", data[1:])
+        with open_source(url) as source:
+            assert (source.size, source.read_at(0, 1000)) == (len(data) - 1, data[1:1001])
+
+
 def test_a_connection_cut_in_the_middle_of_a_shard_costs_nothing(s3, tmp_path, capsys):
     broken = []
 

@@ -11,6 +11,7 @@ from typing import Any
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import (
     Source,
+    SourceChangedError,
     SourceError,
 )
 from wdsflow.shards.source.opening import (
@@ -123,7 +124,7 @@ def _repair(
                 report.written += 1
         if writer is not None and report.samples_written:
             if inputs_of(job) != report.inputs:
-                raise SourceError("io", "it changed while it was read")
+                raise SourceChangedError
             writer.commit()
             report.bytes = writer.size
     finally:

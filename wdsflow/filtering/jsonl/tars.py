@@ -11,7 +11,7 @@ from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.shards.write_shard import ShardWriter
 from wdsflow.stages.scores.score_errors import ScoreError
@@ -123,13 +123,13 @@ def _read(source: Source, row: Row, texts: TextRows) -> TextRow:
     try:
         return _parsed(source, row, texts)
     except ScoreError as error:
-        raise SourceError("io", f"it changed while it was read: row {row.number}: {error.detail}") from None
+        raise SourceChangedError(f"row {row.number}: {error.detail}") from None
 
 
 def _parsed(source: Source, row: Row, texts: TextRows) -> TextRow:
     line = source.read_at(row.start, row.end - row.start)
     if len(line) != row.end - row.start:
-        raise SourceError("io", "it changed while it was read")
+        raise SourceChangedError
     return texts.filled(row.number, row.start, row.end, line)
 
 

@@ -29,7 +29,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import differences, digest
 from wdsflow.models.at import models_at
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.unpack import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
@@ -89,7 +89,7 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
         record.check()
         if task.write:
             if input_identity(task.url) != identity:
-                raise SourceError("io", "it changed while it was read")
+                raise SourceChangedError
             write_shard(task, source, program, rows, record, _vectors(task, embeddings))
     return record
 

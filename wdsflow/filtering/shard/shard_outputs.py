@@ -14,7 +14,7 @@ from wdsflow.filtering.ledger.embeddings.embedding_columns import Vectors
 from wdsflow.filtering.ledger.ledger import write_ledger
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceChangedError
 
 from .copy_ranges import with_headers, write_pieces, write_ranges
 from .open_samples import are_small, root_of, tar_size_of, tokens_of
@@ -81,9 +81,9 @@ def _staged(task: ShardTask, source: Source, kept: list[Row], record: ShardRecor
         if row is None:
             continue
         if (in_utf8(row.key), row.start) != (in_utf8(sample.key), sample.start):  # of a ledger it is plain
-            raise SourceError("io", "it changed while it was read")
+            raise SourceChangedError
         while headers and headers[-1][0] < sample.start:
             yield headers.pop()
         yield from pieces_of(sample, staging.fields(sample), samples)
     if wanted:
-        raise SourceError("io", "it changed while it was read")
+        raise SourceChangedError

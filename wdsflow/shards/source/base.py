@@ -20,6 +20,13 @@ class SourceError(OSError):
         self.detail, self.fix = detail, fix
 
 
+class SourceChangedError(SourceError):
+    """A file that is not the one that was opened: some bytes are of it, others of another."""
+
+    def __init__(self, how: str = "") -> None:
+        super().__init__("io", f"it changed while it was read: {how}" if how else "it changed while it was read")
+
+
 class Source:
     """Random or forward access to the bytes of one tar. Closes as a context manager."""
 

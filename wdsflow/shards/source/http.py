@@ -4,7 +4,7 @@ import re
 from functools import partial
 from typing import Any
 
-from .base import SourceError
+from .base import SourceChangedError, SourceError
 from .server_faults import trying
 
 _PART = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
@@ -111,14 +111,12 @@ class HttpFile:
     def _must_be_the_file(self, answer: Any, size: int | None) -> None:
         """Compare an answer with the first one. Raises SourceError."""
         if size is not None and size != self.size is not None:
-            raise SourceError("io", f"it changed while it was read: it had {self.size:,} bytes, now {size:,}")
+            raise SourceChangedError(f"it had {self.size:,} bytes, now {size:,}")
         marks = {name: answer.headers[name].removeprefix("W/") for name in _MARKS if name in answer.headers}
         for name in _MARKS:
             if name in marks and name in self._marks:
                 if marks[name] != self._marks[name]:
-                    raise SourceError(
-                        "io", f"it changed while it was read: {name} {self._marks[name]}, now {marks[name]}"
-                    )
+                    raise SourceChangedError(f"{name} {self._marks[name]}, now {marks[name]}")
                 break
         self.size = size if self.size is None else self.size
         self._marks = {**marks, **self._marks}

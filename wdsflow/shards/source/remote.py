@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 from zlib import crc32
 
-from .base import FIRST, NEXT, Source, SourceError
+from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
 from .compression import compression_of
 from .server_faults import trying
 from .streams import ForwardSource
@@ -103,7 +103,7 @@ class _Stream:
             left -= len(data)
             seen = crc32(data, seen)
         if seen != self._sum:
-            raise SourceError("io", "it changed while it was read: it starts with other bytes than before")
+            raise SourceChangedError("it starts with other bytes than before")
 
 
 def open_remote(url: str) -> Source:
@@ -121,19 +121,21 @@ def open_remote(url: str) -> Source:
     if hasattr(system, "local_expiry_check"):
         system.local_expiry_check = True  # s3fs compares each answer's ETag: some servers ignore If-Match
 
-    def anew() -> Any:
-        try:
-            return opened(block_size=_MOST, cache_type="none")
-        except FileNotFoundError:
-            system.invalidate_cache()  # it may have come after the folder was listed
-            return opened(block_size=_MOST, cache_type="none")
+    def source() -> Source:
+        file = trying(lambda: opened(block_size=_MOST, cache_type="none"), url)
+        size = getattr(file, "size", None)
+        if size is not None and file.seekable():
+            return _unpacked(RemoteSource(url, size, _parts_of(file, url), file.close))
+        file.close()
+        return _onwards(_Stream(url, lambda: opened(block_size=0)), size)
 
-    file = trying(anew, url)
-    size = getattr(file, "size", None)
-    if size is not None and file.seekable():
-        return _unpacked(RemoteSource(url, size, _parts_of(file, url), file.close))
-    file.close()
-    return _onwards(_Stream(url, lambda: opened(block_size=0)), size)
+    try:
+        return source()
+    except SourceError as error:
+        if error.kind != "missing" and not isinstance(error, SourceChangedError):
+            raise
+        system.invalidate_cache()  # the folder was listed before the file came, or before it was replaced
+        return source()
 
 
 def _open_http(system: Any, url: str, path: str) -> Source:

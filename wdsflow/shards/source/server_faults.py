@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from wdsflow.text.install import install_extras
 
-from .base import SourceError
+from .base import SourceChangedError, SourceError
 
 T = TypeVar("T")
 
@@ -79,5 +79,5 @@ def told(error: Exception, url: str) -> SourceError:
     if isinstance(error, ValueError) and "rotocol" in text:
         return SourceError("refused", text)
     if type(error).__name__ == "FileExpired":
-        return SourceError("io", "it changed while it was read")
+        return SourceChangedError()
     return SourceError("io", f"{type(error).__name__}: {text}")
