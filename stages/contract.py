@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
 
+from wdsflow.shards.field_names import (
+    IMAGES,
+)
+
 from .base import Sample, SampleStage, Stage
 from .batch import Batch
-from .fields import IMAGES
 from .unbatch import Unbatch
 
 AnyStage = Stage | Callable[[Iterable[Sample]], Iterable[Any]]

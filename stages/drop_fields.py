@@ -3,8 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from wdsflow.shards.field_names import (
+    alternatives,
+)
+
 from .base import Sample, SampleStage, StageError
-from .fields import alternatives, listed
+from .fields import (
+    listed,
+)
 
 
 @dataclass(frozen=True)

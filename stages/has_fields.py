@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from wdsflow.shards.field_names import (
+    alternatives,
+)
+
 from .base import Dropped, Sample, SampleStage
-from .fields import alternatives
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from wdsflow.shards.field_names import (
+    alternatives,
+    is_meta,
+)
+
 from .base import Dropped, Sample, SampleStage, StageError
-from .fields import alternatives, is_meta, listed, present
+from .fields import (
+    listed,
+    present,
+)
 
 Pairs = tuple[tuple[str, str], ...]
 

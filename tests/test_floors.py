@@ -152,6 +152,25 @@ def test_modules_do_not_import_each_other_in_circles():
         walk(module, ())
 
 
+LONGEST_CHAIN = 15  # files, the first and the last included
+
+
+def test_no_chain_of_imports_is_too_long_to_follow():
+    """Imports in functions count; those that only type checkers look at do not."""
+    chains: dict[str, list[str]] = {}
+
+    def chain(module: str) -> list[str]:
+        if module not in chains:
+            names = [name for name, _ in imports_of(module, MODULES[module], for_types=False)]
+            outer = {name.rpartition(".")[0] for name in names if name in KNOWN}
+            targets = {name for name in names if name in KNOWN} - outer - {module}
+            chains[module] = [module, *max(map(chain, sorted(targets)), key=len, default=[])]
+        return chains[module]
+
+    longest = max(map(chain, MODULES), key=len)
+    assert len(longest) <= LONGEST_CHAIN, " -> ".join(longest)
+
+
 def packages_on_the_way(name: str) -> Iterator[str]:
     parts = name.split(".")
     for length in range(2, len(parts) + 1):

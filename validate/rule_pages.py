@@ -4,8 +4,11 @@ import inspect
 
 from .finding import Severity
 from .rules.kit.base import Rule
-from .rules.rule_catalog import RULES, catalog
-from .rules.rule_engine import UnknownCode
+from .rules.rule_catalog import (
+    RULES,
+    UnknownCode,
+    catalog,
+)
 
 
 def explain(code: str) -> str:

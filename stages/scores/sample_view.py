@@ -7,9 +7,9 @@ from weakref import ref
 
 from wdsflow.images.header import ImageHeader
 
+from .field_contents import CHUNK, caption_texts, image_header, json_tree
 from .held_fields import Fields, Held
 from .image.picture import SIDE, Picture, decode_picture
-from .model.read_score import CHUNK, caption_texts, image_header, json_tree
 from .score_errors import ScoreError
 from .selection import (
     CAPTIONS,

@@ -1,117 +1,35 @@
 """All scores by name: ours, and those that other distributions bring by entry points."""
 
 import difflib
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
+from pkgutil import iter_modules
 from typing import Any
 
+from . import dataset, header, image, model, text, video
 from .base import Score
-from .dataset.caption_count import CaptionCount
-from .dataset.duplicate import Duplicate
-from .dataset.near_duplicate import NearDuplicate
-from .header.animated import Animated
-from .header.aspect_ratio import AspectRatio
-from .header.bytes import Bytes
-from .header.format import Format
-from .header.height import Height
-from .header.min_side import MinSide
-from .header.mode import Mode
-from .header.orientation import Orientation
-from .header.pixels import Pixels
-from .header.width import Width
-from .image.blur import Blur
-from .image.brightness import Brightness
-from .image.contrast import Contrast
-from .image.entropy import Entropy
-from .image.is_blank import IsBlank
-from .image.phash import Phash
-from .model.aesthetic import Aesthetic
-from .model.caption_perplexity import CaptionPerplexity
-from .model.classify import Classify
-from .model.clip_similarity import ClipSimilarity
-from .model.entities import Entities
-from .model.image_text_match import ImageTextMatch
-from .model.ocr_area import OcrArea
-from .model.ocr_caption_overlap import OcrCaptionOverlap
-from .model.ocr_text import OcrText
-from .model.pos import Pos
-from .model.text_classify import TextClassify
-from .model.zero_shot import ZeroShot
-from .text.alnum_ratio import AlnumRatio
-from .text.caption_length import CaptionLength
-from .text.caption_tokens import CaptionTokens
-from .text.caption_words import CaptionWords
-from .text.char_repetition import CharRepetition
-from .text.flagged_words import FlaggedWords
-from .text.has_pii import HasPii
-from .text.has_url import HasUrl
-from .text.is_filename_like import IsFilenameLike
-from .text.language import Language
-from .text.language_score import LanguageScore
-from .text.special_char_ratio import SpecialCharRatio
-from .text.word_repetition import WordRepetition
-from .video.duration import Duration
-from .video.fps import Fps
-from .video.video_height import VideoHeight
-from .video.video_width import VideoWidth
 
 GROUP = "wdsflow.scores"  # entry points: name = "package.module:ClassName"
 
-# A score that is not in here is not shipped: nothing registers itself by being imported.
-SCORES: dict[str, type[Score]] = {
-    score.name: score
-    for score in (
-        Width,
-        Height,
-        MinSide,
-        Pixels,
-        AspectRatio,
-        Format,
-        Mode,
-        Bytes,
-        Orientation,
-        Animated,
-        Duration,
-        Fps,
-        VideoWidth,
-        VideoHeight,
-        CaptionLength,
-        CaptionWords,
-        AlnumRatio,
-        SpecialCharRatio,
-        CharRepetition,
-        WordRepetition,
-        CaptionTokens,
-        IsFilenameLike,
-        HasUrl,
-        HasPii,
-        Language,
-        LanguageScore,
-        FlaggedWords,
-        Blur,
-        Brightness,
-        Contrast,
-        Entropy,
-        IsBlank,
-        Phash,
-        Duplicate,
-        NearDuplicate,
-        CaptionCount,
-        ClipSimilarity,
-        ZeroShot,
-        Aesthetic,
-        ImageTextMatch,
-        Classify,
-        CaptionPerplexity,
-        TextClassify,
-        OcrArea,
-        OcrText,
-        OcrCaptionOverlap,
-        Pos,
-        Entities,
-    )
-}
+
+def _found() -> Iterator[type[Score]]:
+    for room in (header, video, text, image, dataset, model):  # the cheap ones first
+        for file in sorted(each.name for each in iter_modules(room.__path__) if not each.ispkg):
+            module = import_module(f"{room.__name__}.{file}")
+            yield from (
+                each for each in vars(module).values() if getattr(each, "name", None) == file and _is_score(each)
+            )
+
+
+def _is_score(thing: object) -> bool:
+    return isinstance(thing, type) and issubclass(thing, Score)
+
+
+# A score is in the file of its name in one of the rooms: nothing registers itself by being imported.
+SCORES: dict[str, type[Score]] = {score.name: score for score in _found()}
 
 
 @cache
@@ -123,7 +41,7 @@ def all_scores() -> dict[str, type[Score]]:
     found = {}
     for entry in entry_points(group=GROUP):
         score = entry.load()
-        if not (isinstance(score, type) and issubclass(score, Score)) or score.name != entry.name:
+        if not _is_score(score) or score.name != entry.name:
             raise ValueError(f"the entry point {entry.name!r} ({entry.value}) in {GROUP!r} is no score of that name")
         found[entry.name] = score
     return {**found, **SCORES}

@@ -30,7 +30,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 WHERE = "min_side >= 200 and caption_words >= 2"
 MODULES = [
     *("tests.filtering.test_interruptions", "pyarrow.parquet", "xxhash", "ftfy", "pydantic", "PIL.JpegImagePlugin"),
-    *("wdsflow.images.jpeg_header", "wdsflow.stages.scores.image.picture", "wdsflow.stages.scores.dataset.count_same"),
+    *(
+        "wdsflow.images.jpeg_header",
+        "wdsflow.stages.scores.image.picture",
+        "wdsflow.stages.scores.dataset.comparing.count_same",
+    ),
 ]
 
 

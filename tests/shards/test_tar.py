@@ -11,7 +11,12 @@ from tests.shards.tars import BLOCK, MemorySource, by_walk, extended, header, hu
 from wdsflow.shards.source.opening import (
     open_source,
 )
-from wdsflow.shards.tar.walk import Member, Walk
+from wdsflow.shards.tar.members import (
+    Member,
+)
+from wdsflow.shards.tar.walk import (
+    Walk,
+)
 
 
 def tar(sizes, *, form=tarfile.USTAR_FORMAT, mtime=0.0, name="{:04d}.jpg", end=True):

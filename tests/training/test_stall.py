@@ -8,7 +8,7 @@ import pytest
 
 from wdsflow.shards.write_shard import ShardWriter
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.stalls.json_peek import peek
+from wdsflow.training.stalls.json_preview import peek
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.stall import LaneFacts, StallError, stall_message
 

@@ -23,11 +23,11 @@ from wdsflow.scan.evidence import (
     ShardEvidence,
 )
 from wdsflow.scan.json_captions import caption_name
+from wdsflow.shards.field_names import IMAGE_FIELDS
 
 Edit = Callable[[Shape, bool], Shape | None]
 """Takes a shape and whether its json holds a caption; gives the shape afterwards, None where the sample is left out."""
 
-IMAGES = ("jpg", "png", "jpeg", "webp")
 CAPTION = "txt"
 _UNTOLD = frozenset({EMPTY, BLANK})  # captions that tell nothing
 
@@ -95,7 +95,7 @@ def without_one(edits: ShapeEdits) -> list[ShapeEdits]:
 def is_bad(shape: Shape) -> bool:
     """Tell whether ``wdsflow repair --drop-bad`` leaves a sample out."""
     status = {part.suffix: part.status for part in shape}
-    images = [status[name] for name in IMAGES if name in status]
+    images = [status[name] for name in IMAGE_FIELDS if name in status]
     return (
         not images
         or CAPTION not in status
@@ -109,7 +109,7 @@ def with_caption(shape: Shape, told: bool) -> Shape | None:
     """Return what the stage in plain webdataset code makes of a sample; it leaves incomplete ones out."""
     after = ShapeEdits(caption="?")(shape, told)
     names = {part.suffix for part in after or ()}
-    return after if CAPTION in names and not names.isdisjoint(IMAGES) else None
+    return after if CAPTION in names and not names.isdisjoint(IMAGE_FIELDS) else None
 
 
 def as_caption(shape: Shape, told: bool) -> Shape:

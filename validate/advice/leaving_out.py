@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from wdsflow.readers.base import Reader, split_keys
+from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from ..finding import Finding, Repair, promises
 from ..rules.kit.base import Context
 from ..rules.kit.rule_commands import leave_out
-from .changes import CAPTION, IMAGES, ShapeEdits, caption_edits, together, without_one
+from .changes import CAPTION, ShapeEdits, caption_edits, together, without_one
 from .promises import Trial
 
 
@@ -45,7 +46,7 @@ def _place(context: Context, reader: Reader) -> ShapeEdits | None:
     """Return what writes txt members where a reader finds captions; None where a repair does not know its fields."""
     fields = {name for shard in context.evidence.shards for name in shard.fields}
     options = reader.options
-    if not set(split_keys(options.image_key)) & set(IMAGES):
+    if not set(split_keys(options.image_key)) & set(IMAGE_FIELDS):
         return None
     if options.json_text_key:
         return ShapeEdits(options.json_text_key, () if "json" in fields or "jsn" not in fields else (("jsn", "json"),))

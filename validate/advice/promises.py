@@ -9,13 +9,13 @@ from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.typed_columns import holds_value
 from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from ..finding import Advice
 from ..rules.kit.base import Context
 from ..verdicts.verdict import Verdict, judge
 from .changes import (
     CAPTION,
-    IMAGES,
     Edit,
     ShapeEdits,
     changed,
@@ -108,7 +108,7 @@ class Trial:
         """
         names: dict[str, None] = {}
         for shape in shapes_of(self.repaired):
-            whole = {Part(CAPTION, OK), Part(IMAGES[0], OK), *shape}
+            whole = {Part(CAPTION, OK), Part(IMAGE_FIELDS[0], OK), *shape}
             for parts in (shape, tuple(sorted(whole))):
                 left = parts
                 while bad := next((fate.detail for fate in reader.fates(left) if fate.reason in _REFUSED), ""):

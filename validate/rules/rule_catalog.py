@@ -1,6 +1,8 @@
 """All rules by code: those in the files of the four rooms, and those that other distributions bring."""
 
-from collections.abc import Iterator
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -8,13 +10,32 @@ from pkgutil import iter_modules
 from . import fields, images, tar, training
 from .kit.base import Rule
 
-__all__ = ["GROUP", "RULES", "BadRule", "Rule", "catalog"]
+__all__ = ["GROUP", "RULES", "BadRule", "Rule", "UnknownCode", "catalog"]
 
 GROUP = "wdsflow.rules"  # entry points: name = "package.module:ClassName"
 
 
 class BadRule(TypeError):
     """An entry point that is no rule; the message names it and says what is wrong."""
+
+
+class UnknownCode(LookupError):
+    """A code, or the beginning of codes, that no rule has; the message names one that may have been meant."""
+
+    def __init__(self, code: str, codes: Iterable[str]) -> None:
+        near = _nearest(code.strip().upper(), list(codes))
+        super().__init__(f"no rule has the code {code!r}{f'; did you mean {near}?' if near else ''}")
+        self.code = code
+
+
+def _nearest(code: str, codes: Sequence[str]) -> str:
+    """Return the code that may have been meant, "" if none is like it: W006 for W06 and for W0006."""
+    number = re.fullmatch(r"([A-Z])0*(\d+)", code)
+    padded = f"{number[1]}{int(number[2]):03d}" if number else ""
+    if padded in codes:
+        return padded
+    near = difflib.get_close_matches(code, codes, n=1, cutoff=0.7)
+    return near[0] if near and near[0][0] == code[0] else ""  # the letter names a family
 
 
 def _found() -> Iterator[type[Rule]]:

@@ -1,7 +1,5 @@
 """Runs rules over evidence: in the order of their causes, without what a cause explains, the worst first."""
 
-import difflib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
@@ -10,30 +8,11 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding, Severity
 from .kit.base import SHARDS_NAMED, Context, Rule
-from .rule_catalog import catalog
+from .rule_catalog import UnknownCode, catalog
 
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 ANYWHERE = ""  # no shard is called so
 Ignored = list[tuple[Finding, str]]
-
-
-class UnknownCode(LookupError):
-    """A code, or the beginning of codes, that no rule has; the message names one that may have been meant."""
-
-    def __init__(self, code: str, codes: Iterable[str]) -> None:
-        near = _nearest(code.strip().upper(), list(codes))
-        super().__init__(f"no rule has the code {code!r}{f'; did you mean {near}?' if near else ''}")
-        self.code = code
-
-
-def _nearest(code: str, codes: Sequence[str]) -> str:
-    """Return the code that may have been meant, "" if none is like it: W006 for W06 and for W0006."""
-    number = re.fullmatch(r"([A-Z])0*(\d+)", code)
-    padded = f"{number[1]}{int(number[2]):03d}" if number else ""
-    if padded in codes:
-        return padded
-    near = difflib.get_close_matches(code, codes, n=1, cutoff=0.7)
-    return near[0] if near and near[0][0] == code[0] else ""  # the letter names a family
 
 
 def run_rules(

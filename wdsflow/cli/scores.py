@@ -28,7 +28,7 @@ def scores(name: Name = None) -> None:
         fail(str(error))
     if name is not None:
         if name not in known:
-            from wdsflow.filtering.where.predicate_errors import nearest
+            from wdsflow.filtering.where.language.predicate_errors import nearest
 
             close = nearest(name, known)
             fail(

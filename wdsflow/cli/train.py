@@ -109,7 +109,9 @@ def train(
 
 
 def _options(**values: Any) -> "FeedOptions":
-    from wdsflow.stages.fields import alternatives
+    from wdsflow.shards.field_names import (
+        alternatives,
+    )
     from wdsflow.training.feed.caption_sources import parse_captions
     from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.stalls.metrics import Metrics

@@ -155,7 +155,9 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check import check
-    from wdsflow.validate.rules.rule_engine import UnknownCode
+    from wdsflow.validate.rules.rule_catalog import (
+        UnknownCode,
+    )
 
     try:
         with progress() as begin:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from wdsflow.scan.evidence import Runs, Shape, ShardEvidence, Stop
+from wdsflow.shards.field_names import IMAGES
 
 FateKind = Literal["usable", "dropped", "crash"]
 
@@ -26,7 +27,7 @@ USABLE = Fate("usable", "batch")
 class Options:
     """What the reader was told to do; open_clip_train's names, defaults those of an unset flag."""
 
-    image_key: str = "jpg;png;jpeg;webp"
+    image_key: str = IMAGES
     text_key: str = "txt"
     json_text_key: str | None = None
     max_image_pixels: int = 25_000_000

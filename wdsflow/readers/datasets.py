@@ -13,6 +13,7 @@ from wdsflow.scan.evidence import (
     Stop,
 )
 from wdsflow.scan.naming import is_hidden
+from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Options, Reader
 from .grouping import (
@@ -30,7 +31,6 @@ from .wanted_fields import (
     refused,
 )
 
-_IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")
 _TEXT_KEY = "txt"
 _DECODED = TEXTS | OTHERS | {"pth"}
 EXAMPLES = 5  # NUMEXAMPLES_FOR_FEATURES_INFERENCE
@@ -83,7 +83,7 @@ class Datasets(Reader):
             return Fate("crash", "group", "duplicate-field", repeat.suffix)
         fields = {part.suffix: part for part in shape}
         columns = frozenset(fields) if self.columns is None else self.columns
-        image = first_of([key for key in _IMAGE_KEYS if key in columns], fields)
+        image = first_of([key for key in IMAGE_FIELDS if key in columns], fields)
         lower = [(part, part._replace(suffix=part.suffix.lower())) for part in shape]
         for part, field in lower:
             if refused(field, _DECODED):

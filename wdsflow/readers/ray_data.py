@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from wdsflow.scan.evidence import Runs, Shape, ShardEvidence, Stop
+from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
 from .grouping import (
@@ -16,7 +17,6 @@ from .grouping import (
 )
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
-_IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")
 _TEXT_KEY = "txt"
 _PICTURES = ("jpg", "png", "ppm", "pgm", "pbm", "pnm")
 _ARRAYS = frozenset({*_PICTURES, "npy"})
@@ -66,7 +66,7 @@ class RayData(Reader):
         return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
 
     def _fate(self, sample: Sample) -> Fate:
-        image = first_of(_IMAGE_KEYS, sample)
+        image = first_of(IMAGE_FIELDS, sample)
         for part in sample.values():
             extension = part.suffix.rpartition(".")[2]
             if part.suffix.startswith("__"):

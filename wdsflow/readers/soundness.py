@@ -4,7 +4,8 @@ import io
 import json
 from collections.abc import Callable, Mapping
 
-IMAGES = ("jpg", "png", "jpeg", "webp")
+from wdsflow.shards.field_names import IMAGE_FIELDS
+
 CAPTION = "txt"
 _LARGEST = {CAPTION: 16 << 20, "json": 16 << 20}
 _LARGEST_IMAGE = 1 << 30
@@ -20,7 +21,7 @@ def trouble(sizes: Mapping[str, int], read: Callable[[str], bytes]) -> str:
     Its image must decode, its caption must be text with something in it, and json beside them must parse: OpenCLIP
     decodes it with the rest. Fields of other kinds are not looked at.
     """
-    images = [name for name in IMAGES if name in sizes]
+    images = [name for name in IMAGE_FIELDS if name in sizes]
     if not images:
         return "bad: no image"
     if CAPTION not in sizes:

@@ -1,6 +1,7 @@
 """webdataset 1.x, used as its own introduction shows."""
 
 from wdsflow.scan.evidence import Shape, Stop
+from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
 from .grouping import (
@@ -23,7 +24,6 @@ from .wanted_fields import (
 )
 
 _DECODED = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
-_IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")
 _TEXT_KEY = "txt"
 _LOCAL_PATH = "__local_path__"  # set with the first member of a sample from a local file
 
@@ -54,7 +54,7 @@ class WebDataset1(Reader):
         return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
 
     def _fate(self, sample: Sample) -> Fate:
-        image = first_of(_IMAGE_KEYS, sample)
+        image = first_of(IMAGE_FIELDS, sample)
         for part in sample.values():
             if not part.suffix.startswith("__") and refused(part, _DECODED):
                 return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)

@@ -8,7 +8,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-IMAGES = frozenset({"jpg", "png", "jpeg", "webp"})
+from wdsflow.shards.field_names import IMAGE_FIELDS
+
+IMAGES = frozenset(IMAGE_FIELDS)
 _COMPRESSED = frozenset({"gz", "bz2", "xz", "zst"})
 _PACKED = IMAGES | {"txt", "json", "cls", "npy", "npz", "pth", "cbor", "mp", "msg", "csv", "tsv", "xml", "tar"}
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")

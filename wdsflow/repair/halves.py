@@ -10,7 +10,12 @@ from wdsflow.shards.source.base import (
 from wdsflow.shards.source.opening import (
     open_source,
 )
-from wdsflow.shards.tar.walk import Member, Walk
+from wdsflow.shards.tar.members import (
+    Member,
+)
+from wdsflow.shards.tar.walk import (
+    Walk,
+)
 
 _LARGEST = 1 << 30  # bytes of the second half
 _MEMBERS = 64

@@ -18,7 +18,12 @@ from wdsflow.shards.source.opening import (
     open_source,
 )
 from wdsflow.shards.source.unpack import seekable
-from wdsflow.shards.tar.walk import Member, Walk
+from wdsflow.shards.tar.members import (
+    Member,
+)
+from wdsflow.shards.tar.walk import (
+    Walk,
+)
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 
 from .contents import Contents

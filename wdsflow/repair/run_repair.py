@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from wdsflow.shards.caption_field import parse_caption_field
+from wdsflow.shards.output_names import output_names
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.source.pipe import end_commands
 from wdsflow.shards.urls import expand
@@ -23,7 +23,6 @@ from .repair_record import Record
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Job, repair_shard
 
-_ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)$", re.IGNORECASE)
 _FILE_SCHEME = re.compile(r"^file:(//(localhost)?(?=/))?")
 Begin = Callable[[int], Callable[[object], object] | None]
 
@@ -196,35 +195,6 @@ def _run(
                 if future.done() and not future.cancelled() and future.exception() is None:
                     note(job, future.result())
             raise
-
-
-def output_names(urls: Sequence[str]) -> list[str]:
-    """Return a file name for each url: its base name as a plain tar; equal ones are numbered.
-
-    >>> output_names(["a/0.tar", "b/0.tar.gz", "https://host/1.tgz?download=true"])
-    ['0.tar', '0-2.tar', '1.tar']
-    """
-    stems = [_stem(url, number) for number, url in enumerate(urls)]
-    taken: set[str] = set()
-    names: list[str] = []
-    for stem in stems:
-        name, count = stem, 1
-        while name in taken or (count > 1 and name in stems):
-            count += 1
-            name = f"{stem}-{count}"
-        taken.add(name)
-        names.append(f"{name}.tar")
-    return names
-
-
-def _stem(url: str, number: int) -> str:
-    path = url.rstrip("/")
-    if url.startswith("pipe:"):
-        path = f"shard-{number:06d}"
-    elif "://" in url:
-        path = urlsplit(url).path.rstrip("/")
-    base = path.rpartition("/")[2]
-    return _ENDING.sub("", base) or f"shard-{number:06d}"
 
 
 def _refuse_inputs(urls: Sequence[str], targets: Iterable[Path]) -> None:

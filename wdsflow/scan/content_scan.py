@@ -11,6 +11,7 @@ from wdsflow.scan.content.json_fields import look_at_json, texts_in
 from wdsflow.scan.content.other import decode_other
 from wdsflow.scan.content.text_content import look_at_text
 from wdsflow.scan.content.typed_columns import MOST_VALUE, Columns, Kind
+from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .evidence import (
     BAD,
@@ -36,7 +37,6 @@ MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into
 _JSON_KEYS = 64
 _SHAPES = 256  # of runs, for which captions in json are counted one by one
 BAD_MARK = "__bad__"  # a field that readers take for a flag: with any byte in it they throw the sample away
-_TRAINING_IMAGES = frozenset({"jpg", "png", "jpeg", "webp"})
 
 _GREY, _COLOURED = 1 << 3, 1 << 4  # bits of FieldCount.ranks: arrays of two or three dimensions
 _RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {"": _GREY | _COLOURED}
@@ -96,7 +96,7 @@ class Looker:
             count.largest = size
         if kind == "image":
             status = self._image(key, lower, offset, size, read, count)
-            self.run_images = self.run_images or (status == OK and lower in _TRAINING_IMAGES)
+            self.run_images = self.run_images or (status == OK and lower in IMAGE_FIELDS)
             return status
         if kind == "text":
             return self._text(key, lower, offset, size, read)

@@ -5,9 +5,10 @@ kind of trouble only the first place and the number of places are kept.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from wdsflow.scan.content.typed_columns import Columns
+if TYPE_CHECKING:
+    from wdsflow.scan.content.typed_columns import Columns
 
 Level = Literal["names", "headers", "full"]
 
@@ -177,7 +178,7 @@ class ShardEvidence:
     visible_runs: Runs | None = None  # without hidden members (Hugging Face); None: the same as runs
     all_runs: Runs | None = None  # with metadata members (Ray Data); None: the same as runs
     fields: dict[str, FieldCount] = field(default_factory=dict)
-    columns: Columns | None = None  # what its first samples give, in the first shard where a reader makes columns
+    columns: "Columns | None" = None  # what its first samples give, in the first shard where a reader makes columns
     tallies: dict[str, Tally] = field(default_factory=dict)  # names: see tallies.py
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     images: ImageFacts = field(default_factory=ImageFacts)

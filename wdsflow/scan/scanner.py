@@ -1,7 +1,12 @@
 """Takes the members of one shard, in the order of the tar, and counts what they are."""
 
 from wdsflow.shards.tar.member_names import is_meta, split_name
-from wdsflow.shards.tar.walk import Member, MemberBatch
+from wdsflow.shards.tar.members import (
+    Member,
+)
+from wdsflow.shards.tar.walk import (
+    MemberBatch,
+)
 
 from .content_scan import Looker
 from .evidence import (

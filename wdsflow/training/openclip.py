@@ -16,7 +16,10 @@ from typing import Any
 from open_clip_train import data as upstream
 
 from wdsflow.images.pillow import BOMB_PIXELS
-from wdsflow.stages.fields import IMAGES, alternatives
+from wdsflow.shards.field_names import (
+    IMAGES,
+    alternatives,
+)
 from wdsflow.text.shell import quote_path
 from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.caption_sources import captions_for

@@ -42,6 +42,6 @@ class CaptionCount(DatasetScore):
         self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
     ) -> Iterator[tuple[int, int, Value]]:
         """Yield how often each caption is there, in order."""
-        from .count_same import number_of_same
+        from .comparing.count_same import number_of_same
 
         return number_of_same(records, 16, folder, memory)

@@ -44,6 +44,6 @@ class Duplicate(DatasetScore):
         self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
     ) -> Iterator[tuple[int, int, Value]]:
         """Yield whether each image was there before, in order."""
-        from .count_same import later_of_same
+        from .comparing.count_same import later_of_same
 
         return later_of_same(records, 16, folder, memory)

@@ -57,6 +57,6 @@ class NearDuplicate(DatasetScore):
         self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
     ) -> Iterator[tuple[int, int, Value]]:
         """Yield whether each image is near one that stays, in order."""
-        from .count_same import near_kept
+        from .comparing.count_same import near_kept
 
         return near_kept(records, self.distance, folder, memory)

@@ -10,7 +10,7 @@ from ..base import (
     Value,
     bare,
 )
-from ..model.read_score import moves
+from ..field_contents import moves
 
 if TYPE_CHECKING:
     from ..sample_view import View

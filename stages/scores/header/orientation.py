@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ..base import ImageScore, Tier, Value, bare
-from ..model.read_score import orientation_of
+from ..field_contents import orientation_of
 
 if TYPE_CHECKING:
     from ..sample_view import View

@@ -12,8 +12,10 @@ from .model_score import (
     Model,
     ModelScore,
     Output,
-    Precision,
     Request,
+)
+from .model_source import (
+    Precision,
 )
 from .models.clip.clip_weights import source_of
 from .models.language_model import LanguageModel

@@ -13,8 +13,10 @@ from .model_score import (
     Item,
     Model,
     Output,
-    Precision,
     Request,
+)
+from .model_source import (
+    Precision,
 )
 from .models.clip.clip_weights import source_of
 from .models.image_text_matcher import MOST_TOKENS, ImageTextMatcher

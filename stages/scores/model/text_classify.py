@@ -11,8 +11,10 @@ from .model_score import (
     Model,
     ModelScore,
     Output,
-    Precision,
     Request,
+)
+from .model_source import (
+    Precision,
 )
 from .models.clip.clip_weights import source_of
 from .models.labels import label_index

@@ -6,8 +6,7 @@ from typing import Any
 
 from wdsflow.text.install import install_extras
 
-from ..held_fields import FieldReader
-from ..model.read_score import as_file
+from ..held_fields import FieldReader, as_file
 from ..score_errors import ScoreError
 from .extent import HEAD, least_size
 

@@ -10,8 +10,13 @@ from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
 from wdsflow.validate.rule_pages import catalogue, explain
 from wdsflow.validate.rules.kit.base import TallyRule
-from wdsflow.validate.rules.rule_catalog import RULES, BadRule, Rule, catalog
-from wdsflow.validate.rules.rule_engine import UnknownCode
+from wdsflow.validate.rules.rule_catalog import (
+    RULES,
+    BadRule,
+    Rule,
+    UnknownCode,
+    catalog,
+)
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"

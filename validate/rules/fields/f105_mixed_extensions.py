@@ -2,6 +2,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.scan.evidence import Part, Shape
+from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.text.words import how_many, listed
 
 from ...finding import Finding, Severity
@@ -10,8 +11,6 @@ from ..kit.base import (
     Rule,
 )
 from ..kit.shape_rule import Counted, counted, loss
-
-_IMAGES = ("jpg", "png", "jpeg", "webp")
 
 
 class MixedExtensions(Rule):
@@ -82,5 +81,5 @@ class MixedExtensions(Rule):
 
 
 def _only_image(shape: Shape) -> str:
-    names = [part.suffix.lower() for part in shape if part.suffix.lower() in _IMAGES]
+    names = [part.suffix.lower() for part in shape if part.suffix.lower() in IMAGE_FIELDS]
     return names[0] if len(names) == 1 else ""

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
@@ -13,8 +13,10 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import listed
 
 from ...finding import Finding, Repair, Severity
-from ...forecast.forecast import Forecast
-from ...verdicts.verdict import Verdict
+
+if TYPE_CHECKING:
+    from ...forecast.forecast import Forecast
+    from ...verdicts.verdict import Verdict
 
 SHARDS_NAMED = 20  # a rule names this many shards one by one, and the rest in one finding
 
@@ -25,11 +27,11 @@ class Context:
 
     evidence: Evidence
     readers: Sequence[Reader]
-    verdicts: Sequence[Verdict]
+    verdicts: "Sequence[Verdict]"
     max_loss: float = 0.05
     urls: tuple[str, ...] = ()  # as the user wrote them
     arguments: Arguments | None = None
-    forecasts: tuple[Forecast, ...] = ()
+    forecasts: "tuple[Forecast, ...]" = ()
     sidecars: Sidecars | None = None
     environment: dict[str, str] = field(default_factory=dict)  # distribution -> installed version
     _bound: dict[int, Reader] = field(default_factory=dict, repr=False)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from wdsflow.engines.base import EngineError
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.where.values import Call, Unknown
+from wdsflow.filtering.where.language.values import Call, Unknown
 from wdsflow.memory.batching.item_outcome import OUT_OF_MEMORY, POISONED
 
 MOST = 100  # samples

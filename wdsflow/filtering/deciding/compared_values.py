@@ -5,10 +5,12 @@ from functools import partial
 from typing import Any
 
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
-from wdsflow.filtering.ledger.ledger import LedgerError
+from wdsflow.filtering.ledger.ledger_metadata import (
+    LedgerError,
+)
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.where.values import Call, Unknown
+from wdsflow.filtering.where.language.values import Call, Unknown
 from wdsflow.memory.batching.oom import describe
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import View, ViewOptions

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from wdsflow.filtering.where import Unknown
+from wdsflow.filtering.where.language.values import Unknown
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.scores.base import ScoreError
 

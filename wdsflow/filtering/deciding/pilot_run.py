@@ -8,15 +8,10 @@ from wdsflow.filtering.caption_place import with_captions
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.shard.open_samples import opened
 from wdsflow.filtering.shard.staged_samples import Gone
-from wdsflow.filtering.where import (
-    Call,
-    Pilot,
-    Unknown,
-    Value,
-    explain,
-    pilot_of,
-    plan,
-)
+from wdsflow.filtering.where.explain_plan import explain
+from wdsflow.filtering.where.language.values import Call, Unknown, Value
+from wdsflow.filtering.where.pilot_order import Pilot, pilot_of
+from wdsflow.filtering.where.predicate_planner import plan
 from wdsflow.mapping.scratch import scratch
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.source.unpack import seekable

@@ -6,23 +6,19 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from wdsflow.filtering.ledger.ledger import MissingScore
+from wdsflow.filtering.ledger.ledger_metadata import (
+    MissingScore,
+)
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe import CODE, Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.filtering.shard.staged_samples import DROPPED
 from wdsflow.filtering.shard.tar_fields import ShardView, way_of
-from wdsflow.filtering.where import (
-    FACTS,
-    PENDING,
-    Call,
-    Judgement,
-    Unknown,
-    parse,
-    parse_score,
-    plan_by,
-)
+from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
+from wdsflow.filtering.where.pilot_order import plan_by
+from wdsflow.filtering.where.predicate import Judgement, parse, parse_score
 from wdsflow.memory.sizes import parse_size
 from wdsflow.stages.scores.base import DatasetScore, Score
 from wdsflow.stages.scores.model.model_score import Model, ModelScore

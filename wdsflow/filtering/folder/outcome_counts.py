@@ -2,18 +2,21 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, Row
-from wdsflow.filtering.where.values import Unknown, Value, spelled
+from wdsflow.filtering.where.language.values import Unknown, Value, spelled
 
 from .shard_record import ShardRecord
+
+if TYPE_CHECKING:
+    from wdsflow.filtering.deciding.program import Program
 
 _LONGEST = 200  # characters
 
 
-def count(rows: Sequence[Row], record: ShardRecord, program: Program) -> None:
+def count(rows: Sequence[Row], record: ShardRecord, program: "Program") -> None:
     """Complete the record of a shard by the outcomes of its samples."""
     dropped: Counter[str] = Counter()
     quarantined: Counter[str] = Counter()
@@ -44,7 +47,7 @@ def _example(row: Row, about: str) -> tuple[str, str]:
     return in_utf8(row.key)[:_LONGEST], in_utf8(about)[:_LONGEST]
 
 
-def _values(row: Row, term: str, program: Program) -> str:
+def _values(row: Row, term: str, program: "Program") -> str:
     """Return the values by which a term dropped a sample, such as "min_side is 64"."""
     found = next((each for each in (program.plan.terms if program.plan else ()) if str(each) == term), None)
     known = [(call, row.values[call]) for call in (found.calls if found else ()) if call in row.values]

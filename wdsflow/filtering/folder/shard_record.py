@@ -4,7 +4,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from wdsflow.filtering.shard.tar_samples import Range
+from wdsflow.filtering.shard.tar_sample import (
+    Range,
+)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.shard.copy_ranges import write_pieces
 from wdsflow.filtering.shard.quarantine import reasons_of
-from wdsflow.filtering.where.values import Unknown
+from wdsflow.filtering.where.language.values import Unknown
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Source

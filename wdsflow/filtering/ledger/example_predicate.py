@@ -7,9 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.where.values import Unknown, spelled
+from wdsflow.filtering.where.language.values import Unknown, spelled
 
-from .ledger import LedgerError, calls_of, read_ledger
+from .ledger import (
+    read_ledger,
+)
+from .ledger_metadata import (
+    LedgerError,
+    calls_of,
+)
 
 _LONGEST = 40  # characters of a text
 

@@ -2,12 +2,11 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from wdsflow.filtering.ledger.embeddings.embedding_columns import GROUP, KEYS, Vectors, names_of
-from wdsflow.filtering.where.values import Call, Unknown, Value
+from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file, writing
 
 from .arrow_columns import (
@@ -18,12 +17,12 @@ from .arrow_columns import (
     numbers,
     texts,
 )
+from .ledger_metadata import FORMAT, GROUP, KEYS, LedgerError, calls_of, names_of, read_about
 from .ledger_row import NOT_COMPARED, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 1
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
 _RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
 _GATHERED = " gathered"
@@ -36,16 +35,14 @@ _AS_THEY_ARE: dict[str, set[type]] = {
 }
 
 
-class LedgerError(ValueError):
-    """A file that is no ledger, or one that lacks something."""
+class Vectors(Protocol):
+    """Where the embeddings of a shard come from when its ledger is written."""
 
+    def about(self) -> list[dict[str, Any]]:
+        """Return what the metadata tells of each column."""
 
-class MissingScore(LedgerError):
-    """A ledger without a score that a predicate hangs on: ``call``."""
-
-    def __init__(self, call: str, text: str) -> None:
-        super().__init__(text)
-        self.call = call
+    def groups(self, rows: "Sequence[Row]") -> "Iterator[dict[str, pa.Array]]":
+        """Yield the columns for 2,048 rows at a time, in order; for no rows once."""
 
 
 def write_ledger(
@@ -172,23 +169,6 @@ def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] 
     ] or None
 
 
-def read_about(path: Path) -> dict[str, Any]:
-    """Return what the metadata of a ledger tells. Raises LedgerError."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-        about = json.loads(metadata[b"wdsflow"])
-    except FileNotFoundError:
-        raise LedgerError(f"there is no ledger {path}: was the shard scored?") from None
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise LedgerError(f"{path} is no ledger: {error}") from None
-    if about.get("format") != FORMAT:
-        raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): score again")
-    return dict(about)
-
-
 def read_ledger(path: Path) -> tuple[list[Row], dict[str, Any]]:
     """Return the rows of a ledger, and what its metadata tells. Raises LedgerError."""
     import pyarrow as pa
@@ -215,15 +195,6 @@ def read_ledger(path: Path) -> tuple[list[Row], dict[str, Any]]:
             if data is not None:
                 row.gathered[call] = data
     return rows, about
-
-
-def calls_of(about: Mapping[str, Any]) -> dict[Call, str]:
-    """Return the scores that a ledger has columns for, with their kinds."""
-    return {Call(item["name"], _settings(item["settings"])): item["kind"] for item in about["scores"]}
-
-
-def _settings(found: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(found.items()))
 
 
 def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Mapping[Call, str]) -> None:

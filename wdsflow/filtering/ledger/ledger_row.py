@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from wdsflow.filtering.where import Judgement
-from wdsflow.filtering.where.values import Call, Unknown, Value
+from wdsflow.filtering.where.language.values import Call, Unknown, Value
+from wdsflow.filtering.where.predicate import Judgement
 
 NOT_COMPARED = Unknown("not-compared", "another term puts the sample out")  # said of scores that compare all samples
 

@@ -1,13 +1,12 @@
 """Take a shard's scores from a ledger instead of computing them."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 
-from .ledger import LedgerError, read_ledger
+from .ledger import (
+    read_ledger,
+)
+from .ledger_metadata import same_shard
 from .ledger_row import Row
 
 
@@ -23,10 +22,3 @@ def read_scored(layout: Layout, name: str, record: ShardRecord) -> list[Row]:
     record.headers = [(start, end) for start, end in about["headers"]]
     record.damage = about["damage"]
     return rows
-
-
-def same_shard(about: Mapping[str, Any], record: ShardRecord, path: Path) -> None:
-    """Raise LedgerError where a ledger was made from another shard, or the shard has changed since."""
-    then, now = about["input"], record.input
-    if any(then.get(mark) != now.get(mark) for mark in now if mark != "changed"):
-        raise LedgerError(f"{record.url} is not the shard that {path} was made from, or has changed since: score again")

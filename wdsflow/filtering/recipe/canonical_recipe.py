@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from wdsflow.filtering.where import FACTS, parse, parse_score
+from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.stages.scores.score_catalog import all_scores
 
 from .recipe import Recipe

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from wdsflow.shards.field_names import IMAGES
 from wdsflow.stages.base import SampleStage
 
 from .recipe_stages import written_stages
@@ -48,7 +49,7 @@ class Recipe:
     where: str = ""
     stages: tuple[SampleStage, ...] = ()
     scores: tuple[str, ...] = ()
-    images: str = "jpg;png;jpeg;webp"
+    images: str = IMAGES
     captions: str = "txt"
     unknown: Unknowns = "quarantine"
     empty: Empty = "leave-out"

@@ -8,8 +8,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.where import FACTS, parse, parse_score
-from wdsflow.filtering.where.predicate_errors import nearest
+from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.filtering.where.language.predicate_errors import nearest
+from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.stages.scores.score_catalog import all_scores
 
 from .recipe import (

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 from importlib.metadata import version
 from typing import Any, Literal, Union, get_args, get_origin
 
-from wdsflow.filtering.where.predicate_errors import nearest
+from wdsflow.filtering.where.language.predicate_errors import nearest
 from wdsflow.stages import (
     STAGES,
     CleanText,

@@ -12,7 +12,9 @@ from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Source
 
 from .copy_ranges import with_headers, write_ranges
-from .tar_samples import Range
+from .tar_sample import (
+    Range,
+)
 
 
 def write_quarantine(
@@ -56,7 +58,7 @@ def stage_of(row: Row) -> str:
     """Return the stage or score whose error put a sample aside, "tar" where the archive itself did."""
     if row.trouble:
         return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
-    from wdsflow.filtering.where.values import Unknown
+    from wdsflow.filtering.where.language.values import Unknown
 
     found = (str(call) for call, value in row.values.items() if isinstance(value, Unknown) and value.slug == row.error)
     return next(found, "where")

@@ -1,12 +1,14 @@
 """One shard to work on, as a value."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.models.model_place import ModelPlace
+
+if TYPE_CHECKING:
+    from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class ShardTask:
     budget: int = 1 << 30  # bytes that decoding one image may take
     allow_pipe: bool = False
     scored: Layout | None = None  # where a ledger of this shard lies that has all values; no sample is read then
-    embedded: Reuse | None = None  # where a ledger of this shard lies whose embeddings are used
+    embedded: "Reuse | None" = None  # where a ledger of this shard lies whose embeddings are used
     compares: bool = False  # the folder has the values of scores that compare all samples
     models: ModelPlace = field(default_factory=ModelPlace)  # where scores' models run
     aside: frozenset[int] = frozenset()  # samples that killed who touched them

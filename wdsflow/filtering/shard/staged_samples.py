@@ -1,16 +1,22 @@
 """Samples as stages leave them: what they changed is in memory, everything else stays where it lies."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.shards.write_shard import header
-from wdsflow.stages import CleanText, JsonText
 from wdsflow.stages.base import Dropped, SampleStage, StageError
+from wdsflow.stages.clean_text import CleanText
+from wdsflow.stages.json_text import JsonText
 
-from .tar_sample import TarSample
-from .tar_samples import Range, Samples
+from .tar_sample import (
+    Range,
+    TarSample,
+)
+
+if TYPE_CHECKING:
+    from .tar_samples import Samples
 
 DROPPED = "dropped by "  # how the trouble begins of a sample that a stage let go
 _LARGEST = 17 << 20  # bytes of a text; the stages' own bounds are below it
@@ -36,7 +42,7 @@ class Lying(NamedTuple):
 class Staging:
     """Passes samples of a shard through stages."""
 
-    def __init__(self, stages: Sequence[SampleStage], samples: Samples, url: str) -> None:
+    def __init__(self, stages: Sequence[SampleStage], samples: "Samples", url: str) -> None:
         self._samples, self._url = samples, url
         self._stages = [(f"stage {number} {stage.name}", stage) for number, stage in enumerate(stages, 1)]
 
@@ -92,7 +98,7 @@ class Staging:
                     raise StageError("unread", f"{len(found[name]):,} of the {size:,} bytes of {name!r} could be read")
 
 
-def pieces_of(sample: TarSample, found: dict[str, Any], samples: Samples) -> Iterator[Piece]:
+def pieces_of(sample: TarSample, found: dict[str, Any], samples: "Samples") -> Iterator[Piece]:
     """Yield what a sample consists of after its stages: ranges of the tar, and new bytes.
 
     A member that no stage changed stays where it was, with all that lies between members.
@@ -113,7 +119,7 @@ def pieces_of(sample: TarSample, found: dict[str, Any], samples: Samples) -> Ite
         yield from _member(f"{sample.key}.{name}", value)
 
 
-def _as_it_was(name: str, value: Any, sample: TarSample, samples: Samples) -> bool:
+def _as_it_was(name: str, value: Any, sample: TarSample, samples: "Samples") -> bool:
     row = sample.fields.get(name)
     if row is None:
         return False

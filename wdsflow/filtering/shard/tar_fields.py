@@ -1,6 +1,7 @@
 """Samples of a shard as scores see them, where they lie."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
@@ -11,7 +12,9 @@ from wdsflow.stages.scores.selection import FieldNames, chosen, parse_captions
 
 from .staged_samples import Lying, Staging
 from .tar_sample import TarSample
-from .tar_samples import Samples
+
+if TYPE_CHECKING:
+    from .tar_samples import Samples
 
 _HEAD = 4096  # bytes that nearly all headers fit into
 _PLAIN = frozenset(("jpeg", "png", "webp"))  # one look at the first bytes is enough for these
@@ -26,7 +29,7 @@ class TarFields:
 
     __slots__ = ("rows", "samples")
 
-    def __init__(self, samples: Samples, sample: TarSample) -> None:
+    def __init__(self, samples: "Samples", sample: TarSample) -> None:
         self.samples, self.rows = samples, sample.fields
 
     def __iter__(self) -> Iterator[str]:
@@ -49,7 +52,7 @@ class StagedFields(TarFields):
 
     __slots__ = ("_found",)
 
-    def __init__(self, samples: Samples, sample: TarSample, found: Mapping[str, Lying | bytes]) -> None:
+    def __init__(self, samples: "Samples", sample: TarSample, found: Mapping[str, Lying | bytes]) -> None:
         super().__init__(samples, sample)
         self._found = found
 
@@ -151,7 +154,7 @@ def way_of(score: Score) -> Callable[[ShardView], Value]:
 class Views:
     """Makes the views of a shard's samples."""
 
-    def __init__(self, samples: Samples, options: ViewOptions, url: str, stages: Sequence[SampleStage] = ()) -> None:
+    def __init__(self, samples: "Samples", options: ViewOptions, url: str, stages: Sequence[SampleStage] = ()) -> None:
         self._samples, self._options, self._url = samples, options, url
         self._staging = Staging(stages, samples, url) if stages else None
         self._places = parse_captions(options.captions)

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from wdsflow.shards.tar.member_names import split_name
 from wdsflow.shards.tar.plain_entries import Row
 
+Range = tuple[int, int]  # first byte, byte after the last
+
 NO_END_MARK = "the end mark is missing"
 CUT_AFTER_END = "the compressed stream is cut after the end mark"
 HARMLESS = (NO_END_MARK, CUT_AFTER_END)  # nothing is lost by that

@@ -11,9 +11,7 @@ from wdsflow.shards.tar.tar_entry import Ending, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
 from wdsflow.shards.tar.walk import Walk
 
-from .tar_sample import TarSample, troubles
-
-Range = tuple[int, int]  # first byte, byte behind the last
+from .tar_sample import Range, TarSample, troubles
 
 _NO_NAME = "\0"  # what no name begins with
 _MOST_ALIKE = 64  # fields

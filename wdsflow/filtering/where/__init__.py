@@ -11,13 +11,14 @@ What holds:
 * **Form**: ``parse(str(where)) == where``.
 """
 
+from wdsflow.filtering.where.language.predicate_errors import WhereError
+from wdsflow.filtering.where.language.values import PENDING, Call, Unknown, Value
+
 from .explain_plan import explain
 from .known_facts import FACTS
 from .pilot_order import Pilot, pilot_from_json, pilot_of, plan_by
 from .predicate import Judgement, Term, Where, parse, parse_score
-from .predicate_errors import WhereError
 from .predicate_planner import Plan, PlanStep, plan
-from .values import PENDING, Call, Unknown, Value
 
 __all__ = [
     "FACTS",

@@ -12,8 +12,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from .functions import FUNCTIONS
-from .tree import (
+from wdsflow.filtering.where.language.functions import FUNCTIONS
+from wdsflow.filtering.where.language.tree import (
     And,
     Apply,
     Arithmetic,
@@ -29,7 +29,7 @@ from .tree import (
     Quantified,
     Reduce,
 )
-from .values import (
+from wdsflow.filtering.where.language.values import (
     PENDING,
     Call,
     Kind,

@@ -1,16 +1,20 @@
 """A plan for people: what is computed in which order, what it costs, how many samples get there."""
 
+from typing import TYPE_CHECKING
+
 from wdsflow.text.escape import escape
 
-from .pilot_order import Pilot
+if TYPE_CHECKING:
+    from .pilot_order import Pilot
+from wdsflow.filtering.where.language.values import Call
+
 from .predicate import Term
 from .predicate_planner import Plan
-from .values import Call
 
 _WIDEST = 60  # characters of a term
 
 
-def explain(plan: Plan, pilot: Pilot | None = None) -> str:
+def explain(plan: Plan, pilot: "Pilot | None" = None) -> str:
     """Return the plan as a table: a line a term, in its order, and what a sample costs on average.
 
     "new scores" are those that no term above has asked for. "reached by" is the share of samples that no term above

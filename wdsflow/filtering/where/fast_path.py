@@ -8,9 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from .evaluate_predicate import SIGNS, Lookup
-from .functions import FUNCTIONS
-from .tree import (
+from wdsflow.filtering.where.language.functions import FUNCTIONS
+from wdsflow.filtering.where.language.tree import (
     And,
     Apply,
     Arithmetic,
@@ -26,7 +25,9 @@ from .tree import (
     Quantified,
     Reduce,
 )
-from .values import Call
+from wdsflow.filtering.where.language.values import Call
+
+from .evaluate_predicate import SIGNS, Lookup
 
 Fast: TypeAlias = Callable[[Lookup], Any]
 _TURNED = {

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wdsflow.filtering.where.language.values import Call, Values
+
 from .predicate import Term, Where
 from .predicate_planner import Plan, plan
-from .values import Call, Values
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,30 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from wdsflow.filtering.where.language.parser import Parser
+from wdsflow.filtering.where.language.predicate_errors import WhereError
+from wdsflow.filtering.where.language.tree import (
+    And,
+    IsNull,
+    NameRef,
+    Node,
+    calls_of,
+    printed,
+    printed_term,
+)
+from wdsflow.filtering.where.language.values import (
+    PENDING,
+    Call,
+    Result,
+    ScoreType,
+    Unknown,
+    Values,
+)
+
 from .evaluate_predicate import Run, over, runner
 from .fast_path import Fast, fast_runner
-from .parser import Parser
-from .predicate_errors import WhereError
+from .known_facts import FACTS
 from .seek import Seek, seeker
-from .tree import And, IsNull, NameRef, Node, calls_of, printed, printed_term
-from .values import PENDING, Call, Result, ScoreType, Unknown, Values
 
 
 @dataclass(frozen=True)
@@ -123,7 +140,7 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
     ``scores`` are classes or objects with a name, a kind and a tier. ``caption``, ``key`` and ``has("json")`` are known
     besides them.
     """
-    parser = Parser(text, scores)
+    parser = Parser(text, {**FACTS, **scores})
     whole = parser.parse()
     parts = whole.parts if isinstance(whole.node, And) else (whole,)
     if len(parts) > MOST_TERMS:

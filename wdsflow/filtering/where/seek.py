@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
+from wdsflow.filtering.where.language.tree import (
+    And,
+    Compare,
+    NameRef,
+    Node,
+    Or,
+    children,
+)
+from wdsflow.filtering.where.language.values import PENDING, Call
+
 from .evaluate_predicate import Lookup, links, runner
-from .tree import And, Compare, NameRef, Node, Or, children
-from .values import PENDING, Call
 
 Seek: TypeAlias = Callable[[Lookup], list[Call]]
 

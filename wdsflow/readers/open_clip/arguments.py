@@ -15,6 +15,7 @@ from typing import Any
 
 from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import release
+from wdsflow.shards.field_names import IMAGES
 
 from .openclip_flags import SINCE_4, own_parser
 
@@ -48,7 +49,7 @@ class Arguments:
     model: str = "RN50"
     force_image_size: tuple[int, ...] | None = None  # one side, or height and width
     force_context_length: int | None = None
-    image_key: str = "jpg;png;jpeg;webp"
+    image_key: str = IMAGES
     text_key: str = "txt"
     json_text_key: str | None = None
     json_text_key_probs: tuple[float, ...] | None = None

@@ -21,10 +21,10 @@ from wdsflow.readers.wanted_fields import (
     refused,
 )
 from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
+from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE, assign, shuffled
 
-_IMAGE_KEYS = ("jpg", "png", "jpeg", "webp")  # the order in which wds.rename takes them
 _TEXT_KEY = "txt"
 _DECODED = IMAGES | TEXTS | OTHERS | PICKLES
 
@@ -54,7 +54,7 @@ class OpenClip33(Reader):
 
     def fate(self, sample: Sample) -> Fate:
         """Return what becomes of one sample behind the grouping stage."""
-        image, caption = first_of(_IMAGE_KEYS, sample), sample.get(_TEXT_KEY)
+        image, caption = first_of(IMAGE_FIELDS, sample), sample.get(_TEXT_KEY)
         if lacking := incomplete(image is not None, caption is not None, "dropped"):
             return lacking
         for part in sample.values():

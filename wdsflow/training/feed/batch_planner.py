@@ -4,20 +4,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from wdsflow.training.sample_tasks import Chunk
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 
-from .lanes import Lane, LanePosition, LaneTask
+from ..sample_tasks import (
+    LaneTask,
+)
+from .lanes import (
+    Lane,
+    LanePosition,
+)
 from .sample_work import MadeSample
 from .schedule import Schedule
 
 _IDLE: tuple[LaneTask, ...] = ()
-
-
-class Chunk(NamedTuple):
-    """Tasks of one lane that are done together."""
-
-    lane: int
-    tasks: Sequence[LaneTask]
 
 
 class Cut(NamedTuple):

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wdsflow.shards.caption_field import parse_caption_field
+from wdsflow.shards.field_names import (
+    alternatives,
+)
 from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.fields import alternatives
 from wdsflow.stages.json_text import JsonText
 
 LARGEST = 1 << 20  # bytes of a text member: a book is no caption

@@ -6,10 +6,17 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
+from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
+from ..sample_tasks import (
+    SampleRef,
+)
 from .read_ahead import ReadAhead, is_stream
-from .sample_catalog import Catalog, Listed, SampleRef
+from .sample_catalog import (
+    Catalog,
+    Listed,
+)
 from .schedule import Buffers, Schedule
 from .shuffle_buffer import mixed
 
@@ -17,15 +24,6 @@ _BARREN = 20  # times as many draws as there are shards; that one is not drawn b
 
 _AHEAD = 4  # this part of a lane's bytes is for what is read ahead, the rest for shuffling
 _IDLE = 1000  # samples between two looks at whether anybody waits for what is skipped
-
-
-class LaneTask(NamedTuple):
-    """One sample to be made: where it is, and the seed of all that is drawn for it."""
-
-    ref: SampleRef
-    seed: int
-    turn: int  # pass of its lane
-    number: int  # in its pass
 
 
 class LanePosition(NamedTuple):

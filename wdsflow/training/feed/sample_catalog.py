@@ -4,7 +4,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from wdsflow.shards.source.base import (
     Source,
@@ -15,52 +15,14 @@ from wdsflow.shards.source.opening import (
 )
 from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.walk import Walk
+from wdsflow.training.sample_tasks import Blob, Reading, SampleRef
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage, FeedLoss
 
 _KEPT = 200_000  # references held for later passes; a set that fits is listed once
 _INSIDE_STREAM = 32 << 20  # larger members of streams cannot be had as a whole
 
 
-class Blob(NamedTuple):
-    """A member: where it lies in its shard, or its bytes where the shard can only be read once."""
-
-    name: str  # field, lower case
-    size: int  # bytes
-    at: int  # offset in the shard, -1 where it cannot be read later
-    data: bytes | None = None
-
-
-class SampleRef(NamedTuple):
-    """One sample that has an image and what may hold its caption."""
-
-    shard: str  # url
-    key: str
-    image: Blob
-    texts: tuple[Blob, ...]
-
-    @property
-    def held(self) -> int:
-        """Bytes of content that the reference itself holds."""
-        return sum(len(blob.data) for blob in (self.image, *self.texts) if blob.data is not None)
-
-    def without_content(self) -> "SampleRef":
-        """Return a reference that holds no content; itself where it holds none."""
-        if not self.held:
-            return self
-        texts = tuple(blob._replace(data=None) for blob in self.texts)
-        return self._replace(image=self.image._replace(data=None), texts=texts)
-
-
 Listed = SampleRef | FeedLoss
-
-
-class Reading(NamedTuple):
-    """A shard that is being read, and has given nothing for some time."""
-
-    shard: str  # url
-    seconds: float
-    samples: int  # that it gave before
-    key: str  # of the last of them
 
 
 # The collector of garbage looks through all objects that hold others now and then, but not through plain tuples of

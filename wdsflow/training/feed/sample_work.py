@@ -15,13 +15,18 @@ from wdsflow.training.feed_errors import SampleError
 from wdsflow.training.pixels.image_work import TransformError
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss
 from wdsflow.training.stalls.work_in_progress import at, without
-from wdsflow.training.workers.decoder_deaths import shared_memory_notes
 from wdsflow.training.workers.decoder_position import others_frames
+from wdsflow.training.workers.shared_memory import (
+    shared_memory_notes,
+)
 
+from ..sample_tasks import (
+    Blob,
+    LaneTask,
+    SampleRef,
+)
 from .caption_sources import Captions
-from .lanes import LaneTask
 from .open_shards import Files, read_fully
-from .sample_catalog import Blob, SampleRef
 from .tokenizing import TokenizedCaptions
 
 if TYPE_CHECKING:

@@ -3,7 +3,9 @@
 import random
 from collections.abc import Iterable, Iterator
 
-from .sample_catalog import SampleRef
+from ..sample_tasks import (
+    SampleRef,
+)
 
 
 def mixed(

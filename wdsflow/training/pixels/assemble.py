@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed.sample_work import MadeSample
 from wdsflow.training.feed_errors import SampleError
+from wdsflow.training.sample_tasks import (
+    LaneTask,
+)
 from wdsflow.training.stalls.work_in_progress import at
 
 from .buffers import BatchPool

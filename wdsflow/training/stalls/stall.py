@@ -5,12 +5,14 @@ from typing import NamedTuple
 
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path as quote
-from wdsflow.training.feed.sample_catalog import Reading
 from wdsflow.training.feed_errors import FeedStopped
 from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.sample_tasks import (
+    Reading,
+)
 
 from .caption_cures import caption_cures, command, image_cures
-from .json_peek import peek
+from .json_preview import peek
 from .loss_tally import (
     MISSING,
     UNREADABLE,

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path as quote
-from wdsflow.training.feed.lanes import LaneTask
-from wdsflow.training.feed.sample_catalog import Reading
 from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.sample_tasks import (
+    LaneTask,
+    Reading,
+)
 
 from .caption_cures import command
 

@@ -12,9 +12,11 @@ from concurrent.futures import Future, wait
 from traceback import walk_stack
 from typing import NamedTuple, Protocol, TypeVar
 
-from wdsflow.training.feed.batch_planner import Chunk
-from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed.sample_work import MadeSample, SampleWork
+from wdsflow.training.sample_tasks import (
+    Chunk,
+    LaneTask,
+)
 from wdsflow.training.stalls.loss_tally import FeedLoss
 from wdsflow.training.stalls.work_in_progress import BusyWith
 

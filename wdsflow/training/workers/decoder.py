@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed.sample_work import MadeSample, SampleWork
 from wdsflow.training.feed_errors import SampleError
+from wdsflow.training.sample_tasks import (
+    LaneTask,
+)
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .decoded_sample import joined_rows, packed

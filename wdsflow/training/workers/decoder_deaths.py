@@ -1,20 +1,20 @@
 """What is said when a decoding process ends that should not."""
 
-import errno
-import os
 import signal
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.memory.limits import host_memory
 from wdsflow.memory.sizes import format_size
-from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.sample_tasks import (
+    LaneTask,
+)
 from wdsflow.training.stalls.caption_cures import command
 from wdsflow.training.stalls.work_in_progress import at, without
 
-_SHARED = "/dev/shm"  # noqa: S108 - what others put there
-_MORE_SHARED = "more shared memory for a container: docker run --shm-size=8g ..., or fewer --workers"
+from .shared_memory import MORE_SHARED, shared_memory_state
+
 _CRASHES = frozenset({"SIGSEGV", "SIGILL", "SIGFPE", "SIGABRT"})
 
 
@@ -58,7 +58,7 @@ def _how(code: int | None) -> tuple[str, str]:
         free = f"{format_size(memory.free)} of {format_size(memory.total)} are free now"
         cause = f"The kernel kills a process this way when memory runs out: {free}."
     elif name == "SIGBUS":
-        cause = f"This happens where shared memory, or a disk, is full: {_shared_memory()}."
+        cause = f"This happens where shared memory, or a disk, is full: {shared_memory_state()}."
     elif name in _CRASHES:
         cause = "A library has crashed in it."
     return f"was ended by {name}", cause
@@ -84,23 +84,7 @@ def _next(death: Death, options: FeedOptions) -> Iterator[str]:
             yield f"with less memory: {fewer}a smaller --batch-size, of OpenCLIP's arguments"
         yield "look who killed it: dmesg | grep -i -e oom -e killed"
     elif name == "SIGBUS":
-        yield _MORE_SHARED
+        yield MORE_SHARED
     if len(death.tasks) == 1 and name not in {"SIGTERM", "SIGINT", "SIGHUP"}:
         yield from without(death.tasks[0])
     yield f"from the last checkpoint: {command(options)} --resume latest"
-
-
-def shared_memory_notes(error: BaseException) -> list[str]:
-    """Return how much shared memory there is, and how to get more, where an error may be for want of it."""
-    if _SHARED in str(error) or "shared memory" in str(error) or getattr(error, "errno", 0) == errno.ENOSPC:
-        return [f"  {_shared_memory()}; {_MORE_SHARED}"]
-    return []
-
-
-def _shared_memory() -> str:
-    try:
-        found = os.statvfs(_SHARED)
-    except OSError as error:
-        return f"{_SHARED} is not there ({error.strerror})"
-    free, total = (format_size(blocks * found.f_frsize) for blocks in (found.f_bavail, found.f_blocks))
-    return f"{_SHARED} has {free} of {total} free"

@@ -13,10 +13,12 @@ from multiprocessing.connection import Connection
 
 import psutil
 
-from wdsflow.training.feed.batch_planner import Chunk
-from wdsflow.training.feed.lanes import LaneTask
 from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.feed_errors import DecoderError, SampleError
+from wdsflow.training.sample_tasks import (
+    Chunk,
+    LaneTask,
+)
 from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .chunk_engines import Result, Results

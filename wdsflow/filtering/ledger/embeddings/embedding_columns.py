@@ -1,22 +1,15 @@
 """The columns of embeddings in a ledger, and what its metadata tells of them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from wdsflow.filtering.recipe.recipe_identity import canonical
-from wdsflow.filtering.where import Call
+from wdsflow.filtering.where.language.values import Call
 from wdsflow.stages.scores.base import Score
 from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 from wdsflow.stages.scores.model.models.embedded import Embedded
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from wdsflow.filtering.ledger.ledger_row import Row
-
-GROUP = 2048  # rows that are written together, and read together: 4 MiB of 1,024 numbers each
-KEYS = "embedded"  # the column that tells what each embedding is of
 _MORE = " more"
 
 
@@ -49,16 +42,6 @@ class EmbeddingColumn(NamedTuple):
         return found
 
 
-class Vectors(Protocol):
-    """Where the embeddings of a shard come from when its ledger is written."""
-
-    def about(self) -> list[dict[str, Any]]:
-        """Return what the metadata tells of each column."""
-
-    def groups(self, rows: "Sequence[Row]") -> "Iterator[dict[str, pa.Array]]":
-        """Yield the columns for 2,048 rows at a time, in order; for no rows once."""
-
-
 def column_name(embedded: Embedded) -> str:
     """Return the name of a column, written as a score is: ``image_embedding(model="ViT-B-32", pretrained="openai")``."""
     return str(Call(f"{embedded.of}_embedding", embedded.settings))
@@ -68,9 +51,3 @@ def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
     """Return the columns of the embeddings that scores ask for."""
     asked = dict.fromkeys(each for score in scores if isinstance(score, ClipScore) for each in score.embedded())
     return tuple(EmbeddingColumn(column_name(each), each, each.model.size()) for each in asked)
-
-
-def names_of(about: Mapping[str, Any]) -> list[str]:
-    """Return the columns that a ledger has beside those of scores."""
-    entries = about.get("embeddings", [])
-    return [KEYS, *(entry[each] for entry in entries for each in ("column", "more"))] if entries else []

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.stages.scores.model.model_score import ModelScore, Output, Request
@@ -11,14 +12,15 @@ from wdsflow.stages.scores.model.models.embedded import embedding_key
 from wdsflow.stages.scores.sample_view import View
 from wdsflow.stages.scores.score_errors import ScoreError
 
-from .embedding_spool import Spool
-from .stored_embeddings import StoredEmbeddings
+if TYPE_CHECKING:
+    from .embedding_spool import Spool
+    from .stored_embeddings import StoredEmbeddings
 
 
 class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
     """Finds embeddings in the ledger of an earlier run, where there is one, and keeps those of this run, if it is asked to."""
 
-    def __init__(self, *, spool: Spool | None = None, stored: StoredEmbeddings | None = None) -> None:
+    def __init__(self, *, spool: "Spool | None" = None, stored: "StoredEmbeddings | None" = None) -> None:
         self.spool, self._stored = spool, stored
 
     def __exit__(self, *_: object) -> None:

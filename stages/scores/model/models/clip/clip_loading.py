@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ...model_score import ModelSource, Precision
+from ...model_source import (
+    ModelSource,
+    Precision,
+)
 from ..geometry import Geometry
-from .clip_weights import local_path
+from .clip_weights import LOCAL, full_name, local_path
 
-_LOCAL, _HUB = "local-dir:", "hf-hub:"
+_HUB = "hf-hub:"
 _CONFIG = "open_clip_config.json"
 _loaded: "WeakValueDictionary[tuple[str, ...], Clip]" = WeakValueDictionary()
 _preprocess: dict[tuple[str, str], dict[str, Any]] = {}
@@ -79,7 +82,7 @@ def _load(model: str, pretrained: str, precision: Precision, device: str) -> Cli
     import open_clip
 
     name, path = full_name(model), local_path(pretrained)
-    if name.startswith(_LOCAL) and path is not None:
+    if name.startswith(LOCAL) and path is not None:
         with _quiet():
             net = open_clip.create_model(name, load_weights=False, pretrained_text=False, precision=precision)
         open_clip.load_checkpoint(net, str(path))
@@ -91,13 +94,6 @@ def _load(model: str, pretrained: str, precision: Precision, device: str) -> Cli
     if _geometry(expected) != _geometry(preprocess):
         raise ValueError(f"{model}: pictures were to be prepared as {preprocess}, but it was made for {expected}")
     return Clip(net.eval().to(device), precision, device, {**preprocess, **expected})
-
-
-def full_name(model: str) -> str:
-    """Return a model's name with the user's folder spelt out."""
-    if model.startswith(_LOCAL):
-        return _LOCAL + str(Path(model.removeprefix(_LOCAL)).expanduser())
-    return model
 
 
 def clip_source(model: str, pretrained: str) -> ModelSource | None:
@@ -135,8 +131,8 @@ def _preprocess_of(model: str, pretrained: str) -> dict[str, Any]:
 
     name = full_name(model)
     more: dict[str, Any] = {}
-    if name.startswith(_LOCAL):
-        more = json.loads(Path(name.removeprefix(_LOCAL), _CONFIG).read_text("utf-8")).get("preprocess_cfg", {})
+    if name.startswith(LOCAL):
+        more = json.loads(Path(name.removeprefix(LOCAL), _CONFIG).read_text("utf-8")).get("preprocess_cfg", {})
     elif name.startswith(_HUB):
         from open_clip.pretrained import download_pretrained_from_hf
 

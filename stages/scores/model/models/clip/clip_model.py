@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...model_score import (
     Item,
     Model,
-    ModelSource,
     Output,
+)
+from ...model_source import (
+    ModelSource,
     Precision,
 )
 from .clip_loading import (

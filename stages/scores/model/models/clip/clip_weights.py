@@ -3,6 +3,7 @@
 from functools import lru_cache
 from pathlib import Path
 
+LOCAL = "local-dir:"
 _CHUNK = 1 << 22
 _SETTINGS = (".json", ".model", ".txt", ".jinja")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
@@ -22,6 +23,13 @@ def local_path(name: str) -> Path | None:
     if name.startswith(("/", "./", "../", "~")):
         raise ValueError(f"there is no file or folder {name!r}")
     return None
+
+
+def full_name(model: str) -> str:
+    """Return a model's name with the user's folder spelt out."""
+    if model.startswith(LOCAL):
+        return LOCAL + str(Path(model.removeprefix(LOCAL)).expanduser())
+    return model
 
 
 def source_of(name: str, *, weights: bool = True) -> str:

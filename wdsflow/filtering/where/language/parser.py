@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 
 from .build import Builder, Piece
-from .constants import Constants
 from .functions import FUNCTIONS, OVER_ENTRIES
 from .predicate_errors import WhereError
 from .predicate_names import PredicateNames
 from .predicate_tokens import Token
+from .token_stream import ValueStream
 from .tree import Literal, NameRef
-from .values import Call, ScoreType, Setting
+from .values import Call, Scalar, ScoreType, Setting
 
 _COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
-class Parser(Constants):
+class Parser(ValueStream):
     """Parses one predicate.
 
     Grammar, loosest first::
@@ -109,7 +109,7 @@ class Parser(Constants):
         behind = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
         is_list = behind.kind != "name" or left.node.kind != "text"
         if is_list and self.take("sign", "("):
-            options = self.constants("a list of constants")
+            options = self._constants("a list of constants")
             return self._make.member(left, options, self.before.end), how
         whole = self._sum()
         if whole.node.kind != "text":
@@ -215,6 +215,41 @@ class Parser(Constants):
                 raise self.wrong("the name of a setting", f"write {name}(setting=value)")
             if setting in found:
                 raise WhereError(self.text, token.start, token.end, f"the setting {setting!r} stands here twice")
-            value = self.setting()
+            value = self._setting()
             found[setting] = value, token.start, self.before.end
         return found
+
+    def _constants(self, what: str) -> list[Piece]:
+        """Read constants up to the closing parenthesis."""
+        options: list[Piece] = []
+        while not (options and self.take("sign", ")")):
+            if options:
+                self.expect("sign", ",", "a comma or a closing parenthesis")
+                if self.take("sign", ")"):
+                    break
+            options.append(self._constant(what))
+        return options
+
+    def _constant(self, what: str) -> Piece:
+        """Read a number, a text, true or false."""
+        minus = self.take("sign", "-")
+        token = self.here
+        if token.kind in {"number", "text"} and not (minus and token.kind == "text"):
+            self.next()
+            value = -token.value if minus and not isinstance(token.value, str) else token.value
+            return Piece(Literal(value), minus.start if minus else token.start, token.end)
+        if token.kind == "word" and token.value in {"true", "false"} and not minus:
+            self.next()
+            return Piece(Literal(token.value == "true"), token.start, token.end)
+        raise self.wrong(f"{what}: a number, a 'text', true or false")
+
+    def _setting(self) -> Setting:
+        """Read the value of a setting: a constant or a list of constants."""
+        values: list[Scalar] = []
+        if self.take("sign", "("):
+            pieces = self._constants("a list of constants")
+            values = [piece.node.value for piece in pieces if isinstance(piece.node, Literal)]
+            return tuple(values)
+        node = self._constant("a value of the setting").node
+        assert isinstance(node, Literal)
+        return node.value

@@ -1,8 +1,8 @@
 """The tokens of a predicate, taken one by one."""
 
-from .build import DEEPEST
 from .predicate_errors import WhereError
 from .predicate_tokens import Token, tokenize
+from .tree import DEEPEST
 
 _UNITS = frozenset({"b", "kb", "mb", "gb", "tb", "kib", "mib", "gib", "tib", "k", "m", "g"})
 

@@ -7,12 +7,8 @@ from contextlib import suppress
 from wdsflow.scan.content.json_fields import look_at_json
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.json_captions import note_names
-from wdsflow.shards.source.base import (
-    SourceError,
-)
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.member_names import split_name
 from wdsflow.shards.tar.walk import Walk
 

@@ -7,6 +7,8 @@ from typing import TypeAlias
 from .functions import FUNCTIONS
 from .values import Call, Kind, Scalar, spelled
 
+DEEPEST = 50  # levels of a tree; each costs a few frames of Python's stack, where it is built and where it is evaluated
+
 _OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _UNARY, _ATOM = range(8)
 
 

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from ..base import Value
+from ...base import Value
 from .cells import CELL, cells
 from .compared_results import Census, ComparedResults
 from .groups import (

@@ -16,9 +16,9 @@ from wdsflow.shards.caption_field import (
     parse_json,
 )
 
-from ..held_fields import FieldReader
-from ..score_errors import ScoreError
-from ..selection import FieldNames, chosen
+from .held_fields import FieldReader, as_file
+from .score_errors import ScoreError
+from .selection import FieldNames, chosen
 
 CHUNK = 1 << 20  # bytes read at a time where all is looked at
 
@@ -131,40 +131,6 @@ def _in_json(reader: FieldReader, place: CaptionField) -> list[str]:
         text = f"{place.member!r} holds no text under {';'.join(place.names)!r} but {', '.join(sorted(others))}"
         raise ScoreError("not-text", text)
     return []
-
-
-def as_file(reader: FieldReader, name: str) -> io.RawIOBase:
-    """Return a field as a file of which only what is asked for is read. It raises ScoreError where that cannot be had."""
-    return _Ranges(reader, name)
-
-
-class _Ranges(io.RawIOBase):
-    """A field as a file of which only what is asked for is read."""
-
-    def __init__(self, reader: FieldReader, name: str) -> None:
-        self._reader, self._name, self._at = reader, name, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        start = (0, self._at, self._reader.fields.size(self._name))[whence]
-        self._at = max(0, start + offset)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        data = b""
-        if self._at < self._reader.fields.size(self._name):
-            data = self._reader.read(self._name, self._at, len(buffer))
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
 
 
 def _tiff_header(reader: FieldReader, name: str) -> ImageHeader:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import Scalar, Value
+from ...base import Scalar, Value
 from .spill import Rows, Spill
 
 RESULT: np.dtype[Any] = np.dtype([("place", "<u8"), ("item", "<u4"), ("value", "<u4")])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from .functions import FUNCTIONS, PatternError, compiled
 from .predicate_errors import WhereError
 from .tree import (
+    DEEPEST,
     And,
     Apply,
     Arithmetic,
@@ -23,7 +24,6 @@ from .tree import (
 )
 from .values import Kind, Scalar
 
-DEEPEST = 50  # levels of a tree; each costs a few frames of Python's stack, here and wherever it is evaluated
 _WORDS: dict[Kind, str] = {"number": "a number", "boolean": "a condition", "text": "a text"}
 
 

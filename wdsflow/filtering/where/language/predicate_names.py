@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from .functions import FUNCTIONS, OVER_ENTRIES
-from .known_facts import FACTS
 from .predicate_errors import WhereError, nearest
 from .values import (
     Call,
@@ -21,7 +20,7 @@ class PredicateNames:
 
     def __init__(self, text: str, scores: Mapping[str, ScoreType]) -> None:
         self._text = text
-        self._scores: dict[str, ScoreType] = {**FACTS, **scores}
+        self._scores = scores
 
     def is_score(self, name: str) -> bool:
         """Return whether there is a score of this name."""

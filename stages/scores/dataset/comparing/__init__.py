@@ -1,0 +1,1 @@
+"""Finds samples that are equal or nearly so, among more than fit into memory."""

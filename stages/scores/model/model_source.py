@@ -1,0 +1,14 @@
+"""Where a model comes from, and in which precision it computes."""
+
+from typing import Literal, NamedTuple
+
+Precision = Literal["fp32", "bf16", "fp16"]
+
+
+class ModelSource(NamedTuple):
+    """Where a model that is not on this machine comes from, and how a score names the same one in a folder."""
+
+    repository: str = ""  # of the Hugging Face hub, "org/name"
+    revision: str = ""
+    folder: str = ""  # "model='FOLDER'"
+    url: str = ""  # of a file, where it is in no repository
