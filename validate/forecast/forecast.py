@@ -9,9 +9,16 @@ from typing import Any
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.assignment import (
+    EpochLength,
+    epoch_length,
+)
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.readers.open_clip.sidecars import Sidecars
-from wdsflow.readers.open_clip.startup import EpochLength, Start, epoch_length, start
+from wdsflow.readers.open_clip.startup import (
+    Start,
+    start,
+)
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.words import how_many
 

@@ -13,7 +13,6 @@ from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.scan.evidence import ShardEvidence
 
 _PREFETCH = 2  # batches that torch keeps ready for each worker
-_SAMPLE_SHUFFLE_SIZE, _SAMPLE_SHUFFLE_INITIAL = 5000, 1000  # open_clip_train/data.py
 
 # Assumed for the time to the first batch, the fast end and the slow end: storage that feeds one machine, in bytes a
 # second, and Pillow's work for one image in seconds, plus megapixels a second on one core, with resizing.
@@ -48,7 +47,8 @@ def estimate(
         raw: samples in the shards of each worker, rank by rank; one entry, the sum, where shards are drawn.
         usable: of all samples in ``shards``, those that reach a batch.
     """
-    size, initial = shuffle_buffer(reader)
+    buffer = reader.buffers()
+    size, initial = buffer.samples, buffer.samples_initial
     total, contents = sum(raw), sum(shard.member_bytes for shard in shards)
     mean = contents / total if total and contents else None
     split = max(1, arguments.workers)
@@ -84,16 +84,6 @@ def fullest(samples: int, size: int, initial: int) -> int:
     """
     initial = min(initial, size)
     return min(size, samples if samples <= initial else initial + (samples - initial) // 2)
-
-
-def shuffle_buffer(reader: OpenClip33) -> tuple[int, int]:
-    """Return size and initial filling of the buffer that shuffles samples; OpenCLIP 4 takes them from variables."""
-    if reader.name != "open-clip-4":
-        return _SAMPLE_SHUFFLE_SIZE, _SAMPLE_SHUFFLE_INITIAL
-    return (
-        _number("OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE", _SAMPLE_SHUFFLE_SIZE),
-        _number("OPENCLIP_WDS_SAMPLE_SHUFFLE_INITIAL", _SAMPLE_SHUFFLE_INITIAL),
-    )
 
 
 def image_size(arguments: Arguments) -> tuple[int, int, bool]:
@@ -147,10 +137,3 @@ def _shm_total() -> int | None:
         return shutil.disk_usage("/dev/shm").total  # noqa: S108 - asked for its size only
     except OSError:
         return None
-
-
-def _number(variable: str, default: int) -> int:
-    try:
-        return int(os.environ.get(variable, default))
-    except ValueError:
-        return default

@@ -1,13 +1,11 @@
 """How much each loader worker of OpenCLIP has to do in one pass over its shards, epoch by epoch."""
 
 import os
-import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.assignment import assign, shuffled
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop
 from wdsflow.shards.source.base import local_file
@@ -102,11 +100,7 @@ def orders(reader: OpenClip33, count: int, arguments: Arguments, epoch: int) -> 
 
     With a negative seed every worker shuffles by a seed of its own: then only the number of shards is right.
     """
-    order: Sequence[int] = range(count)
-    if arguments.seed >= 0:
-        rng = random.Random(arguments.seed + epoch)
-        order = list(shuffled(order, *reader.shuffle_buffer(), rng))
-    return assign(order, arguments.world_size, arguments.workers)
+    return type(reader)(replace(arguments.options(reader), epoch=epoch)).assigned(range(count))
 
 
 def worker_passes(shards: Shards, arguments: Arguments, epoch: int) -> Iterator[WorkerPass]:

@@ -6,7 +6,6 @@ Imports torch and open_clip_train.
 
 import inspect
 import logging
-import os
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -16,6 +15,9 @@ from typing import Any
 from open_clip_train import data as upstream
 
 from wdsflow.images.pillow import BOMB_PIXELS
+from wdsflow.readers.open_clip.assignment import (
+    Buffers,
+)
 from wdsflow.shards.field_names import (
     IMAGES,
     alternatives,
@@ -28,7 +30,6 @@ from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.next_epoch import SharedEpoch
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.training.feed.schedule import (
-    Buffers,
     InOrder,
     OpenClip,
     ResampledSchedule,
@@ -121,7 +122,7 @@ def get_wds_dataset(
     here = place(args)
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
     fields = _image_fields(args, options)
-    buffers = _buffers() if is_train else None
+    buffers = Buffers.from_environment() if is_train else None
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
     catalog = Catalog(fields, captions.members, allow_pipe=options.allow_pipe)
     schedule = (
@@ -192,7 +193,7 @@ def _training(args: Namespace, options: FeedOptions, here: RankPlace, catalog: C
         samples=_samples(args, urls, catalog, here, options),
         seed=seed,
         floor=floor,
-        buffers=_buffers(),
+        buffers=Buffers.from_environment(),
     )
     return ResampledSchedule(urls, weights, work) if resampled else OpenClip(urls, work)
 
@@ -219,21 +220,6 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
 def _image_fields(args: Namespace, options: FeedOptions) -> tuple[str, ...]:
     names = options.image or getattr(args, "image_key", None) or IMAGES
     return tuple(name.lower() for name in alternatives(names))
-
-
-def _buffers() -> Buffers:
-    """Return OpenCLIP 4's environment variables, defaults where they are not set."""
-
-    def size(name: str, default: int) -> int:
-        return int(os.environ.get(f"OPENCLIP_WDS_{name}", default))
-
-    usual = Buffers()
-    return Buffers(
-        size("SHARD_SHUFFLE_SIZE", usual.shards),
-        size("SHARD_SHUFFLE_INITIAL", usual.shards_initial),
-        size("SAMPLE_SHUFFLE_SIZE", usual.samples),
-        size("SAMPLE_SHUFFLE_INITIAL", usual.samples_initial),
-    )
 
 
 def _identity(args: Namespace, recipe: FeedRecipe, limit: int) -> dict[str, Any]:

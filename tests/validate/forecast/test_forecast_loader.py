@@ -15,8 +15,10 @@ from tests.validate.openclip import (
     write,
 )
 from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.assignment import (
+    epoch_length,
+)
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
-from wdsflow.readers.open_clip.startup import epoch_length
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.forecast.workload import Shards, orders, worker_passes

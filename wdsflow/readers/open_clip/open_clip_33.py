@@ -1,7 +1,7 @@
 """OpenCLIP 3.3.0 with the webdataset that it pins."""
 
-import random
 from collections.abc import Sequence
+from typing import TypeVar
 
 from wdsflow.readers.base import USABLE, Fate, Reader
 from wdsflow.readers.grouping import (
@@ -23,7 +23,9 @@ from wdsflow.readers.wanted_fields import (
 from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE, assign, shuffled
+from .assignment import Buffers, assign, epoch_order
+
+T = TypeVar("T")
 
 _TEXT_KEY = "txt"
 _DECODED = IMAGES | TEXTS | OTHERS | PICKLES
@@ -70,17 +72,20 @@ class OpenClip33(Reader):
         """Return True: webdataset up to 0.2.88 sends no mark at the end of a shard."""
         return True
 
-    def shuffle_buffer(self) -> tuple[int, int]:
-        """Return size and initial filling of the buffer that shuffles shards."""
-        return SHARD_SHUFFLE_SIZE, SHARD_SHUFFLE_INITIAL
+    def buffers(self) -> Buffers:
+        """Return the sizes of the shuffle buffers."""
+        return Buffers()
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
-        """Return each worker's shards in the order of ``options.epoch``; all in one list where they are drawn."""
+        """Return each worker's shards in the order of ``options.epoch``; all in one list if they are drawn."""
+        return [list(shards)] if self.options.resampled else self.assigned(shards)
+
+    def assigned(self, items: Sequence[T]) -> list[list[T]]:
+        """Return each worker's items, rank by rank, in the order of ``options.epoch``.
+
+        With a negative seed each worker shuffles by a seed of its own: the given order is assumed.
+        """
         options = self.options
-        if options.resampled:
-            return [list(shards)]
-        mixed = list(shards)
-        if options.seed >= 0:
-            rng = random.Random(options.seed + options.epoch)
-            mixed = list(shuffled(mixed, *self.shuffle_buffer(), rng))
+        seed = options.seed + options.epoch
+        mixed = items if options.seed < 0 else list(epoch_order(items, seed, self.buffers()))
         return assign(mixed, options.world_size, options.workers)

@@ -1,7 +1,5 @@
 """OpenCLIP 4, as its main branch stands (4.2.0.dev0)."""
 
-import os
-
 from wdsflow.readers.base import USABLE, Fate, split_keys
 from wdsflow.readers.grouping import Sample, first_of, incomplete
 from wdsflow.readers.wanted_fields import IMAGE_TROUBLE, reason_for
@@ -16,7 +14,7 @@ from wdsflow.scan.evidence import (
     Part,
 )
 
-from .assignment import SHARD_SHUFFLE_INITIAL, SHARD_SHUFFLE_SIZE
+from .assignment import Buffers
 from .open_clip_33 import OpenClip33
 
 _JSON = "json"
@@ -65,16 +63,9 @@ class OpenClip4(OpenClip33):
             return {NO_CAPTION: "no-caption", BAD: "bad-caption", EMPTY: "bad-caption"}.get(caption.status, "")
         return {EMPTY: "empty-caption", BLANK: "empty-caption", NOT_UTF8: "bad-caption"}.get(caption.status, "")
 
-    def shuffle_buffer(self) -> tuple[int, int]:
-        """Return size and initial filling of the buffer that shuffles shards; environment variables set them."""
-        return (
-            _number("OPENCLIP_WDS_SHARD_SHUFFLE_SIZE", SHARD_SHUFFLE_SIZE),
-            _number("OPENCLIP_WDS_SHARD_SHUFFLE_INITIAL", SHARD_SHUFFLE_INITIAL),
-        )
-
-
-def _number(variable: str, default: int) -> int:
-    try:
-        return int(os.environ.get(variable, default))
-    except ValueError:  # OpenCLIP itself would raise at once
-        return default
+    def buffers(self) -> Buffers:
+        """Return the sizes of the shuffle buffers; environment variables set them."""
+        try:
+            return Buffers.from_environment()
+        except ValueError:  # OpenCLIP itself would raise at once
+            return Buffers()

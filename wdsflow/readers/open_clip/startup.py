@@ -4,10 +4,9 @@ Follows get_data, get_dataset_fn, expand_urls, get_dataset_size and get_wds_data
 which are alike in 3.3.0 and 4.x up to here, in the order in which they raise.
 """
 
-import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -18,21 +17,6 @@ from .sidecars import Sidecars
 
 _MOST_URLS = 1_000_000
 _MOST_SAMPLES = 1e300  # OpenCLIP divides it as a float
-
-
-@dataclass(frozen=True, slots=True)
-class EpochLength:
-    """The length of an epoch after OpenCLIP has rounded it up twice: to whole batches, and to whole workers."""
-
-    asked: int | float  # samples
-    worker_batches: int  # batches that each worker gives in one epoch
-    batches: int  # of one rank in one epoch
-    samples: int  # of all ranks in one epoch
-
-    @property
-    def inflation(self) -> float:
-        """Return how many times longer the epoch is than asked for."""
-        return self.samples / self.asked if self.asked else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +32,6 @@ class Start:
 
 class _CrashError(Exception):
     pass
-
-
-def epoch_length(samples: float, batch_size: int, world_size: int, workers: int) -> EpochLength:
-    """Round as get_wds_dataset does.
-
-    >>> epoch_length(1000, batch_size=256, world_size=1, workers=8)
-    EpochLength(asked=1000, worker_batches=1, batches=8, samples=2048)
-    """
-    whole = batch_size * world_size
-    split = max(1, workers)
-    worker_batches = math.ceil(math.ceil(samples / whole) / split)
-    return EpochLength(samples, worker_batches, worker_batches * split, worker_batches * split * whole)
 
 
 def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | None) -> Start:
@@ -166,26 +138,31 @@ def _expanded(text: str | None) -> tuple[str, ...] | None:
         raise _CrashError(f"{type(error).__name__}: --train-data has unbalanced braces") from error
 
 
+def weighted_urls(
+    sources: Sequence[str], factors: Sequence[str | float], expand: Callable[[str], Iterable[str]]
+) -> tuple[list[str], list[float]]:
+    """Return the shards of several sources, and a weight for each.
+
+    Raises ValueError if a factor is no number, or if there are more or fewer of them than sources.
+    """
+    if len(sources) != len(factors):
+        raise ValueError(
+            f"--train-data has {len(sources)} sources, --train-data-upsampling-factors {len(factors)}: give each source one"
+        )
+    weights = [float(factor) for factor in factors]
+    found = [(url, weight) for source, weight in zip(sources, weights, strict=True) for url in expand(source)]
+    return [url for url, _ in found], [weight for _, weight in found]
+
+
 def _weighted(text: str, factors: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
     from braceexpand import braceexpand
 
-    patterns, words = text.split("::"), factors.split("::")
-    if len(patterns) != len(words):
-        raise _CrashError(
-            f"AssertionError: --train-data has {len(patterns)} sources, --train-data-upsampling-factors {len(words)}"
-        )
-    urls: list[str] = []
-    weights: list[float] = []
-    for pattern, word in zip(patterns, words, strict=True):
-        try:
-            weight = float(word)
-            some = _bounded(braceexpand(pattern))
-        except ValueError as error:
-            raise _CrashError(
-                f"ValueError: --train-data-upsampling-factors {escape(word)}: {escape(str(error))}"
-            ) from error
-        urls += some
-        weights += [weight] * len(some)
+    sources, words = text.split("::"), factors.split("::")
+    try:
+        urls, weights = weighted_urls(sources, words, lambda source: _bounded(braceexpand(source)))
+    except ValueError as error:
+        kind = "ValueError" if len(sources) == len(words) else "AssertionError"
+        raise _CrashError(f"{kind}: --train-data-upsampling-factors {escape(factors)}: {escape(str(error))}") from error
     if sum(weights) <= 0:
         raise _CrashError("ValueError: the sum of --train-data-upsampling-factors is not above 0")
     return tuple(urls), tuple(weights)

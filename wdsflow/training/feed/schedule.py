@@ -5,17 +5,20 @@ from the lanes in turn.
 """
 
 import math
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from wdsflow.readers.open_clip.assignment import shuffled
+from wdsflow.readers.open_clip.assignment import (
+    Buffers,
+    epoch_length,
+    epoch_order,
+    resampled,
+    worker_seed,
+    worker_share,
+)
 from wdsflow.training.rank_place import RankPlace
-
-_RANK_SEED = 1000  # webdataset's seeds of ranks are so far apart
 
 
 class ShardPiece(NamedTuple):
@@ -24,16 +27,6 @@ class ShardPiece(NamedTuple):
     url: str
     start: int = 0
     stop: int | None = None
-
-
-@dataclass(frozen=True)
-class Buffers:
-    """Sizes of the shuffle buffers, and how far each is filled before the first item leaves; OpenCLIP's numbers."""
-
-    shards: int = 2000
-    shards_initial: int = 500
-    samples: int = 5000
-    samples_initial: int = 1000
 
 
 class Schedule(ABC):
@@ -91,7 +84,7 @@ class Workload:
     samples: float  # of all ranks, an epoch
     seed: int
     floor: bool = False  # round the number of batches down
-    buffers: Buffers = Buffers()
+    buffers: Buffers = field(default_factory=Buffers)
 
 
 class _Training(Schedule):
@@ -102,20 +95,16 @@ class _Training(Schedule):
     def __init__(self, urls: Sequence[str], work: Workload) -> None:
         self._urls, self._work, self.lanes = list(urls), work, max(1, work.workers)
         self.shards = len(self._urls)
-        rounded = math.floor if work.floor else math.ceil
-        everywhere = work.batch_size * work.place.world_size
-        self.num_batches = rounded(rounded(work.samples / everywhere) / self.lanes) * self.lanes
-        self.num_samples = self.num_batches * everywhere
+        length = epoch_length(work.samples, work.batch_size, work.place.world_size, work.workers, floor=work.floor)
+        self.num_batches, self.num_samples = length.batches, length.samples
 
     def size(self, batch: int) -> int:
         """Return the batch size."""
         return self._work.batch_size
 
     def worker_seed(self, lane: int, epoch: int) -> int:
-        """Return the seed that OpenCLIP's worker would have: ``open_clip_train.data.pytorch_worker_seed``."""
-        if not self._work.workers:
-            return self._work.place.rank * _RANK_SEED
-        return self.base_seed + lane + epoch * self.lanes
+        """Return the seed that OpenCLIP's worker would have."""
+        return worker_seed(self.base_seed, epoch, self._work.place.rank, lane, self._work.workers)
 
 
 class OpenClip(_Training):
@@ -137,9 +126,8 @@ class OpenClip(_Training):
         """Yield the lane's shards; the same in each pass of an epoch."""
         work = self._work
         seed = work.seed + epoch if work.seed >= 0 else self.worker_seed(lane, epoch)
-        mixed = shuffled(self._urls, work.buffers.shards, work.buffers.shards_initial, random.Random(seed))
-        for_rank = islice(mixed, work.place.rank, None, work.place.world_size)
-        yield from map(ShardPiece, islice(for_rank, lane, None, self.lanes))
+        mixed = epoch_order(self._urls, seed, work.buffers)
+        yield from map(ShardPiece, worker_share(mixed, work.place.rank, work.place.world_size, lane, self.lanes))
 
 
 class ResampledSchedule(_Training):
@@ -157,9 +145,4 @@ class ResampledSchedule(_Training):
 
     def pieces(self, epoch: int, lane: int) -> Iterator[ShardPiece]:
         """Yield shards forever."""
-        rng = random.Random(self.worker_seed(lane, epoch))
-        while True:
-            if self._weights is None:
-                yield ShardPiece(rng.choice(self._urls))
-            else:
-                yield ShardPiece(rng.choices(self._urls, weights=self._weights, k=1)[0])
+        yield from map(ShardPiece, resampled(self._urls, self._weights, self.worker_seed(lane, epoch)))

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 
-from wdsflow.readers.open_clip.startup import openclip_urls
+from wdsflow.readers.open_clip.startup import openclip_urls, weighted_urls
 from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.pipe import end_commands
 from wdsflow.shards.urls import expand
@@ -40,13 +40,7 @@ def weighted_list(
     if factors is None:
         return shard_list(data), None
     sources = data.split("::") if isinstance(data, str) else list(data)
-    weights = [float(factor) for factor in (factors.split("::") if isinstance(factors, str) else factors)]
-    if len(weights) != len(sources):
-        raise ValueError(
-            f"Expected the number of data components ({len(sources)}) and weights ({len(weights)}) to match."
-        )
-    found = [(url, weight) for source, weight in zip(sources, weights, strict=True) for url in shard_list(source)]
-    return [url for url, _ in found], [weight for _, weight in found]
+    return weighted_urls(sources, factors.split("::") if isinstance(factors, str) else factors, shard_list)
 
 
 def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> list[int]:
