@@ -4,15 +4,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from wdsflow.shards.field_names import (
-    alternatives,
-)
+from wdsflow.shards.field_names import alternatives
 
 from .base import Dropped, Sample, SampleStage, StageError
-from .fields import (
-    listed,
-    present,
-)
+from .fields import listed, present
 from .texts import Output, written
 
 if TYPE_CHECKING:

@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
 
-from wdsflow.shards.field_names import (
-    IMAGES,
-)
+from wdsflow.shards.field_names import IMAGES
 
 from .base import Sample, SampleStage, Stage
 from .batch import Batch

@@ -9,15 +9,10 @@ from wdsflow.images.image_header import UNREADABLE, read_header
 from wdsflow.images.jpeg_frame import coefficient_bytes
 from wdsflow.images.libjpeg import keeps_busy
 from wdsflow.images.pillow import BOMB_PIXELS
-from wdsflow.shards.field_names import (
-    IMAGES,
-)
+from wdsflow.shards.field_names import IMAGES
 
 from .base import Dropped, OnError, Sample, SampleStage, StageError
-from .fields import (
-    entries,
-    images,
-)
+from .fields import entries, images
 from .imaging.convert import Alpha, HighDepth
 from .imaging.peak import Mode, Target, peak_bytes, scale_of
 

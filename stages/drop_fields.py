@@ -3,14 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from wdsflow.shards.field_names import (
-    alternatives,
-)
+from wdsflow.shards.field_names import alternatives
 
 from .base import Sample, SampleStage, StageError
-from .fields import (
-    listed,
-)
+from .fields import listed
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from wdsflow.shards.field_names import (
-    alternatives,
-)
+from wdsflow.shards.field_names import alternatives
 
 from .base import Dropped, Sample, SampleStage
 

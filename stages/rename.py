@@ -4,16 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from wdsflow.shards.field_names import (
-    alternatives,
-    is_meta,
-)
+from wdsflow.shards.field_names import alternatives, is_meta
 
 from .base import Dropped, Sample, SampleStage, StageError
-from .fields import (
-    listed,
-    present,
-)
+from .fields import listed, present
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -3,15 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from wdsflow.shards.field_names import (
-    IMAGES,
-)
+from wdsflow.shards.field_names import IMAGES
 
 from .base import Dropped, Sample, SampleStage, StageError
-from .fields import (
-    entries,
-    images,
-)
+from .fields import entries, images
 
 _MOST_PIXELS = 1 << 26  # of a result: a picture of 10,000 x 1 would become one of 2 million x 224
 

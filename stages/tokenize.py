@@ -5,16 +5,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-from wdsflow.shards.field_names import (
-    alternatives,
-)
+from wdsflow.shards.field_names import alternatives
 from wdsflow.text.install import install_extras
 
 from .base import Sample, SampleStage, StageError
-from .fields import (
-    listed,
-    present,
-)
+from .fields import listed, present
 
 Tokenizer = Callable[[str], Any]
 

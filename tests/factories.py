@@ -3,13 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from wdsflow.scan.evidence import (
-    Evidence,
-    FieldCount,
-    Gap,
-    ShardEvidence,
-    Stop,
-)
+from wdsflow.scan.evidence import Evidence, FieldCount, Gap, ShardEvidence, Stop
 from wdsflow.validate.finding import Advice, Finding, Repair
 from wdsflow.validate.forecast.forecast import Forecast, Starved
 from wdsflow.validate.report.report import Report

@@ -4,11 +4,7 @@ import inspect
 
 from .finding import Severity
 from .rules.kit.base import Rule
-from .rules.rule_catalog import (
-    RULES,
-    UnknownCode,
-    catalog,
-)
+from .rules.rule_catalog import RULES, UnknownCode, catalog
 
 
 def explain(code: str) -> str:

@@ -8,13 +8,7 @@ from wdsflow.images.exif import exif_orientation, xmp_orientation
 from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import read_header
 from wdsflow.images.webp_header import webp_metadata
-from wdsflow.shards.caption_field import (
-    LARGEST,
-    CaptionField,
-    caption_in,
-    look_up,
-    parse_json,
-)
+from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_in, look_up, parse_json
 
 from .held_fields import FieldReader, as_file
 from .score_errors import ScoreError

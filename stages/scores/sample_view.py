@@ -11,15 +11,7 @@ from .field_contents import CHUNK, caption_texts, image_header, json_tree
 from .held_fields import Fields, Held
 from .image.picture import SIDE, Picture, decode_picture
 from .score_errors import ScoreError
-from .selection import (
-    CAPTIONS,
-    IMAGES,
-    VIDEOS,
-    FieldNames,
-    chosen,
-    parse_captions,
-    parse_images,
-)
+from .selection import CAPTIONS, IMAGES, VIDEOS, FieldNames, chosen, parse_captions, parse_images
 from .video.frames import Frames, video_frames
 from .video.sampling import MadeFrames, Prepares, Sampling
 from .video.video_facts import VideoFacts, video_facts

@@ -6,22 +6,8 @@ from random import Random
 
 from tests.conformance import contents
 from tests.conformance.archives import Entry, Kind
-from tests.conformance.layouts import (
-    Sample,
-    key_of,
-    stray,
-    suffix_of,
-    twin,
-)
-from tests.conformance.pictures import (
-    BROKEN,
-    BROKEN_COLOURED,
-    COLOURED,
-    FORMATS,
-    SOUND,
-    huge_png,
-    picture,
-)
+from tests.conformance.layouts import Sample, key_of, stray, suffix_of, twin
+from tests.conformance.pictures import BROKEN, BROKEN_COLOURED, COLOURED, FORMATS, SOUND, huge_png, picture
 
 SampleHurt = Callable[[Sample, Random], Sample]
 

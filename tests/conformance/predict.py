@@ -4,13 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import (
-    Evidence,
-    Run,
-    Runs,
-    ShardEvidence,
-    Stop,
-)
+from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence, Stop
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import ScanOptions, scan_shard
 from wdsflow.validate.verdicts.verdict import Verdict, judge

@@ -14,9 +14,7 @@ from tests.shards.archives import Entry, read_tar, tar_bytes
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.walk import Walk
 

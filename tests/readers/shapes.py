@@ -3,15 +3,7 @@
 from collections.abc import Sequence
 
 from wdsflow.readers import Reader
-from wdsflow.scan.evidence import (
-    Part,
-    Run,
-    Runs,
-    Shape,
-    ShapeCount,
-    ShardEvidence,
-    Stop,
-)
+from wdsflow.scan.evidence import Part, Run, Runs, Shape, ShapeCount, ShardEvidence, Stop
 
 
 def shape(members: str) -> Shape:

@@ -6,13 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.validate.rules.build import (
-    Members,
-    jpeg,
-    pairs,
-    tar,
-    words,
-)
+from tests.validate.rules.build import Members, jpeg, pairs, tar, words
 from wdsflow.readers.first_rows import first_columns
 from wdsflow.validate.check import check
 from wdsflow.validate.verdicts.verdict import Verdict

@@ -4,13 +4,7 @@ import pytest
 
 from tests.readers.shapes import outcomes, shape, shard
 from wdsflow.readers import Datasets, RayData, WebDataset1
-from wdsflow.scan.evidence import (
-    Evidence,
-    Runs,
-    ShardEvidence,
-    Stop,
-    Tally,
-)
+from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop, Tally
 from wdsflow.validate.verdicts.verdict import judge
 
 CUT = Stop("error")

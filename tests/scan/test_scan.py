@@ -9,16 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wdsflow.scan.evidence import (
-    BAD,
-    EMPTY,
-    NOT_UTF8,
-    OK,
-    UNKNOWN,
-    Level,
-    Part,
-    ShardEvidence,
-)
+from wdsflow.scan.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ShardEvidence
 from wdsflow.scan.scan import ScanOptions, runs_of, scan_shard
 from wdsflow.shards.tar.member_names import is_meta, split_name
 

@@ -17,9 +17,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.repair.run_repair import repair_shards
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.opening import open_source
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.validate.check import check
 

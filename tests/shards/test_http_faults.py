@@ -12,12 +12,8 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.shards.source import server_faults as faults
-from wdsflow.shards.source.base import (
-    SourceError,
-)
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
 pytest.importorskip("aiohttp")

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from tests.shards.archives import tar_bytes
 from tests.shards.tars import MemorySource, by_tarfile, by_walk, hurt, random_tar
 from wdsflow.repair.run_repair import repair_shards
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import tar_entry as entry
 from wdsflow.validate.check import check
 

@@ -24,12 +24,8 @@ from hypothesis import strategies as st
 
 from tests.processes import await_end
 from tests.shards.tars import by_tarfile, by_walk
-from wdsflow.shards.source.base import (
-    SourceError,
-)
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
 PACKERS = {

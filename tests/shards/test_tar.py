@@ -8,15 +8,9 @@ from random import Random
 import pytest
 
 from tests.shards.tars import BLOCK, MemorySource, by_walk, extended, header, hurt, random_tar, with_checksum
-from wdsflow.shards.source.opening import (
-    open_source,
-)
-from wdsflow.shards.tar.members import (
-    Member,
-)
-from wdsflow.shards.tar.walk import (
-    Walk,
-)
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.tar.members import Member
+from wdsflow.shards.tar.walk import Walk
 
 
 def tar(sizes, *, form=tarfile.USTAR_FORMAT, mtime=0.0, name="{:04d}.jpg", end=True):

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from tests.shards.archives import read_tar
 from wdsflow.shards.atomic import remove_stale
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError, header
 
 LONG = "d" * 90 + "/" + "n" * 90 + ".jpg"

@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.scan.evidence import (
-    OK,
-    Evidence,
-    Part,
-    ShardEvidence,
-    Stop,
-)
+from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence, Stop
 from wdsflow.scan.runs import RunCollector
 
 MEMBERS = {"usable": ("jpg", "txt"), "no caption": ("jpg", "json"), "no image": ("txt",)}

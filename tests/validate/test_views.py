@@ -6,13 +6,7 @@ import pytest
 
 from tests.conformance.archives import Entry, write
 from wdsflow.readers import READERS
-from wdsflow.scan.evidence import (
-    OK,
-    UNKNOWN,
-    Level,
-    Runs,
-    ShardEvidence,
-)
+from wdsflow.scan.evidence import OK, UNKNOWN, Level, Runs, ShardEvidence
 from wdsflow.scan.scan import ScanOptions, scan_shard
 
 

@@ -12,9 +12,7 @@ from wdsflow.text.shell import command
 from wdsflow.text.words import listed
 
 from ..finding import Advice
-from ..rules.kit.base import (
-    Context,
-)
+from ..rules.kit.base import Context
 from ..rules.kit.rule_commands import BAD_SAMPLES, is_option, renamed
 from ..verdicts.verdict import Verdict
 from .changes import ShapeEdits, as_caption, caption_edits, together, with_caption

@@ -9,30 +9,17 @@ from typing import Any
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.assignment import (
-    EpochLength,
-    epoch_length,
-)
+from wdsflow.readers.open_clip.assignment import EpochLength, epoch_length
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.readers.open_clip.sidecars import Sidecars
-from wdsflow.readers.open_clip.startup import (
-    Start,
-    start,
-)
+from wdsflow.readers.open_clip.startup import Start, start
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.words import how_many
 
 from ..verdicts.wording import crash_text
 from .resources import Resources, estimate
 from .validation import judge_validation
-from .workload import (
-    Shards,
-    WorkerPass,
-    certain,
-    epochs_to_check,
-    named_shards,
-    worker_passes,
-)
+from .workload import Shards, WorkerPass, certain, epochs_to_check, named_shards, worker_passes
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.scan.naming import key_of
-from wdsflow.shards.source.base import (
-    SourceError,
-)
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
 

@@ -5,13 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wdsflow.scan.evidence import (
-    FieldCount,
-    JsonKey,
-    Shape,
-    ShardEvidence,
-    Tally,
-)
+from wdsflow.scan.evidence import FieldCount, JsonKey, Shape, ShardEvidence, Tally
 from wdsflow.scan.tallies import TALLIES
 
 

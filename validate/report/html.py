@@ -3,13 +3,7 @@
 from html import escape as _quoted
 
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.text.words import (
-    command_lines,
-    how_many,
-    place,
-    plain,
-    size,
-)
+from wdsflow.text.words import command_lines, how_many, place, plain, size
 
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Verdict
@@ -18,13 +12,7 @@ from .finding_groups import SEVERITIES, FindingGroup, cures, group
 from .next_steps import steps
 from .page_style import STYLE
 from .report_model import Results
-from .report_text import (
-    closing_line,
-    ignored_lines,
-    means,
-    notes,
-    said,
-)
+from .report_text import closing_line, ignored_lines, means, notes, said
 
 SHOWN = 50  # findings of one rule, and shards, that a page lists
 

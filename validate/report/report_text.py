@@ -8,15 +8,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wdsflow.text.words import (
-    duration,
-    how_many,
-    place,
-    plain,
-    short,
-    size,
-    unique,
-)
+from wdsflow.text.words import duration, how_many, place, plain, short, size, unique
 
 from ..finding import Finding
 from ..forecast.forecast_text import sentences

@@ -11,13 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wdsflow.readers.base import Fate, Reader
-from wdsflow.scan.evidence import (
-    Run,
-    Runs,
-    Shape,
-    ShardEvidence,
-    Stop,
-)
+from wdsflow.scan.evidence import Run, Runs, Shape, ShardEvidence, Stop
 
 
 class LossPlace(NamedTuple):

@@ -5,15 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import (
-    BAD,
-    UNKNOWN,
-    UNSAFE,
-    Evidence,
-    Part,
-    Shape,
-    ShardEvidence,
-)
+from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part, Shape, ShardEvidence
 from wdsflow.text.escape import escape
 
 from .reader_pass import PassResult, run_pass

@@ -5,15 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wdsflow.cli.shared.cli_options import (
-    Address,
-    EngineChoice,
-    Engines,
-    Numbering,
-    TarSamples,
-    TarSize,
-    To,
-)
+from wdsflow.cli.shared.cli_options import Address, EngineChoice, Engines, Numbering, TarSamples, TarSize, To
 from wdsflow.cli.shared.help_panels import MAIN, OUTPUT, SAMPLES
 from wdsflow.cli.shared.live import progress
 from wdsflow.cli.shared.nearest_paths import nearest_ledger

@@ -19,9 +19,7 @@ def explain(
     """
     from wdsflow.validate.rule_pages import catalogue
     from wdsflow.validate.rule_pages import explain as page
-    from wdsflow.validate.rules.rule_catalog import (
-        UnknownCode,
-    )
+    from wdsflow.validate.rules.rule_catalog import UnknownCode
 
     if code is not None:
         try:

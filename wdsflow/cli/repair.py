@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import (
-    cannot_write,
-    console,
-    fail,
-    no_shards,
-    progress,
-    several,
-)
+from wdsflow.cli.shared.terminal import cannot_write, console, fail, no_shards, progress, several
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from wdsflow.cli.shared.terminal import (
-    WRONG_USE,
-    check_logs,
-    check_output,
-    console,
-    fail,
-    full_disk,
-    progress,
-)
+from wdsflow.cli.shared.terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
 from wdsflow.cli.shared.train_options import (
     Caption,
     CheckpointEvery,
@@ -109,9 +101,7 @@ def train(
 
 
 def _options(**values: Any) -> "FeedOptions":
-    from wdsflow.shards.field_names import (
-        alternatives,
-    )
+    from wdsflow.shards.field_names import alternatives
     from wdsflow.training.feed.caption_sources import parse_captions
     from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.stalls.metrics import Metrics

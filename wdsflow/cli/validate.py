@@ -29,15 +29,7 @@ from wdsflow.cli.shared.cli_options import (
     WorldSize,
     WriteBaseline,
 )
-from wdsflow.cli.shared.terminal import (
-    check_output,
-    console,
-    fail,
-    no_shards,
-    progress,
-    several,
-    write_output,
-)
+from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, progress, several, write_output
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report
@@ -155,9 +147,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check import check
-    from wdsflow.validate.rules.rule_catalog import (
-        UnknownCode,
-    )
+    from wdsflow.validate.rules.rule_catalog import UnknownCode
 
     try:
         with progress() as begin:

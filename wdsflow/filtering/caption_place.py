@@ -17,9 +17,7 @@ from wdsflow.filtering.shard.tar_samples import Samples
 from wdsflow.filtering.where.language.predicate_errors import nearest
 from wdsflow.filtering.where.language.tree import IsNull, Node, calls_of, children
 from wdsflow.shards.caption_field import CaptionField
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores.model.batch_score import BatchScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 from wdsflow.stages.scores.score_errors import ScoreError

@@ -11,13 +11,7 @@ from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import names_of
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse, reuse_of
-from wdsflow.filtering.ledger.ledger_metadata import (
-    LedgerError,
-    MissingScore,
-    calls_of,
-    read_about,
-    same_shard,
-)
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore, calls_of, read_about, same_shard
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
 from wdsflow.filtering.recipe.recipe_identity import digest

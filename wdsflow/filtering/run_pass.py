@@ -18,14 +18,7 @@ from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.manifest import Manifest
 from wdsflow.filtering.folder.output_numbers import take_numbers
 from wdsflow.filtering.folder.output_targets import aside_of
-from wdsflow.filtering.folder.run_folder import (
-    abandon,
-    await_workers,
-    finished,
-    held,
-    prepare,
-    sweep,
-)
+from wdsflow.filtering.folder.run_folder import abandon, await_workers, finished, held, prepare, sweep
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.filtering.folder.tidy_folder import tidy
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse

@@ -14,13 +14,7 @@ from wdsflow.engines.child_process import start_python
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import descendants, held
 
-from .map_messages import (
-    Done,
-    Failed,
-    MapOrder,
-    MapSetup,
-    RowBatch,
-)
+from .map_messages import Done, Failed, MapOrder, MapSetup, RowBatch
 
 # Memory that is given back counts as free: large blocks go back to the system at once, small ones when they can.
 _GIVE_BACK = {

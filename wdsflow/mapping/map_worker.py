@@ -16,15 +16,7 @@ from typing import Any, Protocol
 from wdsflow.engines.child_process import when_gone
 from wdsflow.memory.usage import forget_peak, peak, private_data, resident
 
-from .map_messages import (
-    Done,
-    Failed,
-    MapOrder,
-    MapSetup,
-    Measure,
-    RowBatch,
-    UnreadableError,
-)
+from .map_messages import Done, Failed, MapOrder, MapSetup, Measure, RowBatch, UnreadableError
 
 _SIGNS = (
     "out of memory",

@@ -5,31 +5,13 @@ from collections.abc import Sequence
 
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.typed_columns import holds_value
-from wdsflow.scan.evidence import (
-    Runs,
-    Shape,
-    ShapeCount,
-    ShardEvidence,
-    Stop,
-)
+from wdsflow.scan.evidence import Runs, Shape, ShapeCount, ShardEvidence, Stop
 from wdsflow.scan.naming import is_hidden
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Options, Reader
-from .grouping import (
-    KEY,
-    URL,
-    first_of,
-    first_repeat,
-    incomplete,
-)
-from .wanted_fields import (
-    IMAGES,
-    OTHERS,
-    TEXTS,
-    reason_for,
-    refused,
-)
+from .grouping import KEY, URL, first_of, first_repeat, incomplete
+from .wanted_fields import IMAGES, OTHERS, TEXTS, reason_for, refused
 
 _TEXT_KEY = "txt"
 _DECODED = TEXTS | OTHERS | {"pth"}

@@ -2,21 +2,10 @@
 
 from typing import Any
 
-from wdsflow.scan.content.typed_columns import (
-    MOST_VALUE,
-    Columns,
-    UnknownColumns,
-    holds_value,
-    infer,
-    value_of,
-)
+from wdsflow.scan.content.typed_columns import MOST_VALUE, Columns, UnknownColumns, holds_value, infer, value_of
 from wdsflow.scan.naming import is_hidden
-from wdsflow.shards.source.base import (
-    SourceError,
-)
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.member_names import split_name
 from wdsflow.shards.tar.walk import Walk
 

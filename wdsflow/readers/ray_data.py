@@ -6,15 +6,7 @@ from wdsflow.scan.evidence import Runs, Shape, ShardEvidence, Stop
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
-from .grouping import (
-    KEY,
-    MARKED_BAD,
-    Sample,
-    first_of,
-    first_repeat,
-    incomplete,
-    is_marked_bad,
-)
+from .grouping import KEY, MARKED_BAD, Sample, first_of, first_repeat, incomplete, is_marked_bad
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
 _TEXT_KEY = "txt"

@@ -3,14 +3,7 @@
 import re
 
 from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS
-from wdsflow.scan.evidence import (
-    BAD,
-    BIG_BAD,
-    BOMB,
-    EMPTY,
-    NOT_UTF8,
-    Part,
-)
+from wdsflow.scan.evidence import BAD, BIG_BAD, BOMB, EMPTY, NOT_UTF8, Part
 
 IMAGES = IMAGE_EXTENSIONS
 TEXTS = frozenset({"txt", "text", "transcript"})

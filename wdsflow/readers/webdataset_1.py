@@ -4,24 +4,8 @@ from wdsflow.scan.evidence import Shape, Stop
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Reader
-from .grouping import (
-    KEY,
-    MARKED_BAD,
-    URL,
-    Sample,
-    first_of,
-    first_repeat,
-    incomplete,
-    is_marked_bad,
-)
-from .wanted_fields import (
-    IMAGES,
-    OTHERS,
-    PICKLES,
-    TEXTS,
-    reason_for,
-    refused,
-)
+from .grouping import KEY, MARKED_BAD, URL, Sample, first_of, first_repeat, incomplete, is_marked_bad
+from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 
 _DECODED = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
 _TEXT_KEY = "txt"

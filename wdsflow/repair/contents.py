@@ -5,9 +5,7 @@ import posixpath
 import tarfile
 
 from wdsflow.shards.source.base import Source
-from wdsflow.shards.tar.members import (
-    Member,
-)
+from wdsflow.shards.tar.members import Member
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError, exactly
 
 _CHUNK = 1 << 20

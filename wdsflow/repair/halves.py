@@ -4,18 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.repair.dots import cut
-from wdsflow.shards.source.base import (
-    Source,
-)
-from wdsflow.shards.source.opening import (
-    open_source,
-)
-from wdsflow.shards.tar.members import (
-    Member,
-)
-from wdsflow.shards.tar.walk import (
-    Walk,
-)
+from wdsflow.shards.source.base import Source
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.tar.members import Member
+from wdsflow.shards.tar.walk import Walk
 
 _LARGEST = 1 << 30  # bytes of the second half
 _MEMBERS = 64

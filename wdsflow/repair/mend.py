@@ -9,9 +9,7 @@ from wdsflow.readers.soundness import CAPTION, trouble
 from wdsflow.repair.contents import Contents
 from wdsflow.repair.regroup import RegroupedSample
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_of
-from wdsflow.shards.tar.members import (
-    Member,
-)
+from wdsflow.shards.tar.members import Member
 
 _LONGEST = 16 << 20  # bytes of a caption that is looked at
 _UNPACKED = 256 << 20  # bytes that a gzipped field may unfold to

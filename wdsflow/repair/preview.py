@@ -9,9 +9,7 @@ from wdsflow.repair.contents import Contents
 from wdsflow.repair.halves import second_halves
 from wdsflow.repair.mend import Edits, Field, Mender
 from wdsflow.repair.regroup import plan
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.opening import open_source
 
 from .repair_report import ShardRepair
 from .repair_shard import Job, meet_halves, read_members

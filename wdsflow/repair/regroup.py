@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wdsflow.shards.tar.member_names import split_name
-from wdsflow.shards.tar.members import (
-    Member,
-)
+from wdsflow.shards.tar.members import Member
 
 from .clean_names import tidy_names
 

@@ -9,21 +9,11 @@ from threading import Event
 from typing import Any
 
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import (
-    Source,
-    SourceChangedError,
-    SourceError,
-)
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.unpack import seekable
-from wdsflow.shards.tar.members import (
-    Member,
-)
-from wdsflow.shards.tar.walk import (
-    Walk,
-)
+from wdsflow.shards.tar.members import Member
+from wdsflow.shards.tar.walk import Walk
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 
 from .contents import Contents

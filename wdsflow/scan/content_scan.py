@@ -13,20 +13,7 @@ from wdsflow.scan.content.text_content import look_at_text
 from wdsflow.scan.content.typed_columns import MOST_VALUE, Columns, Kind
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .evidence import (
-    BAD,
-    EMPTY,
-    MISFIT,
-    OK,
-    OPAQUE,
-    UNKNOWN,
-    FieldCount,
-    JsonKey,
-    Level,
-    Part,
-    ShardEvidence,
-    Tally,
-)
+from .evidence import BAD, EMPTY, MISFIT, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Level, Part, ShardEvidence, Tally
 from .sketch import Frequent, Smallest
 
 HEAD = 4096  # first bytes of an image that are looked at

@@ -1,12 +1,6 @@
 """Collects the runs of one shard: neighbouring members with one key, counted by shape."""
 
-from .evidence import (
-    Part,
-    Run,
-    Runs,
-    Shape,
-    ShapeCount,
-)
+from .evidence import Part, Run, Runs, Shape, ShapeCount
 
 LONGEST_RUN = 1000  # members; what a longer run has beyond that is not told apart
 MOST_SHAPES = 20_000  # in one shard; more than that only where names are chosen to hurt

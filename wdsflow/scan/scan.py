@@ -3,13 +3,8 @@
 import time
 from collections.abc import Callable
 
-from wdsflow.shards.source.base import (
-    Source,
-    SourceError,
-)
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
 from .evidence import ShardEvidence, Stop

@@ -1,22 +1,11 @@
 """Takes the members of one shard, in the order of the tar, and counts what they are."""
 
 from wdsflow.shards.tar.member_names import is_meta, split_name
-from wdsflow.shards.tar.members import (
-    Member,
-)
-from wdsflow.shards.tar.walk import (
-    MemberBatch,
-)
+from wdsflow.shards.tar.members import Member
+from wdsflow.shards.tar.walk import MemberBatch
 
 from .content_scan import Looker
-from .evidence import (
-    MISFIT,
-    UNKNOWN,
-    Part,
-    ShardEvidence,
-    Stop,
-    Tally,
-)
+from .evidence import MISFIT, UNKNOWN, Part, ShardEvidence, Stop, Tally
 from .member_walk import MemberWalk
 from .naming import is_hidden, is_junk, key_of, note_name
 from .runs import RunCollector

@@ -2,13 +2,7 @@
 
 from collections.abc import Callable, Container, Iterator
 
-from .evidence import (
-    FieldCount,
-    Run,
-    Shape,
-    ShardEvidence,
-    Tally,
-)
+from .evidence import FieldCount, Run, Shape, ShardEvidence, Tally
 from .naming import is_dotted
 
 

@@ -2,13 +2,8 @@
 
 from collections.abc import Callable
 
-from wdsflow.shards.source.base import (
-    Source,
-    SourceError,
-)
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.opening import open_source
 
 from .evidence import ShardEvidence, Stop
 

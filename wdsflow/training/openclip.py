@@ -15,13 +15,8 @@ from typing import Any
 from open_clip_train import data as upstream
 
 from wdsflow.images.pillow import BOMB_PIXELS
-from wdsflow.readers.open_clip.assignment import (
-    Buffers,
-)
-from wdsflow.shards.field_names import (
-    IMAGES,
-    alternatives,
-)
+from wdsflow.readers.open_clip.assignment import Buffers
+from wdsflow.shards.field_names import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
 from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.caption_sources import captions_for
@@ -29,13 +24,7 @@ from wdsflow.training.feed.feed import FeedRecipe
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.next_epoch import SharedEpoch
 from wdsflow.training.feed.sample_catalog import Catalog
-from wdsflow.training.feed.schedule import (
-    InOrder,
-    OpenClip,
-    ResampledSchedule,
-    Schedule,
-    Workload,
-)
+from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
 from wdsflow.training.feed.shard_list import count_samples, shard_list, weighted_list
 from wdsflow.training.pixels.image_work import image_work
 

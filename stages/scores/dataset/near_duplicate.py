@@ -5,13 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ..base import (
-    DatasetScore,
-    Kind,
-    Subject,
-    Tier,
-    Value,
-)
+from ..base import DatasetScore, Kind, Subject, Tier, Value
 from ..image.phash import Phash, phash
 
 if TYPE_CHECKING:

@@ -3,13 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ..base import (
-    ImageScore,
-    Kind,
-    Tier,
-    Value,
-    bare,
-)
+from ..base import ImageScore, Kind, Tier, Value, bare
 from ..field_contents import moves
 
 if TYPE_CHECKING:

@@ -7,13 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..base import Scalar, Value, bare
-from .model_score import (
-    Item,
-    Model,
-    ModelScore,
-    Output,
-    Request,
-)
+from .model_score import Item, Model, ModelScore, Output, Request
 from .returned import one_each, scalar
 
 if TYPE_CHECKING:

@@ -8,14 +8,8 @@ from ..base import Subject, Value, bare
 from ..sample_view import View
 from ..tolerance import SEEN_PIXELS, Tolerance
 from ..video.video_pictures import PictureScore
-from .model_score import (
-    Model,
-    Output,
-    Request,
-)
-from .model_source import (
-    Precision,
-)
+from .model_score import Model, Output, Request
+from .model_source import Precision
 from .models.clip.clip_weights import source_of
 from .models.image_classifier import ImageClassifier
 from .models.labels import label_index

@@ -4,14 +4,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ..base import (
-    Scalar,
-    Score,
-    Subject,
-    Tier,
-    Value,
-    bare,
-)
+from ..base import Scalar, Score, Subject, Tier, Value, bare
 from .video_facts import VideoFacts
 
 if TYPE_CHECKING:

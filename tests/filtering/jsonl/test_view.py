@@ -5,9 +5,7 @@ import pytest
 from tests.filtering.jsonl.files import END, IMAGE, write_images, write_lines
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.shard.open_samples import opened
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores import ScoreError
 from wdsflow.stages.scores.sample_view import ViewOptions
 

@@ -8,17 +8,7 @@ from io import BytesIO
 import pytest
 from PIL import Image, ImageFile
 
-from tests.pictures import (
-    JPEG_OPTIONS,
-    encoded,
-    exif,
-    hurt,
-    noise,
-    other_images,
-    photo,
-    scan_data,
-    usual_images,
-)
+from tests.pictures import JPEG_OPTIONS, encoded, exif, hurt, noise, other_images, photo, scan_data, usual_images
 from wdsflow.images import libjpeg
 from wdsflow.scan.content import strict
 from wdsflow.scan.content.full_decode import decode_image

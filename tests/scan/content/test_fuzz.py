@@ -8,13 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.pictures import (
-    encoded,
-    hurt,
-    noise,
-    other_images,
-    photo,
-)
+from tests.pictures import encoded, hurt, noise, other_images, photo
 from wdsflow.images.image_header import read_header
 from wdsflow.scan import evidence
 from wdsflow.scan.content.field_kinds import kind_of

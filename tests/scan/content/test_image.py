@@ -1,13 +1,6 @@
 import pytest
 
-from tests.pictures import (
-    encoded,
-    exif,
-    noise,
-    other_images,
-    photo,
-    usual_images,
-)
+from tests.pictures import encoded, exif, noise, other_images, photo, usual_images
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
 from wdsflow.scan.content.image_content import ends_early, header_status, image_notes

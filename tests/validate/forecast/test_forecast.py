@@ -9,9 +9,7 @@ import pytest
 from tests.validate.openclip import Sample, evidence_of, plain
 from wdsflow.readers import READERS
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.assignment import (
-    epoch_length,
-)
+from wdsflow.readers.open_clip.assignment import epoch_length
 from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.scan.evidence import Evidence

@@ -5,19 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.validate.openclip import (
-    Sample,
-    evidence_of,
-    loader,
-    plain,
-    process,
-    stages,
-    write,
-)
+from tests.validate.openclip import Sample, evidence_of, loader, plain, process, stages, write
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.assignment import (
-    epoch_length,
-)
+from wdsflow.readers.open_clip.assignment import epoch_length
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast.forecast import forecast

@@ -4,13 +4,7 @@ import os
 import pytest
 
 from tests import factories
-from wdsflow.validate.report.baseline import (
-    BaselineError,
-    apply_baseline,
-    dump_baseline,
-    fingerprint,
-    load_baseline,
-)
+from wdsflow.validate.report.baseline import BaselineError, apply_baseline, dump_baseline, fingerprint, load_baseline
 
 
 def test_a_fingerprint_stays_while_counts_change():

@@ -5,13 +5,7 @@ import gzip
 from tests.validate.rules import build
 from tests.validate.rules.build import ZEROS, Case, claims, jpeg, pairs, png, samples, tar, words
 from wdsflow.readers.base import Options
-from wdsflow.scan.evidence import (
-    Part,
-    Run,
-    Runs,
-    ShapeCount,
-    Tally,
-)
+from wdsflow.scan.evidence import Part, Run, Runs, ShapeCount, Tally
 
 SOUND = tar(pairs(30))
 READERS = ("open-clip-3.3", "open-clip-4", "webdataset-1", "datasets", "ray-data")

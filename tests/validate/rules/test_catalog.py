@@ -10,13 +10,7 @@ from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
 from wdsflow.validate.rule_pages import catalogue, explain
 from wdsflow.validate.rules.kit.base import TallyRule
-from wdsflow.validate.rules.rule_catalog import (
-    RULES,
-    BadRule,
-    Rule,
-    UnknownCode,
-    catalog,
-)
+from wdsflow.validate.rules.rule_catalog import RULES, BadRule, Rule, UnknownCode, catalog
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"

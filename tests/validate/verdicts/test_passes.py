@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 
 from wdsflow.readers import READERS
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import (
-    BAD,
-    OK,
-    UNSAFE,
-    Evidence,
-    Part,
-    ShardEvidence,
-    Stop,
-)
+from wdsflow.scan.evidence import BAD, OK, UNSAFE, Evidence, Part, ShardEvidence, Stop
 from wdsflow.scan.runs import RunCollector
 from wdsflow.validate.verdicts.reader_pass import run_pass
 from wdsflow.validate.verdicts.verdict import judge

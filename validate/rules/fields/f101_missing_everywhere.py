@@ -10,10 +10,7 @@ from ...advice.changes import caption_edits
 from ...advice.other_names import empty_fields
 from ...finding import Finding, Repair
 from ...verdicts.verdict import Verdict
-from ..kit.base import (
-    Context,
-    Rule,
-)
+from ..kit.base import Context, Rule
 from ..kit.missing_fields import Role, Wants, wants
 from ..kit.rule_commands import is_option, repair
 

@@ -5,10 +5,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ...finding import Finding, Repair
-from ..kit.base import (
-    Context,
-    Rule,
-)
+from ..kit.base import Context, Rule
 from ..kit.missing_fields import Lack, Wants, lacks, wants
 from ..kit.rule_commands import leave_out
 from ..kit.shape_rule import crashes

@@ -6,10 +6,7 @@ from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.text.words import how_many, listed
 
 from ...finding import Finding, Severity
-from ..kit.base import (
-    Context,
-    Rule,
-)
+from ..kit.base import Context, Rule
 from ..kit.shape_rule import Counted, counted, loss
 
 

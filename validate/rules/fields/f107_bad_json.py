@@ -1,13 +1,7 @@
 from collections import Counter
 
 from wdsflow.scan.content.field_kinds import kind_of
-from wdsflow.scan.evidence import (
-    BAD,
-    EMPTY,
-    Part,
-    ShardEvidence,
-    Tally,
-)
+from wdsflow.scan.evidence import BAD, EMPTY, Part, ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
 from ...finding import Repair

@@ -1,17 +1,9 @@
 from wdsflow.scan.content.field_kinds import kind_of
-from wdsflow.scan.evidence import (
-    BAD,
-    EMPTY,
-    Part,
-    ShardEvidence,
-    Tally,
-)
+from wdsflow.scan.evidence import BAD, EMPTY, Part, ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import (
-    first_seen,
-)
+from ..kit.base import first_seen
 from ..kit.rule_commands import is_option, renamed, repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import counted, mend_status

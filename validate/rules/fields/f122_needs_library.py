@@ -4,9 +4,7 @@ from wdsflow.text.install import install_packages
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import (
-    first_seen,
-)
+from ..kit.base import first_seen
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import mend_status
 

@@ -7,10 +7,7 @@ from wdsflow.text.words import how_many
 
 from ...advice.changes import caption_edits
 from ...finding import Finding, Repair
-from ..kit.base import (
-    Context,
-    Rule,
-)
+from ..kit.base import Context, Rule
 from ..kit.rule_commands import repair
 from ..kit.shape_rule import folded
 

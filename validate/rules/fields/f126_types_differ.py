@@ -5,10 +5,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ...finding import Finding, Repair
-from ..kit.base import (
-    Context,
-    TallyRule,
-)
+from ..kit.base import Context, TallyRule
 from ..kit.rule_commands import renamed, repair
 
 

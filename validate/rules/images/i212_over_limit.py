@@ -1,10 +1,4 @@
-from wdsflow.scan.evidence import (
-    BIG,
-    BIG_BAD,
-    Part,
-    ShardEvidence,
-    Tally,
-)
+from wdsflow.scan.evidence import BIG, BIG_BAD, Part, ShardEvidence, Tally
 
 from ..kit.base import first_seen
 from ..kit.image_rule import BIG_IMAGE, ImageLossRule

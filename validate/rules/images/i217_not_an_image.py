@@ -1,9 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ..kit.base import (
-    first_seen,
-)
+from ..kit.base import first_seen
 from ..kit.image_rule import ImageLossRule
 
 

@@ -8,11 +8,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ...finding import Finding, Severity
-from .base import (
-    Context,
-    TallyRule,
-    first_seen,
-)
+from .base import Context, TallyRule, first_seen
 
 
 class QualityRule(TallyRule):

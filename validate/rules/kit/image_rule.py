@@ -1,14 +1,7 @@
 """What the rules for images that do not decode have in common."""
 
 from wdsflow.scan.content.field_kinds import kind_of
-from wdsflow.scan.evidence import (
-    BAD,
-    BIG,
-    BIG_BAD,
-    BOMB,
-    EMPTY,
-    Part,
-)
+from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, EMPTY, Part
 
 from ...finding import Repair
 from .rule_commands import leave_out

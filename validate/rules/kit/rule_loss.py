@@ -9,10 +9,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ...finding import Finding, Severity
-from .base import (
-    Context,
-    TallyRule,
-)
+from .base import Context, TallyRule
 from .shape_rule import RuleLoss, loss
 
 

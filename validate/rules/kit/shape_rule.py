@@ -6,17 +6,7 @@ from typing import NamedTuple
 
 from wdsflow.readers.base import Reader, split_keys
 from wdsflow.readers.grouping import BAD_MARK
-from wdsflow.scan.evidence import (
-    OK,
-    OPAQUE,
-    UNKNOWN,
-    UNSAFE,
-    Part,
-    Run,
-    Runs,
-    Shape,
-    ShardEvidence,
-)
+from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Run, Runs, Shape, ShardEvidence
 
 from .base import Context
 from .unusual_names import fold

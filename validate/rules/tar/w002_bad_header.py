@@ -2,9 +2,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import (
-    TallyRule,
-)
+from ..kit.base import TallyRule
 from ..kit.rule_commands import repair
 
 

@@ -5,9 +5,7 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import (
-    Context,
-)
+from ..kit.base import Context
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import RuleLoss, counted, crashes, folded

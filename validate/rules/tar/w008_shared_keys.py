@@ -6,10 +6,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ...finding import Finding
-from ..kit.base import (
-    Context,
-    Rule,
-)
+from ..kit.base import Context, Rule
 
 _ENOUGH = 8  # of 64: one in eight keys is shared
 

@@ -3,9 +3,7 @@ from wdsflow.scan.evidence import Part, ShardEvidence
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import (
-    Context,
-)
+from ..kit.base import Context
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import RuleLoss, folded, sound

@@ -5,10 +5,7 @@ from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
 from ...finding import Finding, Repair
-from ..kit.base import (
-    Context,
-    TallyRule,
-)
+from ..kit.base import Context, TallyRule
 
 _WORDS = {
     "missing": "there is no such shard",

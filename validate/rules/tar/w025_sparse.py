@@ -1,10 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ..kit.base import (
-    TallyRule,
-    first_seen,
-)
+from ..kit.base import TallyRule, first_seen
 
 
 class Sparse(TallyRule):

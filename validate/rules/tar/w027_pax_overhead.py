@@ -2,10 +2,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
 from ...finding import Repair, Severity
-from ..kit.base import (
-    Context,
-    TallyRule,
-)
+from ..kit.base import Context, TallyRule
 from ..kit.rule_commands import repair
 
 

@@ -2,10 +2,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import (
-    TallyRule,
-    first_seen,
-)
+from ..kit.base import TallyRule, first_seen
 from ..kit.rule_commands import repair
 
 

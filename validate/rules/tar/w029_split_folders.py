@@ -4,10 +4,7 @@ from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import (
-    TallyRule,
-    first_seen,
-)
+from ..kit.base import TallyRule, first_seen
 from ..kit.rule_commands import repair
 from ..kit.shape_rule import Counted, counted
 

@@ -4,9 +4,7 @@ from wdsflow.scan.naming import is_junk
 from wdsflow.text.words import how_many
 
 from ...finding import Repair
-from ..kit.base import (
-    Context,
-)
+from ..kit.base import Context
 from ..kit.rule_commands import repair
 from ..kit.rule_loss import LossRule
 from ..kit.shape_rule import RuleLoss, folded

@@ -1,9 +1,7 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ..kit.base import (
-    TallyRule,
-)
+from ..kit.base import TallyRule
 
 
 class LongRun(TallyRule):

@@ -2,11 +2,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
 from ...finding import Severity
-from ..kit.base import (
-    Context,
-    TallyRule,
-    first_seen,
-)
+from ..kit.base import Context, TallyRule, first_seen
 
 
 class MetaMembers(TallyRule):

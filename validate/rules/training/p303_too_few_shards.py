@@ -5,9 +5,7 @@ from wdsflow.text.words import how_many
 
 from ...finding import Finding
 from ...forecast.forecast import Forecast
-from ..kit.base import (
-    Context,
-)
+from ..kit.base import Context
 from ..kit.training_rule import TrainingRule, flag
 
 

@@ -5,10 +5,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ...finding import Finding
-from ..kit.base import (
-    Context,
-    Rule,
-)
+from ..kit.base import Context, Rule
 
 
 class HalfDownload(Rule):

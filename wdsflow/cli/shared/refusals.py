@@ -63,10 +63,7 @@ def _advice(error: Exception, typed: Typed) -> Iterator[str]:
     from wdsflow.filtering.caption_place import NoCaptions
     from wdsflow.filtering.folder.other_run import Differs
     from wdsflow.filtering.folder.output_targets import QuarantineTaken
-    from wdsflow.filtering.ledger.ledger_metadata import (
-        LedgerError,
-        MissingScore,
-    )
+    from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
     from wdsflow.filtering.process_count import TooLittleMemory
     from wdsflow.shards.urls import NoShards
 

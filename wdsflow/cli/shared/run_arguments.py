@@ -8,14 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .cli_options import EngineChoice
-from .help_panels import (
-    LINES,
-    MACHINES,
-    MAIN,
-    OTHER,
-    OUTPUT,
-    SAMPLES,
-)
+from .help_panels import LINES, MACHINES, MAIN, OTHER, OUTPUT, SAMPLES
 from .typed_command import free
 
 Urls = Annotated[

@@ -7,12 +7,8 @@ from itertools import groupby
 from pathlib import Path
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.ledger.ledger import (
-    read_ledger,
-)
-from wdsflow.filtering.ledger.ledger_metadata import (
-    LedgerError,
-)
+from wdsflow.filtering.ledger.ledger import read_ledger
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, Row
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file

@@ -5,9 +5,7 @@ from functools import partial
 from typing import Any
 
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
-from wdsflow.filtering.ledger.ledger_metadata import (
-    LedgerError,
-)
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.where.language.values import Call, Unknown

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from wdsflow.filtering.ledger.ledger_metadata import (
-    MissingScore,
-)
+from wdsflow.filtering.ledger.ledger_metadata import MissingScore
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe import CODE, Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical

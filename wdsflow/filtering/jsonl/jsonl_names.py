@@ -3,9 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from wdsflow.shards.output_names import (
-    output_names,
-)
+from wdsflow.shards.output_names import output_names
 
 SUFFIX = ".jsonl"
 _NAME = re.compile(r"([^/]*)\.jsonl(\.gz|\.zst|\.bz2|\.xz)?")

@@ -9,13 +9,8 @@ from typing import Any
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.where.language.values import Unknown, spelled
 
-from .ledger import (
-    read_ledger,
-)
-from .ledger_metadata import (
-    LedgerError,
-    calls_of,
-)
+from .ledger import read_ledger
+from .ledger_metadata import LedgerError, calls_of
 
 _LONGEST = 40  # characters of a text
 

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file, writing
 
-from .arrow_columns import (
-    booleans,
-    in_utf8,
-    integers,
-    names,
-    numbers,
-    texts,
-)
+from .arrow_columns import booleans, in_utf8, integers, names, numbers, texts
 from .ledger_metadata import FORMAT, GROUP, KEYS, LedgerError, calls_of, names_of, read_about
 from .ledger_row import NOT_COMPARED, Row
 

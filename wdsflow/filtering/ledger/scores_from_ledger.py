@@ -3,9 +3,7 @@
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 
-from .ledger import (
-    read_ledger,
-)
+from .ledger import read_ledger
 from .ledger_metadata import same_shard
 from .ledger_row import Row
 

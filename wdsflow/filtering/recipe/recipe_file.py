@@ -13,13 +13,7 @@ from wdsflow.filtering.where.language.predicate_errors import nearest
 from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.stages.scores.score_catalog import all_scores
 
-from .recipe import (
-    Empty,
-    LinesTo,
-    Numbering,
-    Recipe,
-    Unknowns,
-)
+from .recipe import Empty, LinesTo, Numbering, Recipe, Unknowns
 from .recipe_stages import StagesError, read_stages, schema_of_stages
 
 _LARGEST = 64 << 20  # a run.json names all shards

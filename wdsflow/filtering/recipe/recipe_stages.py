@@ -6,15 +6,7 @@ from importlib.metadata import version
 from typing import Any, Literal, Union, get_args, get_origin
 
 from wdsflow.filtering.where.language.predicate_errors import nearest
-from wdsflow.stages import (
-    STAGES,
-    CleanText,
-    Drop,
-    HasFields,
-    JsonText,
-    Rename,
-    Sample,
-)
+from wdsflow.stages import STAGES, CleanText, Drop, HasFields, JsonText, Rename, Sample
 from wdsflow.stages.base import SampleStage
 
 # What leaves a tar a tar: these change captions and names, or let samples go.

@@ -10,9 +10,7 @@ from wdsflow.shards.tar.tar_header import BLOCK
 from wdsflow.shards.write_shard import ShortSourceError
 
 from .file_sink import Sink
-from .tar_sample import (
-    Range,
-)
+from .tar_sample import Range
 
 
 def merge(ranges: Iterable[Range]) -> list[Range]:

@@ -12,9 +12,7 @@ from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Source
 
 from .copy_ranges import with_headers, write_ranges
-from .tar_sample import (
-    Range,
-)
+from .tar_sample import Range
 
 
 def write_quarantine(

@@ -17,19 +17,13 @@ from wdsflow.filtering.folder.outcome_counts import count
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.jsonl.tars import put_aside_unreadable
-from wdsflow.filtering.ledger.embeddings.embedding_columns import (
-    columns_of,
-)
+from wdsflow.filtering.ledger.embeddings.embedding_columns import columns_of
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import stored_embeddings
 from wdsflow.filtering.ledger.embeddings.embedding_shard import ShardEmbeddings
 from wdsflow.filtering.ledger.embeddings.embedding_spool import Spool
 from wdsflow.filtering.ledger.embeddings.stored_embeddings import CopiedEmbeddings
-from wdsflow.filtering.ledger.ledger import (
-    Vectors,
-)
-from wdsflow.filtering.ledger.ledger_metadata import (
-    LedgerError,
-)
+from wdsflow.filtering.ledger.ledger import Vectors
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.ledger.scores_from_ledger import read_scored
 from wdsflow.filtering.recipe.recipe import Recipe

@@ -10,10 +10,7 @@ from wdsflow.filtering.jsonl.jsonl_output import write_aside, write_rows
 from wdsflow.filtering.jsonl.jsonl_rows import TextRows
 from wdsflow.filtering.jsonl.tars import write_tars
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
-from wdsflow.filtering.ledger.ledger import (
-    Vectors,
-    write_ledger,
-)
+from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Source, SourceChangedError

@@ -10,10 +10,7 @@ from wdsflow.stages.base import Dropped, SampleStage, StageError
 from wdsflow.stages.clean_text import CleanText
 from wdsflow.stages.json_text import JsonText
 
-from .tar_sample import (
-    Range,
-    TarSample,
-)
+from .tar_sample import Range, TarSample
 
 if TYPE_CHECKING:
     from .tar_samples import Samples

@@ -29,16 +29,7 @@ from wdsflow.filtering.where.language.tree import (
     Quantified,
     Reduce,
 )
-from wdsflow.filtering.where.language.values import (
-    PENDING,
-    Call,
-    Kind,
-    Many,
-    Pending,
-    Result,
-    Scalar,
-    Unknown,
-)
+from wdsflow.filtering.where.language.values import PENDING, Call, Kind, Many, Pending, Result, Scalar, Unknown
 
 Lookup: TypeAlias = Mapping[Call, Any]
 Run: TypeAlias = Callable[[Lookup], Result]

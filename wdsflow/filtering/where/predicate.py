@@ -7,23 +7,8 @@ from typing import Any, NamedTuple
 
 from wdsflow.filtering.where.language.parser import Parser
 from wdsflow.filtering.where.language.predicate_errors import WhereError
-from wdsflow.filtering.where.language.tree import (
-    And,
-    IsNull,
-    NameRef,
-    Node,
-    calls_of,
-    printed,
-    printed_term,
-)
-from wdsflow.filtering.where.language.values import (
-    PENDING,
-    Call,
-    Result,
-    ScoreType,
-    Unknown,
-    Values,
-)
+from wdsflow.filtering.where.language.tree import And, IsNull, NameRef, Node, calls_of, printed, printed_term
+from wdsflow.filtering.where.language.values import PENDING, Call, Result, ScoreType, Unknown, Values
 
 from .evaluate_predicate import Run, over, runner
 from .fast_path import Fast, fast_runner

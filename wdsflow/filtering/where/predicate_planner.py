@@ -11,14 +11,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from wdsflow.filtering.where.language.tree import NameRef, Node, children
-from wdsflow.filtering.where.language.values import (
-    PENDING,
-    Call,
-    Kind,
-    Unknown,
-    Value,
-    Values,
-)
+from wdsflow.filtering.where.language.values import PENDING, Call, Kind, Unknown, Value, Values
 
 from .evaluate_predicate import KINDS
 from .fast_path import fast_test

@@ -3,14 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from wdsflow.filtering.where.language.tree import (
-    And,
-    Compare,
-    NameRef,
-    Node,
-    Or,
-    children,
-)
+from wdsflow.filtering.where.language.tree import And, Compare, NameRef, Node, Or, children
 from wdsflow.filtering.where.language.values import PENDING, Call
 
 from .evaluate_predicate import Lookup, links, runner

@@ -3,14 +3,7 @@
 from wdsflow.readers.base import USABLE, Fate, Options
 from wdsflow.readers.grouping import Sample, first_of, incomplete
 from wdsflow.readers.wanted_fields import IMAGE_TROUBLE, TEXT_TROUBLE, reason_for
-from wdsflow.scan.evidence import (
-    BIG,
-    BIG_BAD,
-    EMPTY,
-    NO_CAPTION,
-    ShardEvidence,
-    Stop,
-)
+from wdsflow.scan.evidence import BIG, BIG_BAD, EMPTY, NO_CAPTION, ShardEvidence, Stop
 
 from .open_clip_33 import OpenClip33
 

@@ -4,22 +4,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from wdsflow.readers.base import USABLE, Fate, Reader
-from wdsflow.readers.grouping import (
-    MARKED_BAD,
-    Sample,
-    first_of,
-    incomplete,
-    is_marked_bad,
-    split_at_repeats,
-)
-from wdsflow.readers.wanted_fields import (
-    IMAGES,
-    OTHERS,
-    PICKLES,
-    TEXTS,
-    reason_for,
-    refused,
-)
+from wdsflow.readers.grouping import MARKED_BAD, Sample, first_of, incomplete, is_marked_bad, split_at_repeats
+from wdsflow.readers.wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
 from wdsflow.shards.field_names import IMAGE_FIELDS
 

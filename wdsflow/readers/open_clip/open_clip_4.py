@@ -3,16 +3,7 @@
 from wdsflow.readers.base import USABLE, Fate, split_keys
 from wdsflow.readers.grouping import Sample, first_of, incomplete
 from wdsflow.readers.wanted_fields import IMAGE_TROUBLE, reason_for
-from wdsflow.scan.evidence import (
-    BAD,
-    BIG,
-    BIG_BAD,
-    BLANK,
-    EMPTY,
-    NO_CAPTION,
-    NOT_UTF8,
-    Part,
-)
+from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, Part
 
 from .assignment import Buffers
 from .open_clip_33 import OpenClip33

@@ -4,13 +4,7 @@ from collections.abc import Callable
 from gzip import GzipFile
 from io import BytesIO
 
-from wdsflow.scan.evidence import (
-    BAD,
-    OK,
-    OPAQUE,
-    UNKNOWN,
-    UNSAFE,
-)
+from wdsflow.scan.evidence import BAD, OK, OPAQUE, UNKNOWN, UNSAFE
 
 from .arrays import npy_is_sound, npz_is_sound, tenbin_is_sound
 from .field_kinds import kind_of

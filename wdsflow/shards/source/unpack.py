@@ -7,13 +7,8 @@ from pathlib import Path
 
 from wdsflow.shards.atomic import create, discard, naming
 
-from .base import (
-    Source,
-    SourceError,
-)
-from .opening import (
-    open_source,
-)
+from .base import Source, SourceError
+from .opening import open_source
 
 _STEP = 4 << 20
 _BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100

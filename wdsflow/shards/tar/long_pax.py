@@ -2,17 +2,7 @@
 
 from collections.abc import Iterator
 
-from .pax_records import (
-    LENGTH,
-    LIMIT,
-    RECORD,
-    TIMES,
-    WANTED,
-    Read,
-    RefusedRecord,
-    integer,
-    is_strict,
-)
+from .pax_records import LENGTH, LIMIT, RECORD, TIMES, WANTED, Read, RefusedRecord, integer, is_strict
 from .tar_header import BadHeader
 
 _STEP = 64 << 10

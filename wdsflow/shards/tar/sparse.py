@@ -3,13 +3,7 @@
 import re
 from itertools import islice
 
-from .pax_records import (
-    Read,
-    RefusedRecord,
-    integer,
-    is_strict,
-    records,
-)
+from .pax_records import Read, RefusedRecord, integer, is_strict, records
 from .tar_header import BLOCK, BadHeader, number
 
 Pieces = list[tuple[int, int]]  # (where in the file, how many bytes)

@@ -10,14 +10,7 @@ from wdsflow.shards.source.base import Source
 
 from .delivery import BACK_TO_START, CUT, deliver, following
 from .header_search import search
-from .members import (
-    Behind,
-    Member,
-    MemberBatch,
-    Seen,
-    StopKind,
-    WalkStop,
-)
+from .members import Behind, Member, MemberBatch, Seen, StopKind, WalkStop
 from .pax_records import OTHER, TIMES
 from .plain_entries import HUGE, SPAN, Row, Skimmer
 from .tar_entry import Ending, Entry, read_entry

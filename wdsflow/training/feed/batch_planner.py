@@ -7,13 +7,8 @@ from typing import NamedTuple
 from wdsflow.training.sample_tasks import Chunk
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 
-from ..sample_tasks import (
-    LaneTask,
-)
-from .lanes import (
-    Lane,
-    LanePosition,
-)
+from ..sample_tasks import LaneTask
+from .lanes import Lane, LanePosition
 from .sample_work import MadeSample
 from .schedule import Schedule
 

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wdsflow.shards.caption_field import parse_caption_field
-from wdsflow.shards.field_names import (
-    alternatives,
-)
+from wdsflow.shards.field_names import alternatives
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.json_text import JsonText
 

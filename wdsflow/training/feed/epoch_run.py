@@ -13,17 +13,9 @@ from typing import Any, NamedTuple
 from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.workers.chunk_engines import ChunkEngine
 
-from ..sample_tasks import (
-    Chunk,
-    LaneTask,
-)
-from .batch_planner import (
-    Planner,
-    StarvedError,
-)
-from .lanes import (
-    LanePosition,
-)
+from ..sample_tasks import Chunk, LaneTask
+from .batch_planner import Planner, StarvedError
+from .lanes import LanePosition
 from .sample_work import MadeSample, SampleWork
 
 _LOOK = 0.5  # seconds between two looks at the other ranks

@@ -19,9 +19,7 @@ from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 from wdsflow.training.workers.chunk_engines import ChunkEngine, Threads
 from wdsflow.training.workers.decoders import Decoders
 
-from ...readers.open_clip.assignment import (
-    Buffers,
-)
+from ...readers.open_clip.assignment import Buffers
 from .batch_planner import Planner
 from .caption_sources import Captions
 from .epoch_run import EpochRun
@@ -29,9 +27,7 @@ from .lanes import Lane, LanePosition
 from .memory_shares import Shares, shares
 from .sample_catalog import Catalog
 from .sample_work import SampleWork
-from .schedule import (
-    Schedule,
-)
+from .schedule import Schedule
 from .tokenizing import TokenizedCaptions
 
 _MOST_CHUNK = 32  # samples done together

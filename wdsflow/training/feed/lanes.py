@@ -9,20 +9,11 @@ from typing import NamedTuple
 from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
-from ...readers.open_clip.assignment import (
-    Buffers,
-)
-from ..sample_tasks import (
-    SampleRef,
-)
+from ...readers.open_clip.assignment import Buffers
+from ..sample_tasks import SampleRef
 from .read_ahead import ReadAhead, is_stream
-from .sample_catalog import (
-    Catalog,
-    Listed,
-)
-from .schedule import (
-    Schedule,
-)
+from .sample_catalog import Catalog, Listed
+from .schedule import Schedule
 from .shuffle_buffer import mixed
 
 _BARREN = 20  # times as many draws as there are shards; that one is not drawn by then has a chance of 1 in 10**8

@@ -6,13 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wdsflow.shards.source.base import (
-    Source,
-    SourceError,
-)
-from wdsflow.shards.source.opening import (
-    open_source,
-)
+from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.training.sample_tasks import Blob, Reading, SampleRef

@@ -16,15 +16,9 @@ from wdsflow.training.pixels.image_work import TransformError
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss
 from wdsflow.training.stalls.work_in_progress import at, without
 from wdsflow.training.workers.decoder_position import others_frames
-from wdsflow.training.workers.shared_memory import (
-    shared_memory_notes,
-)
+from wdsflow.training.workers.shared_memory import shared_memory_notes
 
-from ..sample_tasks import (
-    Blob,
-    LaneTask,
-    SampleRef,
-)
+from ..sample_tasks import Blob, LaneTask, SampleRef
 from .caption_sources import Captions
 from .open_shards import Files, read_fully
 from .tokenizing import TokenizedCaptions

@@ -3,9 +3,7 @@
 import random
 from collections.abc import Iterable, Iterator
 
-from ..sample_tasks import (
-    SampleRef,
-)
+from ..sample_tasks import SampleRef
 
 
 def mixed(

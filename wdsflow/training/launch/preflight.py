@@ -19,13 +19,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed.caption_sources import Captions, captions_for
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.stalls.caption_cures import (
-    caption_cures,
-    command,
-    image_cures,
-    likely_image,
-    wrong_names,
-)
+from wdsflow.training.stalls.caption_cures import caption_cures, command, image_cures, likely_image, wrong_names
 from wdsflow.validate.advice.invocation import Invocation, settle, with_flags
 from wdsflow.validate.advice.leaving_out import keep_most
 from wdsflow.validate.finding import Finding
@@ -33,9 +27,7 @@ from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import group
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.report.report_text import totals
-from wdsflow.validate.rules.kit.base import (
-    Context,
-)
+from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.kit.missing_fields import wants
 from wdsflow.validate.rules.rule_engine import run_rules
 from wdsflow.validate.verdicts.verdict import judge

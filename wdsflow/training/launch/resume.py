@@ -18,16 +18,7 @@ from wdsflow.readers.open_clip.upstream import Loop, saves_at, why_no_checkpoint
 from wdsflow.training.feed_errors import FeedError, ResumeError
 from wdsflow.training.launch import random_state
 
-from .checkpoints import (
-    ENTRY,
-    LATEST,
-    CheckpointPosition,
-    Saved,
-    gather,
-    save,
-    saved_in,
-    tidy,
-)
+from .checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, gather, save, saved_in, tidy
 from .loop_steps import Steps, counted
 
 GetData = Callable[..., dict[str, Any]]

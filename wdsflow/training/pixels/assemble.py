@@ -8,9 +8,7 @@ import torch
 
 from wdsflow.training.feed.sample_work import MadeSample
 from wdsflow.training.feed_errors import SampleError
-from wdsflow.training.sample_tasks import (
-    LaneTask,
-)
+from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.work_in_progress import at
 
 from .buffers import BatchPool

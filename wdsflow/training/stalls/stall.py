@@ -7,19 +7,11 @@ from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path as quote
 from wdsflow.training.feed_errors import FeedStopped
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.sample_tasks import (
-    Reading,
-)
+from wdsflow.training.sample_tasks import Reading
 
 from .caption_cures import caption_cures, command, image_cures
 from .json_preview import peek
-from .loss_tally import (
-    MISSING,
-    UNREADABLE,
-    Damage,
-    LossReason,
-    LossTally,
-)
+from .loss_tally import MISSING, UNREADABLE, Damage, LossReason, LossTally
 from .work_in_progress import BusyWith, hanging, hanging_fixes, inspect
 
 _MOST = 4  # reasons, sets of fields and damaged shards that are shown

@@ -7,10 +7,7 @@ from typing import NamedTuple
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path as quote
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.sample_tasks import (
-    LaneTask,
-    Reading,
-)
+from wdsflow.training.sample_tasks import LaneTask, Reading
 
 from .caption_cures import command
 

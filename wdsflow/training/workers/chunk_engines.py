@@ -13,10 +13,7 @@ from traceback import walk_stack
 from typing import NamedTuple, Protocol, TypeVar
 
 from wdsflow.training.feed.sample_work import MadeSample, SampleWork
-from wdsflow.training.sample_tasks import (
-    Chunk,
-    LaneTask,
-)
+from wdsflow.training.sample_tasks import Chunk, LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 from wdsflow.training.stalls.work_in_progress import BusyWith
 

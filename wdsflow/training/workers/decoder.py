@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 from wdsflow.training.feed.sample_work import MadeSample, SampleWork
 from wdsflow.training.feed_errors import SampleError
-from wdsflow.training.sample_tasks import (
-    LaneTask,
-)
+from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .decoded_sample import joined_rows, packed

@@ -15,22 +15,11 @@ import psutil
 
 from wdsflow.training.feed.sample_work import SampleWork
 from wdsflow.training.feed_errors import DecoderError, SampleError
-from wdsflow.training.sample_tasks import (
-    Chunk,
-    LaneTask,
-)
+from wdsflow.training.sample_tasks import Chunk, LaneTask
 from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .chunk_engines import Result, Results
-from .decoder import (
-    END,
-    Answer,
-    DecodeOrder,
-    Seat,
-    forget,
-    opened,
-    serve,
-)
+from .decoder import END, Answer, DecodeOrder, Seat, forget, opened, serve
 from .decoder_deaths import Death
 from .decoder_position import AtTask
 from .slots import Slots

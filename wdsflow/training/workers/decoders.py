@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from itertools import cycle
 
 from wdsflow.training.feed.sample_work import SampleWork
-from wdsflow.training.sample_tasks import (
-    Chunk,
-)
+from wdsflow.training.sample_tasks import Chunk
 from wdsflow.training.stalls.work_in_progress import BusyWith
 
 from .chunk_engines import ChunkEngine, Result, in_order

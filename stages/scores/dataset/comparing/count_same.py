@@ -9,13 +9,7 @@ import numpy as np
 from ...base import Value
 from .cells import CELL, cells
 from .compared_results import Census, ComparedResults
-from .groups import (
-    PARTS,
-    grouped,
-    is_first,
-    part_of,
-    rows_at_once,
-)
+from .groups import PARTS, grouped, is_first, part_of, rows_at_once
 from .kept import Distinct, kept
 from .spill import Spill
 

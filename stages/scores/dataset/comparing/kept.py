@@ -8,14 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import CELL
-from .near_groups import (
-    Hashes,
-    Pair,
-    bucket_pairs,
-    pairs,
-    plan,
-    tables,
-)
+from .near_groups import Hashes, Pair, bucket_pairs, pairs, plan, tables
 from .spill import Rows, Spill
 
 _COST = 128  # bytes a hash while pairs are looked for

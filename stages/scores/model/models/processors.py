@@ -9,13 +9,7 @@ import numpy as np
 
 from .geometry import Geometry
 from .model_hub import where
-from .prepare import (
-    Flip,
-    How,
-    Prepare,
-    decode,
-    mirrored,
-)
+from .prepare import Flip, How, Prepare, decode, mirrored
 
 _KERNELS: dict[int, Any] = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers
 _remembered: dict[str, Geometry | None] = {}

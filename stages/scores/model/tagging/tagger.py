@@ -10,14 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from ..model_score import Model
 from ..models.clip.clip_weights import source_of
 from .batches import TaggingBudget, batches, shape_of
-from .sentences import (
-    LONGEST_CAPTION,
-    Overlong,
-    RefusedSentence,
-    pieces,
-    refusal,
-    split_at_spaces,
-)
+from .sentences import LONGEST_CAPTION, Overlong, RefusedSentence, pieces, refusal, split_at_spaces
 from .tagger_files import stanza_files
 from .tagger_loading import Tokenizer, load_pipeline
 

@@ -2,14 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.stages.scores.model.tagging.batches import (
-    WASTE,
-    Shape,
-    TaggingBudget,
-    batches,
-    cells_of,
-    shape_of,
-)
+from wdsflow.stages.scores.model.tagging.batches import WASTE, Shape, TaggingBudget, batches, cells_of, shape_of
 from wdsflow.stages.scores.model.tagging.sentences import LONGEST_WORD, UNKNOWN, pieces, refusal
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "x" * 30, "y" * 900, "z" * 1001, "<PAD>"]), min_size=1, max_size=40)

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.ledger_metadata import (
-    LedgerError,
-    read_about,
-)
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
 from wdsflow.shards.atomic import write_file, writing
 
 if TYPE_CHECKING:

@@ -8,11 +8,7 @@ from typing import Any, NamedTuple
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.ledger_metadata import (
-    LedgerError,
-    read_about,
-    same_shard,
-)
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about, same_shard
 from wdsflow.filtering.recipe.recipe_identity import digest
 from wdsflow.filtering.recipe.recipe_stages import written_stages
 from wdsflow.shards.shard_identity import fingerprint

@@ -11,14 +11,8 @@ from wdsflow.filtering.ledger.arrow_columns import texts
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.stages.scores.model.models.embedded import Embedded
 
-from ..ledger_metadata import (
-    GROUP,
-    KEYS,
-)
-from .embedding_columns import (
-    EmbeddingColumn,
-    column_name,
-)
+from ..ledger_metadata import GROUP, KEYS
+from .embedding_columns import EmbeddingColumn, column_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

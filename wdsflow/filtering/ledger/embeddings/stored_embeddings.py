@@ -6,21 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.filtering.ledger.ledger_metadata import (
-    LedgerError,
-    read_about,
-)
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe_identity import canonical, differences
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.scores.model.model_score import Model
 from wdsflow.stages.scores.model.models.clip.clip_model import ClipImage, ClipModel, ClipText
 
-from ..ledger_metadata import (
-    GROUP,
-    KEYS,
-    names_of,
-)
+from ..ledger_metadata import GROUP, KEYS, names_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,13 +6,7 @@ from typing import Any, cast, get_args
 
 from .functions import FUNCTIONS, OVER_ENTRIES
 from .predicate_errors import WhereError, nearest
-from .values import (
-    Call,
-    Kind,
-    ScoreType,
-    Setting,
-    spelled,
-)
+from .values import Call, Kind, ScoreType, Setting, spelled
 
 
 class PredicateNames:

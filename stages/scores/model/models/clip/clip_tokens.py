@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from .....tokenize import named_tokenizer
 from ....score_errors import ScoreError
 from .clip_hf_words import hf_tokenizer, hf_tokens
-from .clip_weights import (
-    full_name,
-)
+from .clip_weights import full_name
 from .clip_words import clip_words
 
 if TYPE_CHECKING:
