@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.typed_columns import holds_value
-from wdsflow.scan.evidence import Runs, Shape, ShapeCount, ShardEvidence, Stop
+from wdsflow.scan.evidence import Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.scan.naming import is_hidden
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate, Options, Reader
+from .base import USABLE, Fate, Options
 from .grouping import KEY, URL, first_of, first_repeat, incomplete
+from .raising_reader import RaisingReader
 from .wanted_fields import IMAGES, OTHERS, TEXTS, reason_for, refused
 
 _TEXT_KEY = "txt"
@@ -23,7 +24,7 @@ _MEDIA = frozenset(
 )
 
 
-class Datasets(Reader):
+class Datasets(RaisingReader):
     """``load_dataset("webdataset", data_files=[...], split="train", streaming=True)``, iterated to its end.
 
     Field names keep their case. The first five samples of the first shard must have the same fields; they become the
@@ -79,18 +80,6 @@ class Datasets(Reader):
                 return Fate("crash", "batch", "types", part.suffix)
         caption = _TEXT_KEY in columns and _TEXT_KEY in fields
         return incomplete(image is not None, caption, "dropped") or USABLE
-
-    def at_stop(self, stop: Stop) -> Fate | None:
-        """Return a crash for a shard that cannot be opened or is cut inside a member."""
-        if stop.kind == "unreadable":
-            return Fate("crash", "group", "unreadable-shard", stop.detail)
-        if stop.kind == "error":
-            return Fate("crash", "group", "truncated-shard", stop.detail)
-        return None
-
-    def joins(self, stop: Stop) -> bool:
-        """Return False: each shard is grouped for itself."""
-        return False
 
     def flushes(self, shard: ShardEvidence) -> bool:
         """Tell whether the cut member has another key than the open sample: it looks at the name first."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from wdsflow.scan.evidence import Runs, Shape, ShardEvidence, Stop
+from wdsflow.scan.evidence import Runs, Shape, ShardEvidence
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate, Reader
+from .base import USABLE, Fate
 from .grouping import KEY, MARKED_BAD, Sample, first_of, first_repeat, incomplete, is_marked_bad
+from .raising_reader import RaisingReader
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
 _TEXT_KEY = "txt"
@@ -20,7 +21,7 @@ _TROUBLE = {
 _FORBIDDEN = frozenset({"pt", "pth", "pickle", "pkl"})
 
 
-class RayData(Reader):
+class RayData(RaisingReader):
     """``ray.data.read_webdataset(paths)`` with the default decoder, every row taken.
 
     Field names keep their case. It decodes jpg and png, but gives jpeg and webp as bytes, which count as images here.
@@ -67,18 +68,6 @@ class RayData(Reader):
                 reason = "unsafe-field" if extension in _FORBIDDEN else reason_for(part, image, _TEXT_KEY)
                 return Fate("crash", "decode", reason, part.suffix)
         return incomplete(image is not None, _TEXT_KEY in sample, "dropped") or USABLE
-
-    def at_stop(self, stop: Stop) -> Fate | None:
-        """Return a crash for a shard that cannot be opened or is cut inside a member."""
-        if stop.kind == "unreadable":
-            return Fate("crash", "group", "unreadable-shard", stop.detail)
-        if stop.kind == "error":
-            return Fate("crash", "group", "truncated-shard", stop.detail)
-        return None
-
-    def joins(self, stop: Stop) -> bool:
-        """Return False: each shard is grouped for itself."""
-        return False
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return a crash for a key that comes back, a name that is not UTF-8, a column that not all samples have."""

@@ -1,10 +1,11 @@
 """webdataset 1.x, used as its own introduction shows."""
 
-from wdsflow.scan.evidence import Shape, Stop
+from wdsflow.scan.evidence import Shape
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .base import USABLE, Fate, Reader
+from .base import USABLE, Fate
 from .grouping import KEY, MARKED_BAD, URL, Sample, first_of, first_repeat, incomplete, is_marked_bad
+from .raising_reader import RaisingReader
 from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 
 _DECODED = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
@@ -12,7 +13,7 @@ _TEXT_KEY = "txt"
 _LOCAL_PATH = "__local_path__"  # set with the first member of a sample from a local file
 
 
-class WebDataset1(Reader):
+class WebDataset1(RaisingReader):
     """webdataset 1.x: ``WebDataset(urls, shardshuffle=False).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
 
     With the default handlers every error is raised: a missing or cut shard, a field twice in one sample, a field that
@@ -43,15 +44,3 @@ class WebDataset1(Reader):
             if not part.suffix.startswith("__") and refused(part, _DECODED):
                 return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
         return incomplete(image is not None, _TEXT_KEY in sample, "crash") or USABLE
-
-    def at_stop(self, stop: Stop) -> Fate | None:
-        """Return a crash for a shard that cannot be opened or is cut inside a member."""
-        if stop.kind == "unreadable":
-            return Fate("crash", "group", "unreadable-shard", stop.detail)
-        if stop.kind == "error":
-            return Fate("crash", "group", "truncated-shard", stop.detail)
-        return None
-
-    def joins(self, stop: Stop) -> bool:
-        """Return False: a mark is sent at the end of each shard."""
-        return False

@@ -11,6 +11,7 @@ from typing import Any
 
 from wdsflow.memory.budget import Budget
 from wdsflow.memory.shared_budget import SharedBudget
+from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.pixels.assemble import Assembler
 from wdsflow.training.pixels.image_work import ImageWork
@@ -19,7 +20,6 @@ from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 from wdsflow.training.workers.chunk_engines import ChunkEngine, Threads
 from wdsflow.training.workers.decoders import Decoders
 
-from ...readers.open_clip.assignment import Buffers
 from .batch_planner import Planner
 from .caption_sources import Captions
 from .epoch_run import EpochRun

@@ -6,10 +6,10 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
+from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.training.sample_tasks import LaneTask
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
-from ...readers.open_clip.assignment import Buffers
 from ..sample_tasks import SampleRef
 from .read_ahead import ReadAhead, is_stream
 from .sample_catalog import Catalog, Listed
