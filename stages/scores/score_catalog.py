@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
-from typing import Any
+from typing import Any, get_origin
 
 from . import dataset, header, image, model, text, video
 from .base import Score
@@ -25,7 +25,8 @@ def _found() -> Iterator[type[Score]]:
 
 
 def _is_score(thing: object) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Score)
+    # To Python 3.10 list[int] is a class, too.
+    return get_origin(thing) is None and isinstance(thing, type) and issubclass(thing, Score)
 
 
 # A score is in the file of its name in one of the rooms: nothing registers itself by being imported.

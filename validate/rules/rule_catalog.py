@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
+from typing import get_origin
 
 from . import fields, images, tar, training
 from .kit.base import Rule
@@ -46,7 +47,13 @@ def _found() -> Iterator[type[Rule]]:
 
 
 def _is_rule(thing: object) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Rule) and isinstance(getattr(thing, "code", None), str)
+    # To Python 3.10 list[int] is a class, too.
+    return (
+        get_origin(thing) is None
+        and isinstance(thing, type)
+        and issubclass(thing, Rule)
+        and isinstance(getattr(thing, "code", None), str)
+    )
 
 
 RULES: dict[str, type[Rule]] = {rule.code: rule for rule in _found()}
