@@ -35,6 +35,7 @@ def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_noth
     assert [len(each) for each in found.values()] == [6] * 4
 
 
+@pytest.mark.deep
 def test_any_number_of_samples_may_end_their_process(monkeypatch):
     monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 3)
     texts = [("deadly" if number % 3 == 1 else "caption") + f" {number}" for number in range(3)]
@@ -45,6 +46,7 @@ def test_any_number_of_samples_may_end_their_process(monkeypatch):
     assert [isinstance(each, Failure) for each in found] == [number % 3 == 1 for number in range(3)]
 
 
+@pytest.mark.deep
 def test_processes_that_only_end_are_given_up(monkeypatch):
     monkeypatch.setattr("wdsflow.models.processes._MOST_ENDS", 2)
     with ModelProcesses("cpu") as processes:
@@ -54,6 +56,7 @@ def test_processes_that_only_end_are_given_up(monkeypatch):
         models.close()
 
 
+@pytest.mark.deep
 def test_an_item_at_which_others_killed_the_process_is_tried_again(tmp_path):
     mark = tmp_path / "mark"
     with ModelProcesses("cpu") as processes:
@@ -73,6 +76,7 @@ def test_what_a_killed_process_worked_on_is_run_again_in_the_same_batch(tmp_path
     assert (tmp_path / "mark").read_bytes() == b"x"
 
 
+@pytest.mark.deep
 def test_an_item_is_not_to_blame_for_ends_while_its_model_loads(tmp_path):
     with ModelProcesses("cpu") as processes:
         models = RemoteModels(processes.place.addresses[0], processes.place.key)

@@ -86,6 +86,7 @@ def test_one_model_serves_all_workers_and_the_bytes_are_those_of_one_process(tmp
     assert {name: one[name] for name in shown} == {name: many[name] for name in shown}
 
 
+@pytest.mark.deep
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 60))
 def test_running_out_of_memory_costs_only_what_does_not_fit_alone(lengths, most):
@@ -128,6 +129,7 @@ def test_a_process_that_dies_at_an_item_is_replaced_and_the_item_put_aside(tmp_p
     assert report.total("kept") == 39
 
 
+@pytest.mark.deep
 def test_a_killed_model_process_is_asked_again():
     before = living_children()
     with ModelProcesses("cpu") as processes:

@@ -62,7 +62,10 @@ def python(code, *arguments, given):
     return ast.literal_eval(done.stdout.decode())
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param("spawn", marks=pytest.mark.deep), "forkserver", pytest.param("fork", marks=pytest.mark.deep)],
+)
 def test_scores_are_the_same_in_a_process_of_any_kind(scores, method):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this system has no {method}")

@@ -44,6 +44,7 @@ def test_boxes_are_those_of_bare_easyocr():
     assert tilts
 
 
+@pytest.mark.deep
 def test_larger_pictures_are_made_smaller_as_easyocr_does_it():
     image = written("LARGE", size=(400, 150), font=60)
     lines, _ = bare().detect(np.asarray(image), canvas_size=192)

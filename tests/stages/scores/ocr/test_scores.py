@@ -41,7 +41,14 @@ def slug(name, fields, **settings):
     return caught.value.slug
 
 
-@pytest.mark.parametrize(("reduce", "reduced"), [("mean", mean), ("max", max), ("min", min)])
+@pytest.mark.parametrize(
+    ("reduce", "reduced"),
+    [
+        pytest.param("mean", mean, marks=pytest.mark.deep),
+        ("max", max),
+        pytest.param("min", min, marks=pytest.mark.deep),
+    ],
+)
 def test_the_area_of_a_video_is_data_juicers(reduce, reduced):
     areas = [by_data_juicer(image) for image in sampled(film(), 3)]
     assert len(set(areas)) == 3
@@ -49,6 +56,7 @@ def test_the_area_of_a_video_is_data_juicers(reduce, reduced):
     assert found == pytest.approx(reduced(areas), abs=1e-6)
 
 
+@pytest.mark.deep
 def test_key_frames_can_be_looked_at_instead():
     areas = [by_data_juicer(image) for image in at_keys(film())]
     found = value("ocr_area", {"mp4": film()}, area="sum", sampling="key", frames=0)
@@ -64,6 +72,7 @@ def test_the_area_of_an_image_is_the_sum_or_the_union_of_what_is_detected():
     assert value("ocr_area", png(smooth(96, 64))) == value("ocr_area", png(smooth(96, 64)), area="sum") == 0
 
 
+@pytest.mark.deep
 def test_images_come_before_videos_unless_the_video_is_named():
     sample = {**png(written("a thumbnail with text")), "mp4": film()}
     thumbnail = value("ocr_area", sample)
@@ -71,6 +80,7 @@ def test_images_come_before_videos_unless_the_video_is_named():
     assert value("ocr_area", sample, video="mp4", frames=1) == value("ocr_area", {"mp4": film()}, frames=1) != thumbnail
 
 
+@pytest.mark.deep
 def test_several_videos_have_a_value_each_though_their_numbers_of_frames_differ():
     one = filmed([written("one frame")])
     sample = {"0.mp4": one, "1.mp4": film()}
@@ -95,12 +105,14 @@ def test_text_is_what_bare_easyocr_reads():
         assert value("ocr_text", png(image)) == expected
 
 
+@pytest.mark.deep
 def test_unsure_lines_can_be_left_out():
     image = written("some words", "to find")
     assert value("ocr_text", png(image), confidence=1.01) == ""
     assert value("ocr_text", png(smooth(96, 64))) == ""
 
 
+@pytest.mark.deep
 def test_frames_with_the_same_text_are_told_once():
     read = value("ocr_text", {"mp4": film()}, frames=6).split("\n")
     assert len(read) == len(set(read))
@@ -141,6 +153,7 @@ def test_scores_that_look_at_the_same_share_model_and_items():
     assert made("ocr_area", area="sum").models() == area.models()
 
 
+@pytest.mark.deep
 def test_text_is_found_once_for_all_scores_that_want_it(tmp_path, monkeypatch):
     members = [
         (f"{number}.{field}", data)

@@ -152,6 +152,7 @@ def test_one_long_sentence_among_short_ones_pads_none_of_them(folder, monkeypatc
         assert sum(words for words, _, _ in batches) <= 1.2 * 5_048
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_tensor_is_above_the_budget_whatever_captions_are(folder, captions, monkeypatch, kind):
     model, networks = loaded(folder, kind, pretokenized=True)
@@ -169,6 +170,7 @@ def test_no_tensor_is_above_the_budget_whatever_captions_are(folder, captions, m
     assert sum(words for words, _, _ in batches) <= 1.2 * sum(real for _, real, _ in batches)
 
 
+@pytest.mark.deep
 def test_repeated_words_and_one_endless_word_pass_the_tokeniser(folder):
     model, networks = loaded(folder, "pos")
     odd = ["spam " * 19_999, "w" * 99_999, "a " + "b" * 1_001 + " dog", ("a@" + "a" * 997 + " ") * 20, '\\"' * 40_000]
