@@ -1,4 +1,4 @@
-"""Report and its formats."""
+"""The report and its formats."""
 
 from .report import Report
 from .report_model import Results

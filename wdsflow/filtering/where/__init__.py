@@ -1,4 +1,4 @@
-"""The predicate of `wdsflow filter`: a small typed language, three-valued, with a plan for its evaluation.
+"""The predicate of `wdsflow filter`: a small typed language with three-valued logic and a plan for its evaluation.
 
 What holds:
 
