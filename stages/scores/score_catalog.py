@@ -137,7 +137,7 @@ def make_score(name: str, /, **settings: Any) -> Score:
     """
     kind = SCORES.get(name) or all_scores().get(name)
     if kind is None:
-        raise ValueError(f"there is no score {name!r}{_nearest(name, all_scores())}")
+        raise ValueError(f"no score is called {name!r}{_nearest(name, all_scores())}")
     known = [item.name for item in fields(kind) if item.init]
     for setting in settings:
         if setting not in known:

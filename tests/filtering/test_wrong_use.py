@@ -99,7 +99,7 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         # What is asked for.
         ((*FILTER, "--where", ""), "--where is empty"),
         ((*FILTER, "--where", "minside > 3"), "did you mean min_side?"),
-        ((*FILTER, "--where", "qqqqq > 3"), "there is no score 'qqqqq'"),
+        ((*FILTER, "--where", "qqqqq > 3"), "no score is called 'qqqqq'"),
         ((*FILTER, "--where", "min_side >"), "the predicate ends"),
         ((*FILTER, "--where", "min_side > 'a'"), "compare min_side with a number"),
         ((*FILTER, "--where", "near_duplicate(distance=99)"), "no number of bits from 0 to 10"),
@@ -117,7 +117,7 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, "--recipe", "broken.yaml"), "broken.yaml, line 1"),
         ((*FILTER, "--recipe", "stage.yaml"), "did you mean rename?"),
         ((*FILTER, "--explain"), "there is no predicate to explain"),
-        (SCORE, "which scores?"),
+        (SCORE, "no scores given"),
         ((*SCORE, "--scores", "blurr"), "did you mean blur?"),
         ((*SCORE, "--scores", "blur > 3"), "is not the name of a score"),
         # How it is done.
@@ -133,7 +133,7 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, *LARGE, "--quarantine", "changed"), "changed/00000.tar exists already, and no run wrote it"),
         (("filter", "rows.jsonl", "-o", "out", "--numbering", "dense"), "dense numbering is for tars"),
         # Ledgers.
-        (("cut", "in", "-o", "out", *LARGE), "by which scores?"),
+        (("cut", "in", "-o", "out", *LARGE), "no ledger given"),
         ((*CUT[:4], "--ledger", "none", *LARGE), "there are no ledgers in none"),
         (("cut", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since"),
         ((*CUT, "--where", "blur > 3"), "in-scores has no blur"),

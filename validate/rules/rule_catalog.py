@@ -1,4 +1,4 @@
-"""All rules by code: those in the files of the four rooms, and those that other distributions bring."""
+"""All rules by code: those in the four folders, and those of other distributions."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -14,7 +14,7 @@ GROUP = "wdsflow.rules"  # entry points: name = "package.module:ClassName"
 
 
 class BadRule(TypeError):
-    """An entry point that is no rule; the message names it and says what is wrong."""
+    """An entry point that is not a rule; the message names it and the reason."""
 
 
 def _found() -> Iterator[type[Rule]]:
@@ -35,7 +35,7 @@ def catalog() -> dict[str, type[Rule]]:
     """Return all rules by code: those of wdsflow, then those of other distributions.
 
     Raises:
-        BadRule: if an entry point of the group ``wdsflow.rules`` is not a subclass of ``Rule`` with a code of its own.
+        BadRule: if an entry point of the group ``wdsflow.rules`` is not a subclass of ``Rule`` with a unique code.
     """
     rules = dict(RULES)
     for point in entry_points(group=GROUP):

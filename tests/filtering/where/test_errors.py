@@ -93,7 +93,7 @@ def error_of(text: str) -> WhereError:
         ("caption == “it”", 12, "straight quotes"),
         ("caption == 'a\x1b'", 14, "a control character"),
         ("width > ٣", 9, "arabic-indic digit three"),
-        ("ＡＮＤ", 1, "there is no score"),
+        ("ＡＮＤ", 1, "no score is called"),
         ("width > 3; drop", 10, "one predicate only"),
     ],
 )
@@ -105,7 +105,7 @@ def test_an_error_points_at_its_place_and_says_what_to_write(text, column, words
 
 def test_the_caret_stands_under_the_place_in_the_line():
     lines = str(error_of("width > 3 and\n  '猫' in caption and heigth > 4")).splitlines()
-    assert lines[0] == "where, line 2, column 22: there is no score 'heigth'"
+    assert lines[0] == "where, line 2, column 22: no score is called 'heigth'"
     assert lines[1] == "      '猫' in caption and heigth > 4"
     assert lines[2] == "    " + " " * 22 + "^^^^^^"
     assert lines[3] == "  did you mean height?"

@@ -1,4 +1,4 @@
-"""What the rules for images that do not decode have in common."""
+"""Base of the rules for images that do not decode."""
 
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import (

@@ -17,7 +17,7 @@ from .help_panels import (
 
 
 class Level(str, Enum):
-    """How closely to look."""
+    """How much to read."""
 
     names = "names"
     headers = "headers"
@@ -36,7 +36,7 @@ class FormatChoice(str, Enum):
 
 
 class EngineChoice(str, Enum):
-    """Who works."""
+    """The engine that does the work."""
 
     local = "local"
     ray = "ray"
@@ -84,7 +84,7 @@ Embeddings = Annotated[
     bool | None,
     typer.Option(
         "--embeddings/--no-embeddings",
-        help="Keep the CLIP embeddings of images and captions in the ledger, as half floats.",
+        help="Store the CLIP embeddings of images and captions in the ledger, as half floats.",
         rich_help_panel=SAMPLES,
         show_default=False,
     ),
@@ -94,7 +94,7 @@ Embedded = Annotated[
     typer.Option(
         "--ledger",
         metavar="DIR",
-        help="Folder that score or filter wrote with --embeddings. Scores on the same CLIP use its embeddings.",
+        help="Folder that score or filter wrote with --embeddings. Scores of the same CLIP use its embeddings.",
         rich_help_panel=SAMPLES,
         show_default=False,
     ),
@@ -104,7 +104,7 @@ Numbering = Annotated[
     typer.Option(
         "--numbering",
         metavar="WHAT",
-        help="Names of the output shards. kept (default): as the inputs. dense: 00000.tar and so on without gaps, given once all shards of all slices are done.",
+        help="Names of the output shards. kept (default): as the inputs. dense: 00000.tar and so on without gaps, assigned when all shards of all slices are done.",
         rich_help_panel=OUTPUT,
         show_default=False,
     ),
@@ -140,7 +140,7 @@ Urls = Annotated[
     typer.Argument(
         metavar="URL...",
         show_default=False,
-        help="Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b names several.",
+        help="Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b means both.",
     ),
 ]
 Readers = Annotated[
@@ -182,7 +182,10 @@ Ignore = Annotated[
 Baseline = Annotated[
     Path | None,
     typer.Option(
-        "--baseline", metavar="FILE", help="Findings in this file are known and do not fail.", rich_help_panel=MAIN
+        "--baseline",
+        metavar="FILE",
+        help="Findings in this file are known and do not fail the run.",
+        rich_help_panel=MAIN,
     ),
 ]
 WriteBaseline = Annotated[
@@ -190,7 +193,7 @@ WriteBaseline = Annotated[
     typer.Option(
         "--write-baseline",
         metavar="FILE",
-        help="Write all findings to this file, as known from now on.",
+        help="Write all findings to this file, as the known ones.",
         rich_help_panel=OTHER,
     ),
 ]
@@ -212,7 +215,10 @@ Output = Annotated[
 MaxLoss = Annotated[
     str,
     typer.Option(
-        "--max-loss", metavar="SHARE", help="Share of samples that may be lost: 5% or 0.05.", rich_help_panel=MAIN
+        "--max-loss",
+        metavar="SHARE",
+        help="Share of samples that may be lost, such as 5% or 0.05.",
+        rich_help_panel=MAIN,
     ),
 ]
 Jobs = Annotated[

@@ -47,7 +47,7 @@ class PredicateNames:
             hint = "write contains(caption, 'cat'), startswith(...), or matches(caption, 'regular expression')"
         else:
             hint = f"did you mean {close}?" if close else "all scores: wdsflow scores"
-        return WhereError(self._text, start, end, f"there is no score {name[:60]!r}", hint)
+        return WhereError(self._text, start, end, f"no score is called {name[:60]!r}", hint)
 
     def call(self, name: str, settings: Mapping[str, tuple[Setting, int, int]], start: int, end: int) -> Call:
         """Return a score with settings. Raises WhereError."""
