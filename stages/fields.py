@@ -8,7 +8,7 @@ IMAGES = "jpg;png;jpeg;webp"  # what OpenCLIP takes for an image, in its order
 
 
 def alternatives(fields: str | Iterable[str]) -> tuple[str, ...]:
-    """Split names joined by semicolons. Raises ValueError where there are none, or webdataset's own (``__key__``).
+    """Split names joined by semicolons. Raises ValueError if there are none, or webdataset's own (``__key__``).
 
     >>> alternatives("jpg; png")
     ('jpg', 'png')

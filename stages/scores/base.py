@@ -192,7 +192,7 @@ class DatasetScore(Score):
     1. ``gather(view)`` looks at one sample and returns a few bytes, which are kept (in the ledger) for
     2. ``resolve(records, folder)``, once over the records of all shards, in any order. It needs bounded memory and
        yields each record's value in the order of (shard, sample); what it yields does not depend on the order in
-       which records come. Where one of several is the first, it is the one of the smallest (shard, sample).
+       which records come. If one of several is the first, it is the one of the smallest (shard, sample).
 
     ``among`` says which samples are compared: "all" that can be read, or "kept", those that the rest of a predicate
     keeps. Whoever filters gives the records of these, and of no others. ``compares`` names the settings that only

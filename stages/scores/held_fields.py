@@ -11,7 +11,7 @@ class Fields(Protocol):
         """Yield the names."""
 
     def __contains__(self, name: object, /) -> bool:
-        """Tell whether there is such a field."""
+        """Return whether there is such a field."""
 
     def size(self, name: str) -> int:
         """Return the size of a field in bytes."""

@@ -49,7 +49,7 @@ class ViewOptions:
 
 
 class View:
-    """A sample: ``key``, ``url`` and what scores ask for. Raises ScoreError where that cannot be had.
+    """A sample: ``key``, ``url`` and what scores ask for. Raises ScoreError if that cannot be had.
 
     Slugs: "no-image", "no-video", "no-caption" (nothing of that name), "not-an-image", "truncated", "undecodable",
     "unknown-size", "over-budget", "not-utf8", "large-text", "bad-json", "large-json", "not-text", "unread" (the shard
@@ -149,7 +149,7 @@ class View:
         return [(text, names) for text in self.captions(caption)]
 
     def json(self, name: str = "json") -> Any:
-        """Return a field's json, parsed. Raises ScoreError "no-json" where there is no such field."""
+        """Return a field's json, parsed. Raises ScoreError "no-json" if there is no such field."""
         tree = self._cache.get(("json", name))
         if tree is None:
             if name not in self.fields:

@@ -118,7 +118,7 @@ SCORES: dict[str, type[Score]] = {
 def all_scores() -> dict[str, type[Score]]:
     """Return our scores and those of the entry points in the group ``wdsflow.scores``; ours win.
 
-    Raises ValueError where an entry point is no score, or has another name than its score.
+    Raises ValueError if an entry point is no score, or has another name than its score.
     """
     found = {}
     for entry in entry_points(group=GROUP):

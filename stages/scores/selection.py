@@ -26,8 +26,8 @@ class FieldNames(NamedTuple):
 def parse_images(text: str) -> FieldNames:
     """Parse ``jpg;png``: the first field that is there is the image. Raises ValueError.
 
-    Where none is there, all numbered ones are: ``0.jpg``, ``1.png``, in the order of their numbers, of any of the
-    names. A name with stars, ``*.jpg``, stands for all fields like it, sorted as people count.
+    If none is there, all numbered ones are: ``0.jpg``, ``1.png``, in the order of their numbers, of any of the names. A
+    name with stars, ``*.jpg``, stands for all fields like it, sorted as people count.
     """
     return FieldNames(alternatives(text))
 

@@ -58,7 +58,7 @@ class Prediction:
 
     @property
     def stall(self) -> bool:
-        """Tell whether some worker hangs."""
+        """Return whether some worker hangs."""
         return self.verdict.outcome == "stalls"
 
 

@@ -1,4 +1,4 @@
-"""Stages before scoring: what they change is written anew, everything else keeps its bytes."""
+"""Stages before scoring: what they change is written again, everything else keeps its bytes."""
 
 import io
 import json

@@ -70,7 +70,7 @@ def with_captions(
 
     ``earlier`` is the recipe of a run that is to be resumed, as JSON holds it: what it picked stays, and what it found
     is not looked for again. Otherwise shards are read until some sample has a caption in each place that is asked for.
-    Raises NoCaptions where none has.
+    Raises NoCaptions if none has.
     """
     tars = [url for url in urls if not is_lines(url)]
     told = ""
@@ -147,7 +147,7 @@ def _tested_for_null(node: Node) -> Iterator[Call]:
 
 
 def _has(view: ShardView, place: str) -> bool:
-    """Tell whether a sample has a caption there, readable or not."""
+    """Return whether a sample has a caption there, readable or not."""
     try:
         view.captions(place)
     except ScoreError as error:

@@ -40,8 +40,8 @@ def engine_for(
     """Return the engine that a run asks for.
 
     ``urls``: shards to work on. ``locks``: descriptors that workers of this machine hold. ``cluster``: where to work,
-    None for this machine. ``scores``: whether any are computed. Raises ValueError where memory is not enough for one
-    worker, EngineError where nobody can work.
+    None for this machine. ``scores``: whether any are computed. Raises ValueError if memory is not enough for one
+    worker, EngineError if nobody can work.
     """
     image = parse_size(recipe.image_memory)
     if cluster is None:

@@ -23,8 +23,8 @@ def share_memory(
     """Return the number of worker processes; 0 stays 0, which is work in this process.
 
     ``memory`` bounds all processes together, the one that asks among them: there are fewer workers where it is not
-    enough for each to hold an image of ``image`` bytes. ``cores``: of a cluster, else this machine's.
-    ``own``: what a worker takes before it sees a sample. Raises ValueError where it is not enough for one.
+    enough for each to hold an image of ``image`` bytes. ``cores``: of a cluster, else this machine's. ``own``: what a
+    worker takes before it sees a sample. Raises ValueError if it is not enough for one.
 
     >>> share_memory(4 << 30, 16, 100, 512 << 20)
     5

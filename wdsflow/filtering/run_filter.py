@@ -193,7 +193,7 @@ def _scored_first(
 def _reuse(
     ledger: str | os.PathLike[str] | None, names: list[str], layout: Layout, recipe: Recipe, options: RunOptions
 ) -> Reuse | None:
-    """Return what is taken from an earlier run. Raises LedgerError; ValueError where no embeddings could be kept."""
+    """Return what is taken from an earlier run. Raises LedgerError; ValueError if no embeddings could be kept."""
     program = program_of(recipe)
     if recipe.embeddings and not any(isinstance(score, ClipScore) for score in program.scores.values()):
         raise ValueError("embeddings are kept of scores on a CLIP: ask for clip_similarity, zero_shot or aesthetic")
@@ -231,7 +231,7 @@ def _take_sources(one: Pass, scored: Layout) -> None:
 
 
 def _check_scores(recipe: Recipe, scored: Layout, names: Sequence[str]) -> None:
-    """Raise MissingScore where the first ledger has no column for a score of the predicate."""
+    """Raise MissingScore if the first ledger has no column for a score of the predicate."""
     program = program_of(recipe)
     path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
     there = calls_of(read_about(path)) if path is not None else {}

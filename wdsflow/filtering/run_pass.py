@@ -86,7 +86,7 @@ class Pass:
 
     @property
     def identity(self) -> str:
-        """The digest by which a later run tells whether a shard is done."""
+        """The digest by which a later run returns whether a shard is done."""
         identities = program_of(self.recipe).identities()
         return task_identity(self.recipe, {**identities, "kind": self.kind, "sources": self.sources})
 

@@ -33,7 +33,7 @@ class Record:
     """Holds a folder for one repair. Use as a context manager.
 
     ``repair.json`` has the options, and the names of all outputs that were ever begun: what exists under such a name is
-    ours. ``repair.jsonl`` has a line for each finished shard. Raises Busy where another run works in the folder.
+    ours. ``repair.jsonl`` has a line for each finished shard. Raises Busy if another run works in the folder.
     """
 
     def __init__(self, folder: Path) -> None:

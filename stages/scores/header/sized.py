@@ -6,7 +6,7 @@ from ..score_errors import ScoreError
 
 
 def sized(header: ImageHeader) -> ImageHeader:
-    """Return the header. Raises ScoreError "unknown-size" where it does not tell width and height."""
+    """Return the header. Raises ScoreError "unknown-size" if it does not tell width and height."""
     if header.width and header.height:
         return header
     raise ScoreError("unknown-size", f"the header of this {header.format} tells no width and height")

@@ -40,7 +40,7 @@ class IsBlank(PixelScore):
         return not self._varied(picture) and all(self._even(channel) for channel in _channels(picture.image))
 
     def _varied(self, picture: Picture) -> bool:
-        """Tell whether some rows alone have more pixels off any median than a blank image may have in all."""
+        """Return whether some rows alone have more pixels off any median than a blank image may have in all."""
         import numpy as np
 
         width, height = picture.size

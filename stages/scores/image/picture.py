@@ -90,7 +90,7 @@ class Picture:
 
 
 def decode_picture(data: bytes, budget: int) -> Picture:
-    """Decode an image. Raises ScoreError, "over-budget" where that would take more than ``budget`` bytes."""
+    """Decode an image. Raises ScoreError, "over-budget" if that would take more than ``budget`` bytes."""
     try:
         return Picture(_decoder(budget, "numpy" if data.startswith(_JPEG) else "pil").decode(data, aim=_aim))
     except StageError as error:

@@ -51,7 +51,7 @@ class Aesthetic(ClipScore):
         return self.image_requests(view, self.fields_of(view))
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
-        """Return the rating of each image. Raises ValueError where the head is not for this model."""
+        """Return the rating of each image. Raises ValueError if the head is not for this model."""
         head = load_head(self.head)
         groups = self.grouped(view, outputs)
         return bare([round(reduced([finite(head(each)) for each in group], self.reduce), 4) for group in groups])

@@ -71,7 +71,7 @@ class BatchScore(ModelScore):
         return [Request(model, text, partial(self._pair, view, text)) for text in view.captions(self.caption)]
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the outputs. Raises ScoreError "not-finite", TypeError where one is no single value."""
+        """Return the outputs. Raises ScoreError "not-finite", TypeError if one is no single value."""
         return bare([scalar(output, self.kind, "score()") for output in outputs])
 
     def _pixels(self, view: "View", at: int) -> Any:

@@ -56,7 +56,7 @@ class Classify(PictureScore):
         return (self._model(),)
 
     def requests(self, view: View) -> list[Request]:
-        """Return a request for each image. Raises ValueError where the model has no such label."""
+        """Return a request for each image. Raises ValueError if the model has no such label."""
         from .models.processors import preparation
 
         model = self._model()

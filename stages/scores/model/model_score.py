@@ -23,7 +23,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 
 
 class ModelSource(NamedTuple):
-    """Where a model that is not on this machine comes from, and how a score names the same one in a folder."""
+    """The origin of a model that is not on this machine, and how a score names the same model in a folder."""
 
     repository: str = ""  # of the Hugging Face hub, "org/name"
     revision: str = ""
@@ -60,7 +60,7 @@ class Model(ABC):
         return self.kind
 
     def fetched(self) -> ModelSource | None:
-        """Return where it comes from, if it is not on this machine; None where nothing is fetched."""
+        """Return where it comes from, if it is not on this machine; None if nothing is fetched."""
         return None
 
     def cost(self, item: Item) -> int:
@@ -68,7 +68,7 @@ class Model(ABC):
         return 1
 
     def largest(self) -> Item | None:
-        """Return an item of the largest cost there can be, to try before the first shard; None where none is known."""
+        """Return an item of the largest cost there can be, to try before the first shard; None if none is known."""
         return None
 
     def facts(self) -> Any:
@@ -102,7 +102,7 @@ class ModelScore(Score):
 
     @abstractmethod
     def requests(self, view: "View") -> list[Request]:
-        """Return what is to be run for one sample. Raises ScoreError where it cannot be computed."""
+        """Return what is to be run for one sample. Raises ScoreError if it cannot be computed."""
 
     @abstractmethod
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:

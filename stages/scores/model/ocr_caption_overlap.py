@@ -21,7 +21,7 @@ class OcrCaptionOverlap(ReadScore):
     """Share of the caption's words that are written in the image, from 0 to 1: 1 teaches a model to read, not to see.
 
     Words are runs of letters and digits, after Unicode's NFKC and without regard to case; each place in the caption
-    counts, 0 where it has no word. The text is that of all images, or videos, of the sample: see ocr_text for
+    counts, 0 if it has no word. The text is that of all images, or videos, of the sample: see ocr_text for
     ``confidence``, ``language``, ``frames`` and the others. ``caption``: where captions lie. Source: our own.
     """
 

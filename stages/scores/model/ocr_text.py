@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OcrText(ReadScore):
-    """Text that is read in the image, "" where there is none; of a video, in its first, middle and last frame.
+    """Text that is read in the image, "" if there is none; of a video, in its first, middle and last frame.
 
     Lines of EasyOCR in its order, joined by a space; frames of a video by a line end, those with the same text once.
     ``confidence``: lines below it are left out. ``language`` is English ("en") by default; others need the weights of

@@ -48,7 +48,7 @@ def rows_of(value: Any) -> list[Any] | None:
 def one_each(outputs: Any, count: int) -> list[Any]:
     """Return what ``score()`` returned for a batch, one plain value for each of ``count`` items.
 
-    An array has shape (n,) or (n, 1); () is accepted for a single item. Raises OutputsError where the values cannot be
+    An array has shape (n,) or (n, 1); () is accepted for a single item. Raises OutputsError if the values cannot be
     told apart by item.
     """
     items = f"{count:,} item{'s' * (count != 1)}"

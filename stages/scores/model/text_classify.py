@@ -55,7 +55,7 @@ class TextClassify(ModelScore):
         return (self._model(),)
 
     def requests(self, view: View) -> list[Request]:
-        """Return a request for each caption. Raises ValueError where the model has no such label."""
+        """Return a request for each caption. Raises ValueError if the model has no such label."""
         model = self._model()
         label_index(self.model, self.label)
         return [Request(model, text, partial(self._ids, text)) for text in view.captions(self.caption)]

@@ -14,7 +14,7 @@ class CharRepetition(TextScore):
     """Share of the caption's ``n`` characters long pieces that are among its most repeated ones.
 
     Of the distinct pieces (n-grams) the min(floor(sqrt(distinct)), repeated) most frequent ones are added up and
-    divided by all pieces. White space is part of them, and upper and lower case differ. 0 to 1; 0 where there is no piece
+    divided by all pieces. White space is part of them, and upper and lower case differ. 0 to 1; 0 if there is no piece
     of that length. ``n`` from 1 to 50. Source: Data-Juicer's char_rep_ratio, the same number.
     """
 

@@ -37,7 +37,7 @@ class HasPii(TextScore):
 
 
 def has_phone(text: str) -> bool:
-    """Tell whether there is a telephone number in a text.
+    """Return whether there is a telephone number in a text.
 
     >>> has_phone("call 555-867-5309"), has_phone("call 212-555-0123"), has_phone("made 2019-05-12 in 1920 x 1080")
     (True, True, False)

@@ -9,7 +9,7 @@ from .languages import detect
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageScore(TextScore):
-    """Probability of the caption's most likely language, see language; 0 where there are no letters.
+    """Probability of the caption's most likely language, see language; 0 if there are no letters.
 
     0 to 1. Source: as language; Data-Juicer's lang_score.
     """

@@ -66,7 +66,7 @@ class PictureScore(ModelScore):
         return {**super().versions(), **versions_of("av")}
 
     def image_fields(self, view: "View") -> tuple[str, ...]:
-        """Return the images that are looked at, none where videos are. Raises ScoreError where there is neither."""
+        """Return the images that are looked at, none if videos are. Raises ScoreError if there is neither."""
         if self.video:
             return ()
         try:

@@ -17,7 +17,7 @@ from .shape_rule import mend_status
 
 
 def is_image(suffix: str) -> bool:
-    """Tell whether readers decode a field of that name as an image."""
+    """Return whether readers decode a field of that name as an image."""
     return kind_of(suffix) == "image"
 
 

@@ -42,7 +42,7 @@ def leave_out(urls: Sequence[str], *options: str, number: str = "") -> Repair:
 
 
 def renamed(name: str) -> str:
-    """Return the name under which readers leave a field as bytes; "" where an option cannot hold the old one."""
+    """Return the name under which readers leave a field as bytes; "" if an option cannot hold the old one."""
     return f"{name.replace('.', '_')}_raw" if is_option(name) else ""
 
 

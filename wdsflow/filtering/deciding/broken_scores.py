@@ -56,7 +56,7 @@ class Strikes:
 
 
 def is_fault(error: Unknown) -> bool:
-    """Tell whether an error may be that of the score rather than of a sample."""
+    """Return whether an error may be that of the score rather than of a sample."""
     return error.slug.startswith("raised-") or error.slug in {OUT_OF_MEMORY, POISONED}
 
 
@@ -77,8 +77,8 @@ def struck_in(rows: Sequence[Row]) -> dict[str, tuple[int, str, str]]:
 class RunStrikes:
     """Looks at the shards of a run: those may be smaller than it takes to tell.
 
-    Shards in which a score failed wherever it was computed are held back, until another one proves the score. Where
-    the run ends for it they count as not done, and are done again when what was missing is there.
+    Shards in which a score failed wherever it was computed are held back, until another one proves the score. If the
+    run ends for it they count as not done, and are done again when what was missing is there.
     """
 
     def __init__(self, done: Iterable[ShardRecord]) -> None:

@@ -69,7 +69,7 @@ def _plain_text(value: Any) -> Value:
 
 
 def gathered(score: DatasetScore, view: View) -> bytes:
-    """Return what a sample is compared by. Raises TypeError where a score gives something else."""
+    """Return what a sample is compared by. Raises TypeError if a score gives something else."""
     found: object = score.gather(view)
     if not isinstance(found, bytes):
         raise TypeError(f"gather() returned {described(found)}: bytes are wanted")
@@ -77,7 +77,7 @@ def gathered(score: DatasetScore, view: View) -> bytes:
 
 
 def must_be_installed(score: Score) -> None:
-    """Raise ValueError where a score needs what is not there: every sample would fail, one by one."""
+    """Raise ValueError if a score needs what is not there: every sample would fail, one by one."""
     for name in score.packages if score.needs else ():
         try:
             version(name)
@@ -101,7 +101,7 @@ def _method_of(score: Score) -> str:
 
 
 def _counts(score: Score, view: View) -> set[int]:
-    """Return how many values a score may have for a sample; none where that cannot be told."""
+    """Return how many values a score may have for a sample; none if that cannot be told."""
     ways = {"image": view.image_names, "video": view.video_names, "caption": view.captions}
     found = set[int]()
     for subject in _COUNTED[score.subject]:

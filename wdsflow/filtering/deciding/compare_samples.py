@@ -24,7 +24,7 @@ def resolve(
     """Compare samples by each score that does, and leave its values in a file a shard.
 
     Scores that compare what the rest of the predicate keeps come last: to them the others are terms like any other.
-    ``shards`` are numbers and names in order; ``scored`` has a ledger for each. Raises LedgerError where one is missing,
+    ``shards`` are numbers and names in order; ``scored`` has a ledger for each. Raises LedgerError if one is missing,
     or has not gathered what is compared.
     """
     for old in (target.inside / "resolved").glob("*.json"):
@@ -121,7 +121,7 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
 
 
 def gathers_like(program: Program, call: Call, other: Call) -> bool:
-    """Tell whether what was gathered for another score serves one of a program as well."""
+    """Return whether what was gathered for another score serves one of a program as well."""
     if call.name != other.name:
         return False
     score, made = program.scores[call], make_score(other.name, **dict(other.settings))

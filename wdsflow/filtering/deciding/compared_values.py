@@ -21,7 +21,7 @@ from .failures import RAISED, guarded
 def as_json(call: Call, score: DatasetScore, found: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
     """Yield (shard, sample, value) of what ``resolve`` yields, a value that is refused as {"slug": ..., "detail": ...}.
 
-    Raises BrokenRunError where ``resolve`` of a custom score fails, or the first 100 of its values are refused.
+    Raises BrokenRunError if ``resolve`` of a custom score fails, or the first 100 of its values are refused.
     """
     if is_ours(score):
         yield from found

@@ -26,7 +26,7 @@ def guarded(compute: Callable[[V], Any], view: V) -> Any:
 
 
 def failed(error: BaseException) -> Unknown:
-    """Return why a score could not be computed. Raises the error where it is the shard's or the disk's fault."""
+    """Return why a score could not be computed. Raises the error if it is the shard's or the disk's fault."""
     if isinstance(error, ScoreError):
         return Unknown(error.slug, without_addresses(error.detail))
     if isinstance(error, MemoryError):

@@ -36,8 +36,8 @@ _Values = dict[Call, Value | Unknown]
 def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> Pilot:
     """Compute every score of a predicate for 500 samples of a few shards.
 
-    A score that compares all samples cannot be judged by a few: its cost is measured, and all pass. What is decoded
-    for several scores is paid by the first of them. Raises ValueError where there is no predicate.
+    A score that compares all samples cannot be judged by a few: its cost is measured, and all pass. What is decoded for
+    several scores is paid by the first of them. Raises ValueError if there is no predicate.
     """
     found = expand([urls] if isinstance(urls, str) else urls).urls
     recipe, _ = with_captions(found, recipe, allow_pipe=allow_pipe)

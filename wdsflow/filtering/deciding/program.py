@@ -180,7 +180,7 @@ class Program:
         return tuple(dict.fromkeys(model for score in scores for model in score.models()))
 
     def decide(self, row: Row) -> None:
-        """Set the outcome of a sample. Raises LedgerError where a score is missing that it hangs on."""
+        """Set the outcome of a sample. Raises LedgerError if a score is missing that it hangs on."""
         row.outcome, row.term, row.error, row.detail = "kept", None, None, None
         if row.trouble.startswith(DROPPED):
             row.outcome, row.term, row.detail = "dropped", row.trouble.removeprefix(DROPPED), row.about or None
@@ -210,7 +210,7 @@ class Program:
             row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
 
     def is_compared(self, row: Row, call: Call) -> bool:
-        """Tell whether a sample takes part in a comparison: all that can be read do, or those that all else keeps.
+        """Return whether a sample takes part in a comparison: all that can be read do, or those that all else keeps.
 
         All else are the terms in which no score compares what is kept; what scores say that compare all samples has
         to be known by then.
@@ -226,7 +226,7 @@ class Program:
         return all(term.result(row.values) is True for term in own)
 
     def _puts_out(self, judgement: Judgement) -> bool:
-        """Tell whether a sample is dropped or put aside, whatever comparisons of all samples say."""
+        """Return whether a sample is dropped or put aside, whatever comparisons of all samples say."""
         return judgement.keep is False or (judgement.unknown is not None and self.recipe.unknown != "keep")
 
     def _complete(self, row: Row, view: View, calls: Sequence[Call]) -> None:

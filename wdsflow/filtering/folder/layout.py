@@ -11,7 +11,7 @@ INSIDE = "_wdsflow"  # no reader of shards looks into it
 class Layout:
     """The paths of one output folder; a shard is named by its output, such as ``00000.tar``.
 
-    ``dense``: outputs are numbered anew when all are there, and wait inside until then.
+    ``dense``: outputs are numbered again when all are there, and wait inside until then.
     """
 
     folder: Path

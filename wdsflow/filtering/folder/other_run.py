@@ -29,7 +29,7 @@ class Differs(ValueError):
 
 
 def differ(before: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Tell whether two runs do different things: another version of ours does not matter, ``code`` counts what does."""
+    """Return whether two runs do different things: another version of ours does not matter, ``code`` counts what does."""
     one, other = ({name: value for name, value in run.items() if name != "wdsflow"} for run in (before, asked))
     return canonical(one) != canonical(other)
 

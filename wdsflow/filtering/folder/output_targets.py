@@ -51,7 +51,7 @@ def refuse_inputs(asked: Mapping[str, Any], paths: Iterable[Path]) -> None:
 
 
 def makes_tars(asked: Mapping[str, Any]) -> bool:
-    """Tell whether a run writes tars where it reads JSON lines."""
+    """Return whether a run writes tars where it reads JSON lines."""
     recipe = asked.get("recipe")
     return isinstance(recipe, dict) and recipe.get("lines_to") == "tar"
 
@@ -64,7 +64,7 @@ def aside_of(layout: Layout) -> str | None:
 
 
 def _refuse_aside(layout: Layout) -> None:
-    """Raise FileExistsError where samples put aside would lie among others of their name."""
+    """Raise FileExistsError if samples put aside would lie among others of their name."""
     if layout.quarantine_folder is None:
         return
     aside, out, inside = map(os.path.realpath, (layout.quarantine_folder, layout.folder, layout.inside))

@@ -51,8 +51,8 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: b
     """Make a folder ready for a run, or for the rest of one.
 
     ``asked`` is what the run is to do; "names" are its outputs and "urls" its shards. ``alone``: no other slice of the
-    run works there. A run that finished no shard gives way to any other. Raises Differs where the folder
-    holds a run that does something else, FileExistsError where files lie in the way that no run wrote.
+    run works there. A run that finished no shard gives way to any other. Raises Differs if the folder holds a run that
+    does something else, FileExistsError if files lie in the way that no run wrote.
     """
     with Lock(layout.inside / "lock-prepare", patience=60):  # slices may begin side by side
         before = _read(layout.run_file)
@@ -73,7 +73,7 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: b
 
 
 def _begun(layout: Layout, run: Mapping[str, Any]) -> bool:
-    """Tell whether a run has left anything behind that took work, whatever its manifest looks like."""
+    """Return whether a run has left anything behind that took work, whatever its manifest looks like."""
     manifests = (*layout.manifests(), *layout.scored.manifests())
     ledgers = (layout.scored.inside / "ledger").glob("*.parquet")
     return any(path.stat().st_size for path in manifests) or any(

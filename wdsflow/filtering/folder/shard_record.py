@@ -29,7 +29,7 @@ class ShardRecord:
     left_out: dict[str, int] = field(default_factory=dict)  # why a member belongs to no sample -> members
     headers: list[Range] = field(default_factory=list)  # global PAX headers
     damage: list[str] = field(default_factory=list)
-    output: dict[str, Any] | None = None  # identity of the tar, None where no sample was kept
+    output: dict[str, Any] | None = None  # identity of the tar, None if no sample was kept
     # Tars of a file of JSON lines: identity, with the samples in it.
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     ledger: dict[str, Any] = field(default_factory=dict)  # identity
@@ -50,7 +50,7 @@ class ShardRecord:
 
     @staticmethod
     def from_line(line: bytes) -> "ShardRecord":
-        """Read a line. Raises ValueError where it is none: cut, of another version, or of any other shape."""
+        """Read a line. Raises ValueError if it is none: cut, of another version, or of any other shape."""
         record: ShardRecord = _reader().validate_json(line, strict=True)
         if not all(isinstance(part.get("samples"), int) for part in record.parts.values()):
             raise ValueError("a tar without its number of samples")

@@ -10,7 +10,7 @@ _NAME = re.compile(r"([^/]*)\.jsonl(\.gz|\.zst|\.bz2|\.xz)?")
 
 
 def is_lines(url: str) -> bool:
-    """Tell whether a shard is one of JSON lines, by its name.
+    """Return whether a shard is one of JSON lines, by its name.
 
     >>> is_lines("data/train.jsonl.zst"), is_lines("https://host/a.jsonl?x=1"), is_lines("data/train.tar")
     (True, True, False)

@@ -46,7 +46,7 @@ class TextRow:
 class TextRows:
     """Iterate over the rows of a file, once; as ``Samples`` over those of a tar.
 
-    Raises SourceError "refused" when the iteration ends, where rows have images or videos and none of the texts has the
+    Raises SourceError "refused" when the iteration ends, if rows have images or videos and none of the texts has the
     token that stands for them: nothing may be concluded from such rows.
     """
 
@@ -73,7 +73,7 @@ class TextRows:
             raise SourceError("refused", problem)
 
     def filled(self, number: int, start: int, end: int, line: bytes) -> TextRow:
-        """Return a row that was seen before. Raises ScoreError where it cannot be used."""
+        """Return a row that was seen before. Raises ScoreError if it cannot be used."""
         row = TextRow(number, start, end, line)
         self._fill(row, TokensSeen(self._tokens))
         return row

@@ -31,7 +31,7 @@ class RowFields:
         return name in self._held or name in self._files
 
     def size(self, name: str) -> int:
-        """Return the size of a field in bytes. Raises ScoreError where its file is gone."""
+        """Return the size of a field in bytes. Raises ScoreError if its file is gone."""
         if name in self._held:
             return len(self._held[name])
         try:
@@ -40,7 +40,7 @@ class RowFields:
             raise ScoreError("missing-file", f"{error.strerror}") from None
 
     def state(self, name: str) -> str:
-        """Return a hash of path, size and time of change of a field's file. Raises ScoreError where it is gone."""
+        """Return a hash of path, size and time of change of a field's file. Raises ScoreError if it is gone."""
         if name in self._held:
             return ""
         try:
@@ -50,7 +50,7 @@ class RowFields:
         return digest([self._files[name], found.st_size, found.st_mtime_ns])
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """Return a part of a field. Raises ScoreError where its file is gone, OSError where the disk does."""
+        """Return a part of a field. Raises ScoreError if its file is gone, OSError if the disk fails."""
         if name in self._held:
             return self._held[name][start : start + size]
         try:
@@ -146,7 +146,7 @@ class RowViews:
         return row.fields
 
     def view(self, row: TextRow) -> RowView:
-        """Return the view of a row. Raises Gone where it cannot be looked at."""
+        """Return the view of a row. Raises Gone if it cannot be looked at."""
         if row.problem is not None:
             raise Gone(row.problem.slug, row.problem.detail)
         return RowView(row, self._options, self._url)

@@ -80,8 +80,8 @@ def write_tars(
     The key is the name of the output and the row's number. Members: the row as it is (``json``), its captions without
     tokens, a line each (``txt``), and its files by what they are (``jpg``). The first has its ending alone, so that
     trainers find it; further ones of that ending, or of any other kind of image, are ``1.jpg`` and so on. Tars of an
-    earlier run that are not written anew are removed. ``empty``: write one also where no row is kept.
-    Raises OSError, SourceError where a file changed meanwhile.
+    earlier run that are not written again are removed. ``empty``: write one also where no row is kept. Raises OSError,
+    SourceError if a file changed meanwhile.
     """
     writer: ShardWriter | None = None
     before = {path.name for path in layout.parts(name)}
@@ -119,7 +119,7 @@ def _close(writer: ShardWriter, count: int, record: ShardRecord) -> None:
 
 
 def _read(source: Source, row: Row, texts: TextRows) -> TextRow:
-    """Return a row again. Raises SourceError where it or its files are not there any more."""
+    """Return a row once more. Raises SourceError if it or its files are not there any more."""
     try:
         return _parsed(source, row, texts)
     except ScoreError as error:

@@ -35,7 +35,7 @@ _UID = re.compile("[0-9a-f]{32}")
 
 
 def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], int]:
-    """Return what writes a file of this name, by its ending. Raises ValueError where nothing does, OSError as the disk."""
+    """Return what writes a file of this name, by its ending. Raises ValueError if nothing does, OSError as the disk."""
     ways = {".txt": _keys, ".npy": _uids, ".parquet": _columns}
     if path.suffix not in ways:
         raise ValueError(
@@ -54,9 +54,9 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     """Write a list of the kept samples in one step, and return how many there are.
 
     ``.txt``: a key a line. ``.npy``: the uids of the samples' json as DataComp's resharder takes them, sorted pairs of
-    unsigned 64-bit numbers. ``...image_embeddings.npy``, ``...caption_embeddings.npy``: a matrix of half floats, the keys
-    in ``.txt`` beside it. ``.parquet``: key and shard, and of the samples' json what img2dataset writes there.
-    Raises ValueError where samples lack what is asked for, OSError as the disk does.
+    unsigned 64-bit numbers. ``...image_embeddings.npy``, ``...caption_embeddings.npy``: a matrix of half floats, the
+    keys in ``.txt`` beside it. ``.parquet``: key and shard, and of the samples' json what img2dataset writes there.
+    Raises ValueError if samples lack what is asked for, OSError if the disk fails.
     """
     write = check_export(path)
     remove_stale(path.absolute().parent)

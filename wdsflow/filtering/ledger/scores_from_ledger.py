@@ -14,7 +14,7 @@ from .ledger_row import Row
 def read_scored(layout: Layout, name: str, record: ShardRecord) -> list[Row]:
     """Return the rows of a shard's ledger, and complete its record by what the walk over the tar had found.
 
-    Raises LedgerError where there is none, or where it was made from another shard, or the shard has changed since.
+    Raises LedgerError if there is none, or if it was made from another shard, or the shard has changed since.
     """
     path = layout.ledger(name)
     rows, about = read_ledger(path)
@@ -26,7 +26,7 @@ def read_scored(layout: Layout, name: str, record: ShardRecord) -> list[Row]:
 
 
 def same_shard(about: Mapping[str, Any], record: ShardRecord, path: Path) -> None:
-    """Raise LedgerError where a ledger was made from another shard, or the shard has changed since."""
+    """Raise LedgerError if a ledger was made from another shard, or the shard has changed since."""
     then, now = about["input"], record.input
     if any(then.get(mark) != now.get(mark) for mark in now if mark != "changed"):
         raise LedgerError(f"{record.url} is not the shard that {path} was made from, or has changed since: score again")

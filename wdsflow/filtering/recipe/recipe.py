@@ -72,7 +72,7 @@ class Recipe:
 
 
 def recorded_recipe(run_file: Path) -> dict[str, Any]:
-    """Return the recipe that a run wrote down, as JSON holds it; nothing where there is none."""
+    """Return the recipe that a run wrote down, as JSON holds it; nothing if there is none."""
     try:
         found = json.loads(run_file.read_bytes())
     except (OSError, ValueError):

@@ -32,7 +32,7 @@ class RecipeError(ValueError):
 def merged(path: Path | None, flags: Mapping[str, Any]) -> Recipe:
     """Return the recipe of a file, or the default one, with what flags say (None: nothing) put over it.
 
-    Raises RecipeError, ValueError where a flag's predicate is empty.
+    Raises RecipeError, ValueError if a flag's predicate is empty.
     """
     recipe, lines = _read(path) if path is not None else (Recipe(), {})
     given = {name: value for name, value in flags.items() if value is not None}

@@ -44,9 +44,9 @@ def with_headers(samples: Sequence[Range], headers: Iterable[Range]) -> list[Ran
 def write_ranges(path: Path, source: Source, ranges: Iterable[Range]) -> int:
     """Write a tar that consists of ranges of another, and return its size in bytes.
 
-    Whole members go in, headers and padding included, in the order in which they lie; two zero blocks end the file. A last
-    padding that the source lacks is made up. Replaces a file of that name, in one step.
-    Raises ShortSourceError where the source ends early, OSError as the disk does; then nothing is left behind.
+    Whole members go in, headers and padding included, in the order in which they lie; two zero blocks end the file. A
+    last padding that the source lacks is made up. Replaces a file of that name, in one step. Raises ShortSourceError if
+    the source ends early, OSError if the disk fails; then nothing is left behind.
     """
     return write_pieces(path, source, merge(ranges))
 

@@ -34,7 +34,7 @@ def opened(source: Source, url: str, recipe: Recipe, options: ViewOptions, *, co
 
 
 def are_small(source: Source) -> bool:
-    """Tell whether members are so small that reading all is faster than fetching a few bytes of each."""
+    """Return whether members are so small that reading all is faster than fetching a few bytes of each."""
     first = next(iter(Walk(source)), None)
     rows = first.rows if first is not None else []
     return sum(row[1] for row in rows) < _SMALL * len(rows)

@@ -20,8 +20,8 @@ def write_quarantine(
 ) -> dict[str, Any] | None:
     """Write quarantined samples of a shard as a tar, and ``.jsonl`` beside it, a line a sample.
 
-    A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail. Returns the
-    identity of the tar. Where no sample is quarantined, files of an earlier run are removed. Raises OSError.
+    A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail.
+    Returns the identity of the tar. If no sample is quarantined, files of an earlier run are removed. Raises OSError.
     """
     aside = [row for row in rows if row.outcome == "quarantined"]
     reasons = path.with_suffix(".jsonl")

@@ -45,7 +45,7 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
     """Work on a shard. When this returns all its files are in place, under their names; before, none is half there.
 
     Returns a failure where the shard cannot be read, or its ledger is missing or is not of this shard. Raises OSError
-    where an output cannot be written, Unfit where other libraries are installed than where the run was started.
+    if an output cannot be written, Unfit if other libraries are installed than if the run was started.
     """
     failure = partial(ShardFailure, task.shard, task.url, task.name)
     try:
@@ -200,5 +200,5 @@ def _part_twins(rows: Iterable[Row]) -> None:
 
 
 def task_identity(recipe: Recipe, identities: dict[str, Any]) -> str:
-    """Return the digest by which a later run tells whether a shard is done."""
+    """Return the digest by which a later run returns whether a shard is done."""
     return digest({"recipe": recipe.to_dict(), **identities})

@@ -40,7 +40,7 @@ class TarFields:
         return self.rows[name][1]
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """Return a part of a field. Raises OSError where the disk does."""
+        """Return a part of a field. Raises OSError if the disk fails."""
         return self.samples.read(self.rows[name], start, size)
 
 
@@ -65,7 +65,7 @@ class StagedFields(TarFields):
         return value.row[1] if isinstance(value, Lying) else len(value)
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """Return a part of a field. Raises OSError where the disk does."""
+        """Return a part of a field. Raises OSError if the disk fails."""
         value = self._found[name]
         if isinstance(value, Lying):
             return self.samples.read(value.row, start, size)
@@ -87,7 +87,7 @@ class ShardView(View):
         self._caption: str | None = None
 
     def plain_header(self) -> ImageHeader | None:
-        """Return the header of the only image, None where that takes more than one look."""
+        """Return the header of the only image, None if that takes more than one look."""
         header = self._header
         if header is None and (name := self._chosen[0]) is not None:
             _, size, data, _, _ = self._rows[name]
@@ -104,7 +104,7 @@ class ShardView(View):
         return header
 
     def plain_caption(self) -> str | None:
-        """Return the only caption, None where it is long or not plain."""
+        """Return the only caption, None if it is long or not plain."""
         text = self._caption
         if text is None and (name := self._chosen[1]) is not None:
             _, size, start, _, _ = self._rows[name]

@@ -26,7 +26,7 @@ class Samples:
     A range begins at the first header of the first member, extended headers included, and ends behind the padding of
     the last. As OpenCLIP reads, a field that comes twice begins another sample. Members that belong to no sample
     (folders, links, names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample.
-    The iteration raises SourceError where there is no tar at all, OSError where the disk does.
+    The iteration raises SourceError where there is no tar at all, OSError if the disk fails.
     """
 
     def __init__(self, source: Source, *, contents: bool) -> None:

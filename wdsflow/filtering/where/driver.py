@@ -65,7 +65,7 @@ class Driver:
     ) -> "Callable[[V], tuple[Judgement | None, Found]] | None":
         """Return a function that judges a sample of which nothing is known yet, as far as that goes without choices.
 
-        It returns the judgement, None where it is left open, and the values. It goes through the first terms, as long as
+        It returns the judgement, None if it is left open, and the values. It goes through the first terms, as long as
         each asks for one score that no term of several asks for, and that ``ways`` has; it stops where a value is not
         plain. None if not even the first term is like that. A way may raise whatever it likes.
         """

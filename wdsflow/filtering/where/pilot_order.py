@@ -31,7 +31,7 @@ class Pilot:
 
     @property
     def passing(self) -> dict[Term, float]:
-        """The share of samples that pass each term; nothing where no sample was measured."""
+        """The share of samples that pass each term; nothing if no sample was measured."""
         return {term: self.reaching((term,)) for term in self.where.terms} if self.samples else {}
 
     def reaching(self, terms: Iterable[Term]) -> float:
@@ -57,7 +57,7 @@ def pilot_of(where: Where, rows: Iterable[Values], seconds: Mapping[Call, float]
 
 
 def pilot_from_json(where: Where, data: Mapping[str, Any]) -> Pilot:
-    """Return a pilot that was kept, for the predicate it was measured for. Raises KeyError where it lacks a score."""
+    """Return a pilot that was kept, for the predicate it was measured for. Raises KeyError if it lacks a score."""
     seconds = {call: float(data["seconds"][str(call)]) for call in where.calls}
     return Pilot(where, seconds, {int(bits): int(count) for bits, count in data["passed"].items()})
 

@@ -139,7 +139,7 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
 def parse_score(text: str, names: Mapping[str, ScoreType]) -> Call:
     """Return the score that a text names, with its settings, such as ``near_duplicate(distance=4)``.
 
-    Raises ValueError where it names none, or says more.
+    Raises ValueError if it names none, or says more.
     """
     try:
         terms = parse(f"{text} is null", names).terms

@@ -61,9 +61,9 @@ class Plan:
     def settle(self, values: Values) -> Judgement:
         """Return what this plan comes to, looking at values only in its own order.
 
-        The same values give the same deciding term whether scores were computed one by one, all at once, or read from
-        a ledger that has more of them. Where the plan would ask for a score that is missing, what is there may still
-        decide; it is open if not.
+        The same values give the same deciding term whether scores were computed one by one, all at once, or read from a
+        ledger that has more of them. If the plan would ask for a score that is missing, what is there may still decide;
+        it is open if not.
         """
         judgement, _ = self.drive(lambda call: values.get(call, PENDING))
         return judgement if judgement.settled else judge(self.terms, values)

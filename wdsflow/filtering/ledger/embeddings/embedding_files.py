@@ -17,7 +17,7 @@ ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}
 
 
 def kind_of(path: Path) -> str | None:
-    """Return whether a file of this name is for embeddings of images or of captions, None where it is for neither."""
+    """Return whether a file of this name is for embeddings of images or of captions, None if it is for neither."""
     return next((kind for ending, kind in ENDINGS.items() if path.name.endswith(ending)), None)
 
 
@@ -25,7 +25,7 @@ def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path)
     """Write float16 (n, d), and the n keys to a file ``.txt`` of the same name, a line each; return n.
 
     A row for each kept sample that has an embedding, its first image or caption, in the order of shards and samples.
-    Raises ValueError where the ledgers have no embeddings, or those of several models; OSError as the disk does.
+    Raises ValueError if the ledgers have no embeddings, or those of several models; OSError if the disk fails.
     """
     kind = kind_of(path)
     column, size = _column(layout, records, str(kind))

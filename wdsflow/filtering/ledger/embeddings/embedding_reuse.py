@@ -30,7 +30,7 @@ class Reuse(NamedTuple):
 def reuse_of(ledger: str | os.PathLike[str], names: Sequence[str], program: Program) -> Reuse:
     """Return what a run may take from the ledgers of these shards. Each shard's is looked at again when it is its turn.
 
-    Raises LedgerError where one is missing, or where the first has embeddings of none of the models.
+    Raises LedgerError if one is missing, or if the first has embeddings of none of the models.
     """
     layout = Layout(Path(ledger))
     if not layout.inside.is_dir():

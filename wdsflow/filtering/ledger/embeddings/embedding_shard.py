@@ -36,7 +36,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
     def keep(
         self, row: Row, view: View, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]
     ) -> None:
-        """Keep a sample's embeddings, all that a score asked for. Raises OSError where the disk does."""
+        """Keep a sample's embeddings, all that a score asked for. Raises OSError if the disk fails."""
         if self.spool is None or not isinstance(score, ClipScore):
             return
         try:
