@@ -151,7 +151,7 @@ def test_shards_elsewhere_and_compressed_ones_are_looked_at_as_well(tmp_path: Pa
             Recipe(where=WORDS),
             f"more than half was quarantined: 9 of 10 samples for no-caption, such as 000 in SHARD ({NONE})",
         ),
-        ([[]], Recipe(where=WORDS), "no samples: 1 shard read, and none holds any"),
+        ([[]], Recipe(where=WORDS), "no samples: 1 shard read, and none has any"),
         (TEXT, Recipe(where=WORDS), ""),
         ([[in_text(1), in_json(2)]], Recipe(where=WORDS), ""),  # half of them is not more than half
     ],

@@ -160,7 +160,7 @@ class Record:
             (f"its output was made from {line.get('url')}", lambda: line["url"] == job.url),
             ("other members move at its borders", lambda: line["moved"] == [job.skip, job.tail and job.tail[1]]),
             ("the input changed", lambda: line["inputs"] == json.loads(json.dumps(inputs_of(job)))),
-            (f"{job.target} is not what was written", lambda: line["written"] == _found(job.target)),
+            (f"{job.target} was changed since it was written", lambda: line["written"] == _found(job.target)),
         ]
         try:
             return next((reason for reason, holds in checks if not holds()), "")

@@ -1,4 +1,4 @@
-"""A predicate to begin with, from what ledgers hold."""
+"""An example predicate, from the values in ledgers."""
 
 import math
 import statistics

@@ -1,4 +1,4 @@
-"""One Parquet file a shard: every sample with its scores and what became of it."""
+"""One Parquet file per shard: every sample with its scores and its outcome."""
 
 import json
 import os
@@ -28,7 +28,7 @@ _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "err
 _RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
 _GATHERED = " gathered"
 _KINDS: dict[str, Callable[[list[Any]], Any]] = {"number": numbers, "boolean": booleans, "text": texts}
-# Classes of values that need no look at each: a text may have what UTF-8 cannot hold.
+# Types whose values need no single check; a text may have characters that UTF-8 cannot encode.
 _AS_THEY_ARE: dict[str, set[type]] = {
     "number": {int, float, type(None)},
     "boolean": {bool, type(None)},
@@ -37,11 +37,11 @@ _AS_THEY_ARE: dict[str, set[type]] = {
 
 
 class LedgerError(ValueError):
-    """A file that is no ledger, or one that lacks something."""
+    """A file that is not a ledger, or a ledger that lacks something."""
 
 
 class MissingScore(LedgerError):
-    """A ledger without a score that a predicate hangs on: ``call``."""
+    """A ledger without a score that a predicate needs: ``call``."""
 
     def __init__(self, call: str, text: str) -> None:
         super().__init__(text)
@@ -56,17 +56,17 @@ def write_ledger(
     about: Mapping[str, Any],
     vectors: Vectors | None = None,
 ) -> None:
-    """Write the ledger of a shard, a row a sample in the order of the tar.
+    """Write the ledger of a shard, one row per sample in the order of the tar.
 
     Args:
-        path: of the file; one that exists is replaced in one step.
+        path: path of the file; an existing file is replaced in one step.
         rows: the samples.
         kinds: the scores with a column each: "number" (float64), "boolean" or "text". A score that was not needed, or
-            could not be computed, is null; the latter is named in ``failed``. Where a sample has several images or
-            captions their values are in ``several``, as JSON.
-        gathered: scores of the whole dataset; what samples are compared by has a binary column.
-        about: kept as JSON in the file's metadata, under "wdsflow".
-        vectors: embeddings, which get columns of their own and are written in groups of 2,048 rows.
+            could not be computed, is null; ``failed`` names the latter. If a sample has several images or captions,
+            their values are in ``several``, as JSON.
+        gathered: scores that compare samples; the compared data has a binary column.
+        about: stored as JSON in the file's metadata, under "wdsflow".
+        vectors: embeddings, which get their own columns and are written in groups of 2,048 rows.
     """
     import pyarrow as pa
 
@@ -79,7 +79,7 @@ def write_ledger(
         found = set(map(type, values))
         classes |= found
         if type(None) in found and any(call in row.values and row.values[call] is None for row in rows):
-            classes.add(Unknown)  # computed, and null: unlike what was not computed
+            classes.add(Unknown)  # computed, but null: different from not computed
         cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
         columns[_column(str(call))] = _KINDS[kind](cells)
     for call in gathered:
@@ -120,7 +120,7 @@ def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequ
             whole = pa.Table.from_arrays([*group.columns, *found.values()], names=[*group.column_names, *found])
             whole = whole.replace_schema_metadata(table.schema.metadata)
             if writer is None:
-                plain = [*table.column_names, KEYS]  # a dictionary of vectors would be in vain
+                plain = [*table.column_names, KEYS]  # a dictionary would not help for vectors
                 writer = pq.ParquetWriter(stream, whole.schema, compression="zstd", use_dictionary=plain)
             writer.write_table(whole, GROUP)
         if writer is not None:
@@ -146,7 +146,7 @@ def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
 
 
 def _column(name: str) -> str:
-    """Return the column of a score, which may be called ``key``."""
+    """Return the column of a score, even if it is called ``key``."""
     return f"score {name}" if name in _RESERVED else name
 
 
@@ -173,7 +173,7 @@ def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] 
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """Return what the metadata of a ledger tells. Raises LedgerError."""
+    """Return the metadata of a ledger. Raises LedgerError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -181,16 +181,16 @@ def read_about(path: Path) -> dict[str, Any]:
         metadata = pq.read_schema(path).metadata or {}
         about = json.loads(metadata[b"wdsflow"])
     except FileNotFoundError:
-        raise LedgerError(f"there is no ledger {path}: was the shard scored?") from None
+        raise LedgerError(f"the ledger {path} does not exist: was the shard scored?") from None
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise LedgerError(f"{path} is no ledger: {error}") from None
+        raise LedgerError(f"{path} is not a ledger: {error}") from None
     if about.get("format") != FORMAT:
         raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): score again")
     return dict(about)
 
 
 def read_ledger(path: Path) -> tuple[list[Row], dict[str, Any]]:
-    """Return the rows of a ledger, and what its metadata tells. Raises LedgerError."""
+    """Return the rows of a ledger, and its metadata. Raises LedgerError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

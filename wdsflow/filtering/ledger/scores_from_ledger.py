@@ -12,7 +12,7 @@ from .ledger_row import Row
 
 
 def read_scored(layout: Layout, name: str, record: ShardRecord) -> list[Row]:
-    """Return the rows of a shard's ledger, and complete its record by what the walk over the tar had found.
+    """Return the rows of a shard's ledger, and add to its record what the walk over the tar had found.
 
     Raises LedgerError if there is none, or if it was made from another shard, or the shard has changed since.
     """
@@ -29,4 +29,6 @@ def same_shard(about: Mapping[str, Any], record: ShardRecord, path: Path) -> Non
     """Raise LedgerError if a ledger was made from another shard, or the shard has changed since."""
     then, now = about["input"], record.input
     if any(then.get(mark) != now.get(mark) for mark in now if mark != "changed"):
-        raise LedgerError(f"{record.url} is not the shard that {path} was made from, or has changed since: score again")
+        raise LedgerError(
+            f"{path} was made from another shard than {record.url}, or the shard has changed since: score again"
+        )

@@ -1,4 +1,4 @@
-"""Samples of a shard as scores see them, where they lie."""
+"""Samples of a shard as the input of scores, read in place."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -13,11 +13,11 @@ from .staged_samples import Lying, Staging
 from .tar_sample import TarSample
 from .tar_samples import Samples
 
-_HEAD = 4096  # bytes that nearly all headers fit into
-_PLAIN = frozenset(("jpeg", "png", "webp"))  # one look at the first bytes is enough for these
-_CAPTION = 4096  # bytes; longer ones go the careful way
+_HEAD = 4096  # bytes; nearly all headers fit
+_PLAIN = frozenset(("jpeg", "png", "webp"))  # for these one read of the first bytes is enough
+_CAPTION = 4096  # bytes; longer ones take the general path
 
-Chosen = tuple[str | None, str | None]  # the only image, the only caption; None: the careful way finds out
+Chosen = tuple[str | None, str | None]  # the only image, the only caption; None: use the general path
 _CAREFUL: Chosen = None, None
 
 
@@ -45,7 +45,7 @@ class TarFields:
 
 
 class StagedFields(TarFields):
-    """The fields of the latest sample as stages leave it."""
+    """The fields of the latest sample after stages."""
 
     __slots__ = ("_found",)
 
@@ -73,9 +73,9 @@ class StagedFields(TarFields):
 
 
 class ShardView(View):
-    """A ``View`` that has a short way for what nearly all samples are: one image, one short caption of its own.
+    """A ``View`` with a fast path for nearly all samples: one image, one short caption.
 
-    It comes to the same; whatever is out of the ordinary goes the careful way.
+    The result is the same; all other samples take the general path.
     """
 
     __slots__ = ("_caption", "_chosen", "_header", "_rows", "_samples")
@@ -95,7 +95,7 @@ class ShardView(View):
             head = self._samples.glance(data, most)
             header = read_header(head)
             if len(head) < most and (header is None or not header.width or header.format != "jpeg"):
-                head = self._samples.peek(data, most)  # of a JPEG what stands behind the size does not matter
+                head = self._samples.peek(data, most)  # in a JPEG, bytes after the size do not matter
                 header = read_header(head)
             if header is None or not header.width or header.format not in _PLAIN or header.needs > len(head):
                 return None
@@ -116,7 +116,7 @@ class ShardView(View):
         return text
 
     def headers(self, image: str = "") -> list[ImageHeader]:
-        """Return the images' headers, by their first few KiB: nothing is decoded."""
+        """Return the images' headers, from their first few KiB, without decoding."""
         header = None if image else self.plain_header()
         return super().headers(image) if header is None else [header]
 
@@ -127,7 +127,7 @@ class ShardView(View):
 
 
 def way_of(score: Score) -> Callable[[ShardView], Value]:
-    """Return a function that computes a score, without detours for what nearly all samples are."""
+    """Return a function that computes a score, with a fast path for nearly all samples."""
     careful: Callable[[View], Value] = score.score
     if isinstance(score, HeaderScore) and type(score).score is HeaderScore.score and not score.image:
         of_header = score.of
@@ -162,7 +162,7 @@ class Views:
         return self._of(sample)[0]
 
     def view(self, sample: TarSample) -> ShardView:
-        """Return the view of the latest sample, as the stages leave it. Raises Gone."""
+        """Return the view of the latest sample, after the stages. Raises Gone."""
         if self._staging is not None:
             staged = StagedFields(self._samples, sample, self._staging.fields(sample))
             return ShardView(staged, _CAREFUL, self._options, sample.key, self._url)

@@ -1,4 +1,4 @@
-"""One sample after another through a plan, computing no score before it is needed."""
+"""Runs samples through a plan, computing each score only when it is needed."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -14,9 +14,9 @@ Found = dict[Call, Value | Unknown]
 
 
 class Driver:
-    """Runs samples through terms in an order. It holds functions: it is made where it is used, never pickled.
+    """Runs samples through terms in an order. It holds functions, so it is created where it is used, never pickled.
 
-    It comes to what judging all terms after each score comes to; here only those are judged that a new score touches.
+    The result is the same as judging all terms after each score; only terms that a new score affects are judged.
     """
 
     def __init__(self, terms: tuple[Term, ...], rank: Mapping[Call, int]) -> None:
@@ -24,7 +24,7 @@ class Driver:
         self._drop = [Judgement(keep=False, term=term) for term in terms]
         self._single = [term.calls[0] if len(term.calls) == 1 else None for term in terms]
         self._rank = rank
-        self._before = [term.result({}) for term in terms]  # constants may decide
+        self._before = [term.result({}) for term in terms]  # constants alone may decide
         kinds = {call: KINDS[kind] for term in terms for call, kind in _kinds(term.node).items()}
         fast = [term.fast for term in terms]
         touched = {call: [at for at, term in enumerate(terms) if call in term.calls] for call in kinds}
@@ -63,7 +63,7 @@ class Driver:
     def straight(
         self, ways: Mapping[Call, Callable[[V], Any]]
     ) -> "Callable[[V], tuple[Judgement | None, Found]] | None":
-        """Return a function that judges a sample of which nothing is known yet, as far as that goes without choices.
+        """Return a function that judges a sample without any values, as far as possible without choices.
 
         It returns the judgement, None if it is left open, and the values. It goes through the first terms, as long as
         each asks for one score that no term of several asks for, and that ``ways`` has; it stops where a value is not

@@ -24,7 +24,7 @@ class PredicateNames:
         self._scores: dict[str, ScoreType] = {**FACTS, **scores}
 
     def is_score(self, name: str) -> bool:
-        """Return whether there is a score of this name."""
+        """Return whether a score has this name."""
         return name in self._scores
 
     def kind(self, name: str) -> Kind:
@@ -39,7 +39,7 @@ class PredicateNames:
         return self._scores[name].tier
 
     def unknown(self, name: str, start: int, end: int) -> WhereError:
-        """Return the error about a name that is no score."""
+        """Return the error about a name that is not a score."""
         close = nearest(name, self._scores) or nearest(name, [*FUNCTIONS, *OVER_ENTRIES])
         if close in FUNCTIONS or close in OVER_ENTRIES:
             hint = f"{close} is a function: write {close}(...)"
@@ -88,7 +88,7 @@ def _is_required(field: "dataclasses.Field[Any]") -> bool:
 
 
 def _fits(value: Setting, field: "dataclasses.Field[Any]") -> tuple[bool, str]:
-    """Return whether a value is of a setting's kind, and what that kind is called. Other kinds are the score's affair."""
+    """Return whether a value is of a setting's kind, and what that kind is called. The score itself checks other kinds."""
     default = field.default
     kind = getattr(field.type, "__name__", field.type) if default is dataclasses.MISSING else type(default).__name__
     if kind == "bool":

@@ -1,8 +1,8 @@
-"""The order of work: cheap scores first, and none that cannot change the outcome.
+"""The order of terms: cheap scores first, and none that cannot change the outcome.
 
 Terms commute: a sample is kept if all are true, dropped if one is false, whatever the others are, and quarantined
-otherwise. So their order decides only what is computed, and which false term is named where several are. A plan is
-fixed before the run, and `settle` names the term that this plan would have stopped at, however much is known.
+otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
+fixed before the run, and `settle` names the term at which this plan would have stopped, however many values are known.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -20,7 +20,7 @@ from .values import (
     Values,
 )
 
-# Seconds a sample, where nothing has been measured: only the order of magnitude matters.
+# Seconds per sample, without measurements: only the order of magnitude matters.
 TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}
 _UNMEASURED = 0.5  # share of samples that pass a term
 _LEAST_DROPPED = 1e-3
@@ -28,7 +28,7 @@ _LEAST_DROPPED = 1e-3
 
 @dataclass(frozen=True)
 class PlanStep:
-    """A term in its turn: the scores that it adds to those of the terms before it, and their cost together."""
+    """A term of the plan: the scores that it adds to those of the terms before it, and their total cost."""
 
     term: Term
     calls: tuple[Call, ...]
@@ -59,7 +59,7 @@ class Plan:
         return None
 
     def settle(self, values: Values) -> Judgement:
-        """Return what this plan comes to, looking at values only in its own order.
+        """Return the judgement of this plan, looking at values only in its own order.
 
         The same values give the same deciding term whether scores were computed one by one, all at once, or read from a
         ledger that has more of them. If the plan would ask for a score that is missing, what is there may still decide;

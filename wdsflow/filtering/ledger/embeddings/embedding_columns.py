@@ -1,4 +1,4 @@
-"""The columns of embeddings in a ledger, and what its metadata tells of them."""
+"""The columns of embeddings in a ledger, and their metadata."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wdsflow.filtering.ledger.ledger_row import Row
 
 GROUP = 2048  # rows that are written together, and read together: 4 MiB of 1,024 numbers each
-KEYS = "embedded"  # the column that tells what each embedding is of
+KEYS = "embedded"  # the column with the source of each embedding
 _MORE = " more"
 
 
@@ -29,11 +29,11 @@ class EmbeddingColumn(NamedTuple):
 
     @property
     def more(self) -> str:
-        """The name of the column beside it."""
+        """The name of the column with further embeddings."""
         return f"{self.name}{_MORE}"
 
     def about(self) -> dict[str, Any]:
-        """Return what the metadata tells: the model with hashes and versions, and what decoders have to know of it."""
+        """Return the metadata: the model with hashes and versions, and its facts for decoders."""
         model = self.embedded.model
         about = {
             "column": self.name,
@@ -50,27 +50,27 @@ class EmbeddingColumn(NamedTuple):
 
 
 class Vectors(Protocol):
-    """Where the embeddings of a shard come from when its ledger is written."""
+    """The source of a shard's embeddings when its ledger is written."""
 
     def about(self) -> list[dict[str, Any]]:
-        """Return what the metadata tells of each column."""
+        """Return the metadata of each column."""
 
     def groups(self, rows: "Sequence[Row]") -> "Iterator[dict[str, pa.Array]]":
         """Yield the columns for 2,048 rows at a time, in order; for no rows once."""
 
 
 def column_name(embedded: Embedded) -> str:
-    """Return the name of a column, written as a score is: ``image_embedding(model="ViT-B-32", pretrained="openai")``."""
+    """Return the name of a column, written like a score: ``image_embedding(model="ViT-B-32", pretrained="openai")``."""
     return str(Call(f"{embedded.of}_embedding", embedded.settings))
 
 
 def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
-    """Return the columns of the embeddings that scores ask for."""
+    """Return the columns of the embeddings that scores need."""
     asked = dict.fromkeys(each for score in scores if isinstance(score, ClipScore) for each in score.embedded())
     return tuple(EmbeddingColumn(column_name(each), each, each.model.size()) for each in asked)
 
 
 def names_of(about: Mapping[str, Any]) -> list[str]:
-    """Return the columns that a ledger has beside those of scores."""
+    """Return the columns of a ledger other than those of scores."""
     entries = about.get("embeddings", [])
     return [KEYS, *(entry[each] for entry in entries for each in ("column", "more"))] if entries else []
