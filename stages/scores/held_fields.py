@@ -1,17 +1,17 @@
-"""The fields of a sample, wherever they lie."""
+"""The fields of a sample, wherever they are stored."""
 
 from collections.abc import Iterator
 from typing import Protocol
 
 
 class Fields(Protocol):
-    """The fields of one sample where they lie: names as readers give them (lower case), sizes, ranges of bytes."""
+    """The fields of one sample: names as readers give them (lower case), sizes, ranges of bytes."""
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names."""
 
     def __contains__(self, name: object, /) -> bool:
-        """Return whether there is such a field."""
+        """Return whether a field exists."""
 
     def size(self, name: str) -> int:
         """Return the size of a field in bytes."""
@@ -34,7 +34,7 @@ class Held(dict[str, bytes]):
 
 
 class FieldReader(Protocol):
-    """Who reads a sample's fields, and counts."""
+    """Reads a sample's fields, and counts the bytes."""
 
     fields: Fields
 

@@ -1,4 +1,4 @@
-"""All scores by name: ours, and those that other distributions bring by entry points."""
+"""All scores by name: wdsflow's own, and those of other distributions by entry points."""
 
 import difflib
 from dataclasses import fields
@@ -58,7 +58,7 @@ from .video.video_width import VideoWidth
 
 GROUP = "wdsflow.scores"  # entry points: name = "package.module:ClassName"
 
-# A score that is not in here is not shipped: nothing registers itself by being imported.
+# Only scores listed here are shipped: nothing registers itself on import.
 SCORES: dict[str, type[Score]] = {
     score.name: score
     for score in (
@@ -116,7 +116,7 @@ SCORES: dict[str, type[Score]] = {
 
 @cache
 def all_scores() -> dict[str, type[Score]]:
-    """Return our scores and those of the entry points in the group ``wdsflow.scores``; ours win.
+    """Return wdsflow's scores and those of the entry points in the group ``wdsflow.scores``; the former take precedence.
 
     Raises ValueError if an entry point is no score, or has another name than its score.
     """
@@ -124,13 +124,13 @@ def all_scores() -> dict[str, type[Score]]:
     for entry in entry_points(group=GROUP):
         score = entry.load()
         if not (isinstance(score, type) and issubclass(score, Score)) or score.name != entry.name:
-            raise ValueError(f"the entry point {entry.name!r} ({entry.value}) in {GROUP!r} is no score of that name")
+            raise ValueError(f"the entry point {entry.name!r} ({entry.value}) in {GROUP!r} is not a score of that name")
         found[entry.name] = score
     return {**found, **SCORES}
 
 
 def make_score(name: str, /, **settings: Any) -> Score:
-    """Return the score of a name with settings. Raises ValueError; an unknown name is answered with the nearest.
+    """Return the score of a name with settings. Raises ValueError; for an unknown name it suggests the nearest.
 
     >>> make_score("min_side").tier
     'header'
@@ -147,4 +147,4 @@ def make_score(name: str, /, **settings: Any) -> Score:
 
 def _nearest(name: str, names: Any) -> str:
     near = difflib.get_close_matches(name, names, 1, 0.6)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(sorted(names))}"
+    return f"; did you mean {near[0]!r}?" if near else f"; use one of {', '.join(sorted(names))}"

@@ -42,7 +42,7 @@ def write_set(folder: Path, *captions: list[Entry]) -> str:
 
 JSON = [[in_json(number) for number in range(start, start + 4)] for start in (0, 4)]
 TEXT = [[in_text(number) for number in range(4)]]
-NONE = "none in 'txt'; there are 'jpg', 'json'"
+NONE = "none in 'txt'; it has 'jpg', 'json'"
 LATE = [*JSON, [in_json(8), in_text(9)]]  # one sample of twelve, the last one, has a text
 
 

@@ -1,4 +1,4 @@
-"""What samples are compared by, as rows: one for each image or caption."""
+"""The compared data of samples as rows: one for each image or caption."""
 
 from array import array
 from collections.abc import Iterable, Iterator

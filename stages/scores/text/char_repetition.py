@@ -11,7 +11,7 @@ from .lengths import checked
 
 @dataclass(frozen=True, kw_only=True)
 class CharRepetition(TextScore):
-    """Share of the caption's ``n`` characters long pieces that are among its most repeated ones.
+    """Share of the caption's pieces of ``n`` characters that are among its most repeated ones.
 
     Of the distinct pieces (n-grams) the min(floor(sqrt(distinct)), repeated) most frequent ones are added up and
     divided by all pieces. White space is part of them, and upper and lower case differ. 0 to 1; 0 if there is no piece

@@ -1,4 +1,4 @@
-"""How sure the language of a caption is."""
+"""The probability of the language of a caption."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,5 +25,5 @@ class LanguageScore(TextScore):
         return detect(text)[1]
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions of the model's package and of what runs it."""
+        """Return the versions of the model's package and of its runtime."""
         return versions_of(*self.packages, "fasttext-predict", "fasttext-predict-v2")

@@ -75,7 +75,7 @@ class _Taker:
         """Take frames at times evenly over the duration."""
         facts, base = self.facts, self.stream.time_base
         if facts.duration is None:
-            raise ScoreError("unknown-duration", "the header tells no duration, so there are no times to look at")
+            raise ScoreError("unknown-duration", "the header has no duration, so frames cannot be chosen by time")
         count = min(count, facts.frames or count)
         step = facts.duration / 2 if count == 1 else facts.duration / (count - 1)
         times = [step] if count == 1 else [step * number for number in range(count)]
