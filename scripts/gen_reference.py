@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from support import api_reference, rooms
+from support import api_reference, packages
 
 from wdsflow.filtering.recipe.recipe_file import schema
 from wdsflow.validate import rule_pages
@@ -18,7 +18,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference.md": api_reference.reference,
     "docs/rules.md": rule_pages.reference,
     "docs/recipe.schema.json": schema,
-    rooms.PAGE: rooms.architecture,
+    packages.PAGE: packages.architecture,
 }
 
 

@@ -1,4 +1,4 @@
-"""Stages: what happens to one sample on its way from a tar to a batch.
+"""Stages: steps on the way of one sample from a tar to a batch.
 
 Each is a callable from samples to samples that works wherever samples are webdataset's dicts.
 """

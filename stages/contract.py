@@ -21,7 +21,7 @@ class ContractError(ValueError):
 
 
 def check_contract(stages: tuple[AnyStage, ...], source: Iterable[str]) -> None:
-    """Raise ``ContractError`` where a stage reads what no sample can have by then.
+    """Raise ``ContractError`` if a stage reads what no sample can have by then.
 
     ``source`` are the fields that may be there at the start; "*" stands for any. A stage that is not one of ours may
     write anything.

@@ -23,11 +23,11 @@ class JsonText(SampleStage):
     settles it, for instance "str" in a pipeline that never decodes texts.
 
     ``json_text_key`` and ``json_text_key_probs`` mean what they mean in OpenCLIP 4. The names in ``json_text_key``
-    ("description;alt") are tried in order; the first that holds a caption wins. With weights the order is drawn anew
+    ("description;alt") are tried in order; the first that holds a caption wins. With weights the order is drawn again
     for each sample: names of a positive weight first, drawn without replacement in proportion to their weights, then
     the others in the order given; names beyond the last weight have weight 0. Unlike OpenCLIP's, the draw depends only
-    on the sample's key, ``seed`` and ``epoch``. The name may be a path with dots ("meta.caption"); a name that is
-    there as it is, dots included, comes first.
+    on the sample's key, ``seed`` and ``epoch``. The name may be a path with dots ("meta.caption"); a name that is there
+    as it is, dots included, comes first.
 
     The json may be raw (bytes or ``str``, at most 16 MiB) or decoded. What counts as a caption
 

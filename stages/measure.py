@@ -6,7 +6,7 @@ from typing import Any
 def height_width(value: Any) -> tuple[int, int]:
     """Return an image's height and width: a Pillow image, or an array or tensor as HW, CHW or HWC.
 
-    Raises TypeError where it is none of these.
+    Raises TypeError if it is none of these.
     """
     size, shape = getattr(value, "size", None), getattr(value, "shape", None)
     if shape is None and isinstance(size, tuple) and len(size) == 2:

@@ -14,7 +14,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Rename(SampleStage):
-    """Give fields other names, as ``wds.rename`` does, but never in silence.
+    """Give fields other names, as ``wds.rename`` does, but never silently.
 
     Each new name takes the first of its alternatives that the sample has, in the order given. All old names are read
     before any new one is written, so names can be swapped. All alternatives are gone afterwards. With ``keep=False``

@@ -90,7 +90,7 @@ def named_tokenizer(model: str) -> Tokenizer:
 
 
 def _cut(tokenizer: Tokenizer, text: str, tokens: Any) -> str:
-    """Return what to note of a caption, "" where the tokens surely hold all of it."""
+    """Return what to note of a caption, "" if the tokens surely hold all of it."""
     padding = int(tokenizer("")[0][-1])
     if int(tokens[-1]) == padding == int(tokens[-2]):
         return ""

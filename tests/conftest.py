@@ -60,7 +60,7 @@ def no_process_is_left() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_timeout_set_timer() -> Any:
-    """Where a test takes too long, print the stacks of all its processes; pytest-timeout knows this one's threads only."""
+    """If a test takes too long, print the stacks of all its processes; pytest-timeout knows this one's threads only."""
     result = yield
     fail: Any = signal.getsignal(signal.SIGALRM)
 

@@ -31,7 +31,7 @@ from .verdicts.verdict import Outcome, Reason, Verdict, judge
 from .verdicts.wording import no_verdict_text
 
 Found = Callable[[int], Progress | None]
-Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with who scans
+Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with its engine
 
 
 def check(
@@ -62,7 +62,7 @@ def check(
         world_size: ranks that train.
         max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
         jobs: number of processes; None for one per core if there is enough to read.
-        engine: ``local``, or ``ray``: a cluster all of whose nodes see shards that are files under the same paths.
+        engine: ``local`` or ``ray``: a cluster whose nodes all see shards that are files under the same paths.
         address: address of the Ray cluster; None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
         select: codes or their first letters; only these rules run.
         ignore: codes or their first letters, with the reason why they are accepted.
@@ -72,8 +72,8 @@ def check(
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
-        EngineError: no cluster is there, or none of its nodes can read.
-        ValueError: no engine of that name.
+        EngineError: no cluster was found, or none of its nodes can read the shards.
+        ValueError: an unknown engine.
     """
     start = time.perf_counter()
     check_engine(engine, address)
@@ -111,7 +111,7 @@ def _context(
     options: ScanOptions,
     scan: Scan,
 ) -> Context:
-    """Return what rules look at; there are verdicts and forecasts where there is a sample to judge."""
+    """Return the input of rules; it has verdicts and forecasts if there is a sample to judge."""
     sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
     if no_verdict_text(evidence.shards):
         return Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=environment)
@@ -153,7 +153,7 @@ def _gather(expansion: Expansion, options: ScanOptions, scan: Scan, progress: Fo
 def _scan_validation(
     evidence: Evidence, urls: Sequence[str], parsed: Arguments, options: ScanOptions, scan: Scan
 ) -> Evidence | None:
-    """Scan the shards of ``--val-data``; None where there are none that can be found."""
+    """Scan the shards of ``--val-data``; None if none can be found."""
     if not parsed.val_data:
         return None
     if parsed.val_data in (parsed.train_data, "::".join(urls)):
@@ -161,11 +161,11 @@ def _scan_validation(
     try:
         return Evidence(options.level, scan(expand([parsed.val_data]).urls, options))
     except NoShards:
-        return None  # the forecast says so itself
+        return None  # the forecast reports this itself
 
 
 def _overrule(verdict: Verdict, result: Forecast | None) -> Verdict:
-    """Replace the outcome where the command as a whole crashes or starves although samples pass."""
+    """Replace the outcome if the command as a whole crashes or starves although samples pass."""
     if result is None:
         return verdict
     if result.crash is not None:

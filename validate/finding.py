@@ -1,4 +1,4 @@
-"""One thing that is wrong, where, for whom, and what fixes it."""
+"""A finding: what is wrong, where, for which readers, and its fix."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A way to fix a finding. ``command`` can be pasted into a shell; ``safe`` means that no data is lost by it.
+    """A way to fix a finding. ``command`` can be pasted into a shell; ``safe`` means that it loses no data.
 
-    A repair of shards, or another flag of a training command, has its command when the whole report is known: see
-    ``invocation.settle``.
+    The command of a repair of shards, or of another flag of a training command, is set when the whole report is known:
+    see ``invocation.settle``.
     """
 
     command: str
     safe: bool = True
     note: str = ""
-    shards: tuple[str, ...] = ()  # that ``wdsflow repair`` is to read
-    options: tuple[str, ...] = ()  # for it
+    shards: tuple[str, ...] = ()  # input of ``wdsflow repair``
+    options: tuple[str, ...] = ()  # options of ``wdsflow repair``
     flags: tuple[str, ...] = ()  # of a training command, with its value
 
 
@@ -27,28 +27,28 @@ class Repair:
 class Advice:
     """A change that would let more samples through, and how to make it."""
 
-    regains: int  # samples that would reach a batch and do not now
-    does: str  # what changes, in one line, escaped already
+    regains: int  # additional samples that would reach a batch
+    does: str  # the change, in one line, already escaped
     reader: str = ""  # the reader for which it was computed
-    title: str = ""  # its name for people
-    usable: int | None = None  # samples that would reach a batch; None: not known, or not what changes
+    title: str = ""  # its title
+    usable: int | None = None  # samples that would reach a batch; None: not known, or unchanged
     now: int = 0
     samples: int = 0
-    exact: bool = True  # False: at most so many, because the level did not look at all contents
-    command: str = ""  # what to type, or lines of code; empty where there is nothing to type
+    exact: bool = True  # False: an upper bound, because the level did not read all contents
+    command: str = ""  # the command, or lines of code; may be empty
     language: Literal["shell", "python"] = "shell"  # of the command
-    safe: bool = True  # no data is changed or lost by it
-    options: tuple[str, ...] | None = None  # of ``wdsflow repair`` over all shards, which is the command then
-    flags: tuple[str, ...] = ()  # of the training command, which is judged again by the command
+    safe: bool = True  # it changes or loses no data
+    options: tuple[str, ...] | None = None  # of ``wdsflow repair`` over all shards
+    flags: tuple[str, ...] = ()  # of the training command, which the command judges again
 
     @property
     def text(self) -> str:
-        """What changes and what that brings, in one line."""
+        """The change and its gain, in one line."""
         return self.does if self.usable is None else f"{self.does}: {promised([self])}"
 
 
 def promises(advice: Sequence[Advice]) -> str:
-    """Say what advice brings each reader, for readers who get the same by it together; "" where nothing is known."""
+    """Return the gain of advice for each reader; readers with the same gain together; "" if nothing is known."""
     brings: dict[tuple[int, int, bool], list[Advice]] = {}
     for each in advice:
         if each.usable is not None:
@@ -57,7 +57,7 @@ def promises(advice: Sequence[Advice]) -> str:
 
 
 def promised(advice: Sequence[Advice]) -> str:
-    """Say what advice brings, for readers who get the same number of samples by it."""
+    """Return the gain of advice, for readers that get the same number of samples."""
     first = advice[0]
     readers = [f"{each.title} (now {each.now:,})" for each in advice]
     *others, last = readers
@@ -68,15 +68,15 @@ def promised(advice: Sequence[Advice]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fact about the data that hurts some reader. Reported, never raised."""
+    """A fact about the data that harms some reader. Reported, never raised."""
 
     code: str
     severity: Severity
-    message: str  # place, count, consequence: one line, plain text, escaped already
+    message: str  # place, count, consequence: one line, plain text, already escaped
     shard: str | None = None
     key: str | None = None
     offset: int | None = None
     count: int = 1
-    rate: float | None = None  # count / samples where that makes sense
+    rate: float | None = None  # count / samples, if that makes sense
     readers: tuple[str, ...] = ()
     repair: Repair | None = None

@@ -8,7 +8,7 @@ from .rules.rule_catalog import RULES, UnknownCode, catalog
 
 
 def explain(code: str) -> str:
-    """Return the manual page of a rule: title, what, why it hurts, in the wild, cure.
+    """Return the manual page of a rule: title, what, why it matters, in practice, fix.
 
     Raises:
         UnknownCode: if no rule has the code; the message names the nearest one.
@@ -34,17 +34,17 @@ _FAMILIES = {
     "W": "The archive and names",
     "F": "Fields and captions",
     "I": "Images",
-    "P": "Configuration, forecast, files beside the shards",
+    "P": "Configuration, forecast, files next to the shards",
 }
 
 
 def reference() -> str:
-    """Return all manual pages as one Markdown page; wdsflow's own rules only."""
+    """Return all manual pages of wdsflow's own rules as one Markdown page."""
     parts = [
         (
-            "# Rules\n\nWhat `wdsflow validate` reports, by code. `wdsflow explain CODE` prints the same page. "
-            "Severity is the usual one: losses of\nsamples are warnings up to `--max-loss`, and errors beyond; "
-            "what the reader asked for does not mind is info.\n\nThis page is written by `scripts/gen_reference.py`."
+            "# Rules\n\nThe findings of `wdsflow validate`, by code. `wdsflow explain CODE` prints the same page. "
+            "The page shows the usual severity.\nLost samples are a warning up to `--max-loss`, and an error beyond it. "
+            "If no chosen reader is affected, the finding is info.\n\n`scripts/gen_reference.py` writes this page."
         )
     ]
     for letter, title in _FAMILIES.items():
@@ -57,11 +57,11 @@ def reference() -> str:
 
 def _markdown(rule: type[Rule]) -> str:
     head, _, body = page(rule).partition("\n")
-    for part in ("What", "Why it hurts", "In the wild", "Cure"):
+    for part in ("What", "Why it matters", "In practice", "Fix"):
         body = body.replace(f"\n{part}: ", f"\n**{part}:** ", 1)
     title = head.partition(": ")[2]
     text = f"### {rule.code}: {title}\n\nUsual severity: {rule.severity}.\n\n{body.strip()}"
-    # Outside of code, double underscores would make the words between them bold.
+    # Outside of code, words between double underscores would be bold.
     spans = text.split("``")
     return "`".join(span if index % 2 else span.replace("__", r"\_\_") for index, span in enumerate(spans))
 

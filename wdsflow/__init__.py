@@ -1,6 +1,6 @@
-"""Prove that WebDataset shards will train, before a GPU is booked; repair and filter them; feed OpenCLIP from them.
+"""Prove that WebDataset shards will train, before you book a GPU; repair and filter them; feed OpenCLIP from them.
 
-Names are imported when they are asked for, so that `import wdsflow` is fast and needs neither torch nor webdataset.
+Names are imported on first use: `import wdsflow` is fast and needs neither torch nor webdataset.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used: other modules of the package need less."""
+"""Public names of a package that are imported on first use: other modules of the package then need less."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -8,7 +8,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
     """Return a ``__getattr__`` for a package (PEP 562).
 
     Args:
-        package: its name.
+        package: name of the package.
         modules: for each public name, the module below the package that has it.
 
     >>> lazy_names("wdsflow", {"bounded_map": "mapping"})("nothing")

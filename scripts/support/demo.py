@@ -141,7 +141,7 @@ def ask(open_clip: OpenClip, training: list[str]) -> Loaded:
 
 
 def agrees(outcome: str, real: Loaded) -> bool:
-    """Tell whether the real loader did what was predicted."""
+    """Return whether the real loader did what was predicted."""
     if outcome == "CRASHES":
         return bool(real.error)
     return not real.error and bool(real.batches) == (outcome != "STALLS")

@@ -62,7 +62,7 @@ def ensure(purpose: str) -> None:
         run = [*base, "pip", "install", "--disable-pip-version-check", "--constraint", str(LOCK), "uv"]
         _call(run, out, log)
         constraints = ["--constraint", str(LOCK), "--build-constraint", str(LOCK)]
-        # Compiled once: where PYTHONDONTWRITEBYTECODE is set, each process would else compile torch anew for 8 s.
+        # Compiled once: where PYTHONDONTWRITEBYTECODE is set, each process would else compile torch again for 8 s.
         install = [*base, "uv", "pip", "install", "--compile-bytecode", "--python", str(python())]
         _call([*install, *constraints, *PURPOSES[purpose]], out, log)
     stamp.write_text(wanted)

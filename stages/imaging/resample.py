@@ -37,7 +37,7 @@ def centre(height: int, width: int, size: tuple[int, int]) -> tuple[int, int]:
 
 @cache
 def has_torch() -> bool:
-    """Tell whether torch can be imported; it is, the first time."""
+    """Return whether torch can be imported; it is, the first time."""
     try:
         import torch
     except ImportError:
@@ -140,7 +140,7 @@ def _copied(pixels: Pixels) -> Pixels:
 
 
 def goes_down_first(pixels: Pixels, size: tuple[int, int]) -> bool:
-    """Tell whether Pillow would resize down, then across: from version 13 on, where that saves more."""
+    """Return whether Pillow would resize down, then across: from version 13 on, where that saves more."""
     rows, columns = pixels.shape[0] - size[0], pixels.shape[1] - size[1]
     return rows > 0 and rows > 2 * columns and _pillow_version() >= 13
 

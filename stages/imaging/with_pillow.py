@@ -48,9 +48,9 @@ def decode(
 ) -> tuple["Image", Box, int]:
     """Return the first frame as an RGB image, which part of it is the picture, and its EXIF orientation if asked.
 
-    In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after decoding. ``gate`` is
-    called with the image before any pixel is decoded: it returns the target, or raises. Raises StageError, and Dropped where Pillow
-    refuses the number of pixels.
+    In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after decoding. ``gate`` is called
+    with the image before any pixel is decoded: it returns the target, or raises. Raises StageError, and Dropped if
+    Pillow refuses the number of pixels.
     """
     from PIL import Image
 

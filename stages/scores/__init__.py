@@ -1,4 +1,4 @@
-"""Scores: one a file, a named value for each sample. See ``base`` for what a score is, ``sample_view`` for what it sees."""
+"""Scores: one per file, a named value for each sample. ``base`` defines a score, ``sample_view`` its input."""
 
 from .base import TIERS, DatasetScore, Kind, Score, Tier, Value
 from .held_fields import Fields, Held

@@ -1,7 +1,7 @@
-"""What a score is: a named number, truth value or text for each sample, with its cost tier.
+"""Base classes of scores: a named number, truth value or text for each sample, with its cost tier.
 
-A score is a frozen dataclass whose fields are its settings. It looks at a sample through a ``View``, which reads and
-decodes as little as the scores ask for, and each thing once.
+A score is a frozen dataclass whose fields are its settings. It reads a sample through a ``View``, which reads and
+decodes only what the scores need, and only once.
 """
 
 from abc import ABC, abstractmethod
@@ -54,11 +54,11 @@ _PLAIN: dict[Any, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float
 class Score(ABC):
     """Base of all scores.
 
-    ``name`` is what a predicate calls it. ``low`` and ``high`` bound the values of a number, where there are bounds.
-    ``needs`` names the extras of this distribution that have to be installed. ``packages`` are the distributions
-    whose versions decide a value, ``revision`` counts changes of our own definition: both belong to the identity.
-    ``gpus`` is the share of a GPU that a process takes which computes it: 0.25 where four may work on one.
-    ``scale_tolerance``: None where nothing is decoded at a reduced scale, or where that does not show.
+    ``name`` is its name in predicates. ``low`` and ``high`` bound the values of a number, if there are bounds.
+    ``needs`` names the required extras of wdsflow. ``packages`` are the distributions whose versions affect a value,
+    ``revision`` counts changes of the definition: both belong to the identity. ``gpus`` is the share of a GPU for a
+    process that computes it: 0.25 if four may share one. ``scale_tolerance``: None if nothing is decoded at a reduced
+    scale, or if that does not change values.
     """
 
     name: ClassVar[str]
@@ -75,16 +75,18 @@ class Score(ABC):
     revision: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        """Refuse settings of another type, and fields that there cannot be. Subclasses call this first."""
+        """Refuse settings of a wrong type, and impossible field names. Subclasses call this first."""
         for item in (each for each in fields(self) if each.init):
             value = getattr(self, item.name)
             if get_origin(item.type) is Literal:
                 choices = get_args(item.type)
                 if value not in choices:
-                    raise ValueError(f"{self.name}: {item.name}={value!r} is none of {', '.join(map(repr, choices))}")
+                    raise ValueError(
+                        f"{self.name}: {item.name}={value!r} is not one of {', '.join(map(repr, choices))}"
+                    )
             elif item.type in _PLAIN and type(value) not in _PLAIN[item.type]:
                 allowed = " or ".join(each.__name__ for each in _PLAIN[item.type])
-                raise ValueError(f"{self.name}: {item.name}={value!r} has to be of type {allowed}")
+                raise ValueError(f"{self.name}: {item.name}={value!r} must be of type {allowed}")
         for names in (getattr(self, "image", ""), getattr(self, "video", "")):
             if names:
                 parse_images(names)
@@ -92,12 +94,12 @@ class Score(ABC):
             parse_captions(caption)
 
     if TYPE_CHECKING:
-        score: ClassVar[Any]  # of a score of one's own on batches it takes other arguments
+        score: ClassVar[Any]  # BatchScore takes other arguments
     else:
 
         @abstractmethod
         def score(self, view: "View") -> Value:
-            """Return the value of one sample, a list where it has several images or captions. Raises ScoreError."""
+            """Return the value of one sample, a list if it has several images or captions. Raises ScoreError."""
 
     @classmethod
     def meaning(cls) -> str:
@@ -109,11 +111,11 @@ class Score(ABC):
         return {item.name: getattr(self, item.name) for item in fields(self) if item.init}
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions of the libraries that decide a value."""
+        """Return the versions of the libraries that affect a value."""
         return versions_of(*self.packages)
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides a value beside the sample: name, revision, settings, versions of libraries."""
+        """Return what affects a value in addition to the sample: name, revision, settings, versions of libraries."""
         return {
             "name": self.name,
             "revision": self.revision,
@@ -124,7 +126,7 @@ class Score(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageScore(Score):
-    """A score of each image. ``image`` names the field, "" is the view's: see ``parse_images``."""
+    """A score of each image. ``image`` names the field, "" means that of the view: see ``parse_images``."""
 
     subject: ClassVar[Subject] = "image"
 
@@ -133,7 +135,7 @@ class ImageScore(Score):
 
 @dataclass(frozen=True, kw_only=True)
 class HeaderScore(ImageScore):
-    """A score of what an image's header tells."""
+    """A score from an image's header."""
 
     tier: ClassVar[Tier] = "header"
 
@@ -148,7 +150,7 @@ class HeaderScore(ImageScore):
 
 @dataclass(frozen=True, kw_only=True)
 class PixelScore(ImageScore):
-    """A score of an image's pixels, on the picture that the view decodes for all of them: see ``Picture``."""
+    """A score from an image's pixels, of the picture that the view decodes for all such scores: see ``Picture``."""
 
     tier: ClassVar[Tier] = "pixels"
     packages: ClassVar[tuple[str, ...]] = ("pillow", "simplejpeg")
@@ -164,7 +166,7 @@ class PixelScore(ImageScore):
 
 @dataclass(frozen=True, kw_only=True)
 class TextScore(Score):
-    """A score of each caption. ``caption`` says where it lies, "" is the view's place: see ``parse_captions``."""
+    """A score of each caption. ``caption`` is its place, "" means that of the view: see ``parse_captions``."""
 
     tier: ClassVar[Tier] = "text"
     subject: ClassVar[Subject] = "caption"
@@ -181,7 +183,7 @@ class TextScore(Score):
         return bare([of(text) for text in view.captions(self.caption)])
 
     def way(self, view: "View") -> Callable[[str], Scalar]:
-        """Return what scores the captions of a sample: ``of``, unless its kind of input has a count of its own."""
+        """Return the function that scores the captions of a sample: ``of``, unless its kind of input has another count."""
         return self.of
 
 
@@ -189,14 +191,14 @@ class TextScore(Score):
 class DatasetScore(Score):
     """A score that compares each sample with all others. It takes two passes.
 
-    1. ``gather(view)`` looks at one sample and returns a few bytes, which are kept (in the ledger) for
+    1. ``gather(view)`` reads one sample and returns a few bytes, which the ledger stores for
     2. ``resolve(records, folder)``, once over the records of all shards, in any order. It needs bounded memory and
-       yields each record's value in the order of (shard, sample); what it yields does not depend on the order in
-       which records come. Where one of several is the first, it is the one of the smallest (shard, sample).
+       yields each record's value in the order of (shard, sample); the result does not depend on the order in
+       which records come. If one of several is the first, it is the one of the smallest (shard, sample).
 
     ``among`` says which samples are compared: "all" that can be read, or "kept", those that the rest of a predicate
-    keeps. Whoever filters gives the records of these, and of no others. ``compares`` names the settings that only
-    ``resolve`` looks at: what was gathered with others serves as well. ``score`` is not for these and raises TypeError.
+    keeps. A filter run gives only the records of these. ``compares`` names the settings that only ``resolve`` uses:
+    data gathered with other values serves as well. ``score`` raises TypeError for these.
     """
 
     compares: ClassVar[frozenset[str]] = frozenset({"among"})
@@ -204,16 +206,16 @@ class DatasetScore(Score):
     among: Among = "all"
 
     def gathers(self) -> dict[str, Any]:
-        """Return the settings that decide what ``gather`` returns."""
+        """Return the settings that affect the result of ``gather``."""
         return {name: value for name, value in self.settings().items() if name not in self.compares}
 
     def score(self, view: "View") -> Value:
-        """Raise TypeError: one sample alone has no such score."""
+        """Raise TypeError: a single sample has no such score."""
         raise TypeError(f"{self.name} compares samples: call gather for each, then resolve")
 
     @abstractmethod
     def gather(self, view: "View") -> bytes:
-        """Return what one sample is compared by. Raises ScoreError."""
+        """Return the bytes by which a sample is compared. Raises ScoreError."""
 
     @abstractmethod
     def resolve(
@@ -221,14 +223,14 @@ class DatasetScore(Score):
     ) -> Iterator[tuple[int, int, Value]]:
         """Yield (shard, sample, value) for each (shard, sample, what ``gather`` returned), in order.
 
-        Shards and samples are numbers below 2**32, each pair given once. ``folder``, which has to be there, takes
-        files for the time being where more than ``memory`` bytes are held: some 50 to 100 bytes for each image or
-        caption. They are gone when the iteration ends.
+        Shards and samples are numbers below 2**32, each pair given once. ``folder`` must exist; it holds temporary
+        files if more than ``memory`` bytes are needed: some 50 to 100 bytes for each image or caption. They are removed
+        when the iteration ends.
         """
 
 
 def bare(values: list[Scalar]) -> Value:
-    """Return a single value itself, several as they are."""
+    """Return a single value itself, several as a list."""
     return values[0] if len(values) == 1 else values
 
 

@@ -1,4 +1,4 @@
-"""The fields of a sample, wherever they lie."""
+"""The fields of a sample, wherever they are stored."""
 
 import io
 from collections.abc import Iterator
@@ -6,13 +6,13 @@ from typing import Any, Protocol
 
 
 class Fields(Protocol):
-    """The fields of one sample where they lie: names as readers give them (lower case), sizes, ranges of bytes."""
+    """The fields of one sample: names as readers give them (lower case), sizes, ranges of bytes."""
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names."""
 
     def __contains__(self, name: object, /) -> bool:
-        """Tell whether there is such a field."""
+        """Return whether a field exists."""
 
     def size(self, name: str) -> int:
         """Return the size of a field in bytes."""
@@ -35,7 +35,7 @@ class Held(dict[str, bytes]):
 
 
 class FieldReader(Protocol):
-    """Who reads a sample's fields, and counts."""
+    """Reads a sample's fields, and counts the bytes."""
 
     fields: Fields
 

@@ -1,4 +1,4 @@
-"""One sample as scores see it: each thing is read, parsed and decoded when it is first asked for, and once."""
+"""One sample as the input of scores: everything is read, parsed and decoded on first use, and only once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ from .video.video_facts import VideoFacts, video_facts
 
 @dataclass(frozen=True, kw_only=True)
 class ViewOptions:
-    """What all samples of a run are looked at with.
+    """Options for the views of all samples of a run.
 
-    ``images`` and ``captions``: see ``parse_images`` and ``parse_captions``. ``budget``: bytes that an encoded image
-    may take at most, and that decoding a sample's images may take; what would take more is an error ("over-budget").
+    ``images`` and ``captions``: see ``parse_images`` and ``parse_captions``. ``budget``: bytes for an encoded image,
+    and for decoding a sample's images; a larger image is an error ("over-budget").
     """
 
     images: str = IMAGES
@@ -36,17 +36,17 @@ class ViewOptions:
         parse_captions(self.captions)
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides values. The budget does not: it decides only whether there are any."""
+        """Return the options that affect values. The budget does not: it only affects whether there is a value."""
         return {"images": self.images, "captions": self.captions, "side": SIDE}
 
 
 class View:
-    """A sample: ``key``, ``url`` and what scores ask for. Raises ScoreError where that cannot be had.
+    """A sample: ``key``, ``url`` and what scores ask for. Raises ScoreError if that cannot be had.
 
-    Slugs: "no-image", "no-video", "no-caption" (nothing of that name), "not-an-image", "truncated", "undecodable",
+    Slugs: "no-image", "no-video", "no-caption" (no such field), "not-an-image", "truncated", "undecodable",
     "unknown-size", "over-budget", "not-utf8", "large-text", "bad-json", "large-json", "not-text", "unread" (the shard
-    ends before it). Those of videos: see ``video_frames``.
-    ``bytes_read`` counts what was read so far. ``of_data_juicer``: whether the sample is a row of its JSON lines.
+    ends before it). Those of videos: see ``video_frames``. ``bytes_read`` counts the bytes read so far.
+    ``of_data_juicer``: whether the sample is a row of its JSON lines.
     """
 
     of_data_juicer: ClassVar[bool] = False
@@ -74,12 +74,12 @@ class View:
         if names is None:
             names = chosen(parse_images(image) if image else self.options.names, self.fields)
             if not names:
-                raise ScoreError("no-image", f"no field {image or self.options.images!r}; there are {self._listed()}")
+                raise ScoreError("no-image", f"no field {image or self.options.images!r}; it has {self._listed()}")
             cache["names", image] = names
         return names
 
     def headers(self, image: str = "") -> list[ImageHeader]:
-        """Return the images' headers, by their first few KiB: nothing is decoded."""
+        """Return the images' headers, from their first few KiB, without decoding."""
         found: list[ImageHeader] | None = self._cache.get(("headers", image))
         if found is None:
             found = [self._once("header", name) for name in self.image_names(image)]
@@ -98,17 +98,17 @@ class View:
         """Return the fields that are the sample's videos, mp4, webm, mkv, avi or mov; ``video`` names others."""
         names = chosen(parse_images(video or VIDEOS), self.fields)
         if not names:
-            raise ScoreError("no-video", f"no field {video or VIDEOS!r}; there are {self._listed()}")
+            raise ScoreError("no-video", f"no field {video or VIDEOS!r}; it has {self._listed()}")
         return names
 
     def videos(self, video: str = "") -> list[VideoFacts]:
-        """Return what the videos' headers tell: nothing is decoded."""
+        """Return the facts of the videos' headers, without decoding."""
         return [self._once("video", name) for name in self.video_names(video)]
 
     def frames(self, name: str, sampling: Sampling, prepare: Prepares | None = None) -> Frames:
         """Return frames of a video field, once as long as somebody holds them: see ``video_frames``.
 
-        RGB of full size, or what ``prepare.of`` makes of each.
+        RGB of full size, or the result of ``prepare.of`` for each.
         """
         frames: Frames = self._shared(sampling if prepare is None else MadeFrames(sampling, prepare), name)
         self._cache["count", sampling, name] = len(frames)
@@ -126,7 +126,7 @@ class View:
             texts = caption_texts(self, parse_captions(caption or self.options.captions))
             if not texts:
                 place = caption or self.options.captions
-                raise ScoreError("no-caption", f"none in {place!r}; there are {self._listed()}")
+                raise ScoreError("no-caption", f"none in {place!r}; it has {self._listed()}")
             self._cache["captions", caption] = texts
         return texts
 
@@ -141,11 +141,11 @@ class View:
         return [(text, names) for text in self.captions(caption)]
 
     def json(self, name: str = "json") -> Any:
-        """Return a field's json, parsed. Raises ScoreError "no-json" where there is no such field."""
+        """Return a field's json, parsed. Raises ScoreError "no-json" if there is no such field."""
         tree = self._cache.get(("json", name))
         if tree is None:
             if name not in self.fields:
-                raise ScoreError("no-json", f"no field {name!r}; there are {self._listed()}")
+                raise ScoreError("no-json", f"no field {name!r}; it has {self._listed()}")
             tree = self._cache["json", name] = json_tree(self, name)
         return tree
 
@@ -158,14 +158,14 @@ class View:
         return [self.fields.size(name) for name in self.image_names(image)]
 
     def state(self, name: str) -> str:
-        """Return what tells a field from an earlier one in its place, where the shard's identity does not."""
+        """Return what distinguishes a field from an earlier version, if the shard's identity does not."""
         return ""
 
     def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
         """Return a part of a field, all of it by default. Raises ScoreError "over-budget", "unread"."""
         whole = self.fields.size(name)
         if size is None and whole > self.options.budget:
-            raise ScoreError("over-budget", f"it has {whole:,} bytes, the budget is {self.options.budget:,}")
+            raise ScoreError("over-budget", f"it has {whole:,} bytes; the budget is {self.options.budget:,}")
         size = whole - start if size is None else min(size, whole - start)
         data = self.fields.read(name, start, size)
         self.bytes_read += len(data)
@@ -180,7 +180,7 @@ class View:
             if isinstance(cached, ref):
                 del self._cache[what, name]
             made = self._once(what, name)
-            # Not held here: what a model is given may be large, and waits elsewhere.
+            # Not held here: a model's input may be large, and waits elsewhere.
             self._cache[what, name] = ref(made)
         return made
 
@@ -193,7 +193,7 @@ class View:
                 value = ScoreError(error.slug, f"field {name!r}: {error.detail}")
             self._cache[what, name] = value
         if isinstance(value, ScoreError):
-            # A copy: an exception that is raised twice grows its traceback, and holds on to its frames.
+            # A copy: an exception that is raised twice grows its traceback, and keeps its frames alive.
             raise ScoreError(value.slug, value.detail)
         return value
 

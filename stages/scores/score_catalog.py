@@ -1,4 +1,4 @@
-"""All scores by name: ours, and those that other distributions bring by entry points."""
+"""All scores by name: wdsflow's own, and those of other distributions by entry points."""
 
 import difflib
 from collections.abc import Iterator
@@ -29,34 +29,34 @@ def _is_score(thing: object) -> bool:
     return get_origin(thing) is None and isinstance(thing, type) and issubclass(thing, Score)
 
 
-# A score is in the file of its name in one of the rooms: nothing registers itself by being imported.
+# A score is in the file of its name, in one of the folders: nothing registers itself on import.
 SCORES: dict[str, type[Score]] = {score.name: score for score in _found()}
 
 
 @cache
 def all_scores() -> dict[str, type[Score]]:
-    """Return our scores and those of the entry points in the group ``wdsflow.scores``; ours win.
+    """Return wdsflow's scores and those of the entry points in the group ``wdsflow.scores``; the former take precedence.
 
-    Raises ValueError where an entry point is no score, or has another name than its score.
+    Raises ValueError if an entry point is no score, or has another name than its score.
     """
     found = {}
     for entry in entry_points(group=GROUP):
         score = entry.load()
         if not _is_score(score) or score.name != entry.name:
-            raise ValueError(f"the entry point {entry.name!r} ({entry.value}) in {GROUP!r} is no score of that name")
+            raise ValueError(f"the entry point {entry.name!r} ({entry.value}) in {GROUP!r} is not a score of that name")
         found[entry.name] = score
     return {**found, **SCORES}
 
 
 def make_score(name: str, /, **settings: Any) -> Score:
-    """Return the score of a name with settings. Raises ValueError; an unknown name is answered with the nearest.
+    """Return the score of a name with settings. Raises ValueError; for an unknown name it suggests the nearest.
 
     >>> make_score("min_side").tier
     'header'
     """
     kind = SCORES.get(name) or all_scores().get(name)
     if kind is None:
-        raise ValueError(f"there is no score {name!r}{_nearest(name, all_scores())}")
+        raise ValueError(f"no score is called {name!r}{_nearest(name, all_scores())}")
     known = [item.name for item in fields(kind) if item.init]
     for setting in settings:
         if setting not in known:
@@ -66,4 +66,4 @@ def make_score(name: str, /, **settings: Any) -> Score:
 
 def _nearest(name: str, names: Any) -> str:
     near = difflib.get_close_matches(name, names, 1, 0.6)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(sorted(names))}"
+    return f"; did you mean {near[0]!r}?" if near else f"; use one of {', '.join(sorted(names))}"

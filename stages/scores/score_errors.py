@@ -1,10 +1,10 @@
-"""What is raised where a score cannot be computed."""
+"""The error of a score that cannot be computed."""
 
 
 class ScoreError(Exception):
-    """A score that could not be computed; ``slug`` is what it is counted under, ``detail`` says why for one sample.
+    """A score that could not be computed; it is counted by ``slug``, and ``detail`` is the reason for one sample.
 
-    It is never the same as a score of nothing: there is no value then, and nothing may be concluded from that.
+    It differs from a score of 0 or "": there is no value, which proves nothing.
     """
 
     def __init__(self, slug: str, detail: str) -> None:

@@ -1,4 +1,4 @@
-"""Which fields of a sample are its images, and where its captions lie."""
+"""Which fields of a sample are its images and its captions."""
 
 import re
 from collections.abc import Iterable
@@ -23,10 +23,10 @@ class FieldNames(NamedTuple):
 
 @lru_cache(maxsize=64)
 def parse_images(text: str) -> FieldNames:
-    """Parse ``jpg;png``: the first field that is there is the image. Raises ValueError.
+    """Parse ``jpg;png``: the first field that exists is the image. Raises ValueError.
 
-    Where none is there, all numbered ones are: ``0.jpg``, ``1.png``, in the order of their numbers, of any of the
-    names. A name with stars, ``*.jpg``, stands for all fields like it, sorted as people count.
+    If none is there, all numbered ones are: ``0.jpg``, ``1.png``, in the order of their numbers, of any of the names. A
+    name with stars, ``*.jpg``, stands for all fields like it, sorted as people count.
     """
     return FieldNames(alternatives(text))
 

@@ -1,4 +1,4 @@
-"""What decoding large images at a reduced scale changes in the value of a score."""
+"""How much decoding at a reduced scale changes the value of a score."""
 
 from typing import NamedTuple
 
@@ -10,5 +10,5 @@ class Tolerance(NamedTuple):
     of: str = ""  # "of the value", "bits", ...
 
 
-# What becomes of it is the model's doing: some look at edges, some at colours.
-SEEN_PIXELS = Tolerance(0.5, "levels of 255 in the pixels that the model sees, in the mean")
+# The effect on the value depends on the model: some look at edges, some at colours.
+SEEN_PIXELS = Tolerance(0.5, "levels of 255 in the pixels that the model sees, on average")

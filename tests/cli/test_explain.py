@@ -20,7 +20,7 @@ def test_a_page_is_printed_for_a_code_in_any_case(capsys):
     assert run("w006") == 0
     page = capsys.readouterr().out
     assert page.startswith("W006")
-    assert "Cure:" in page
+    assert "Fix:" in page
 
 
 @pytest.mark.parametrize(("code", "meant"), [("W06", "W006"), ("f0101", "F101"), ("X999", ""), ("W999", ""), ("6", "")])

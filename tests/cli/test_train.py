@@ -93,7 +93,7 @@ def test_a_dry_run_fails_for_an_error_that_training_survives(tmp_path, capsys, l
     data = f"{tmp_path}/{{0000..{last:04d}}}.tar"
     words = ["--train-data", data, "--train-num-samples", "16", "--workers", "1", "--batch-size", "8"]
     assert run("train", "--dry-run", "--", *words) == status
-    assert ("must be looked at (exit status 1)" in capsys.readouterr().out) == bool(status)
+    assert ("(exit status 1)" in capsys.readouterr().out) == bool(status)
 
 
 @needs_openclip

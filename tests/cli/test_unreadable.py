@@ -86,7 +86,7 @@ def test_shards_that_hold_no_sample_have_no_verdict_but_a_line_with_their_paths(
     shown = capsys.readouterr().out
     first = shown.splitlines()[0]
     assert first.startswith("the shards hold no samples")
-    assert first.endswith(f": {empty}/0.tar (none in it), {empty}/1.tar (the file has no bytes)")
+    assert first.endswith(f": {empty}/0.tar (none in it), {empty}/1.tar (the file is empty)")
     assert "STALLS" not in shown
 
 
@@ -102,7 +102,7 @@ def test_training_on_shards_that_hold_no_sample_is_refused_in_the_same_line(empt
     assert run("train", "--dry-run", "--", "--train-data", "s/{0..1}.tar") == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert f"preflight: the shards hold no samples, write or download them again: {empty}/0.tar" in shown.err
+    assert f"preflight: the shards hold no samples; write or download them again: {empty}/0.tar" in shown.err
 
 
 def test_a_filter_does_not_advise_to_go_on_without_a_shard_where_the_others_hold_nothing(empty, capsys):

@@ -52,7 +52,7 @@ class Prediction:
 
     @property
     def stall(self) -> bool:
-        """Tell whether some worker hangs."""
+        """Return whether some worker hangs."""
         return self.verdict.outcome == "stalls"
 
 

@@ -169,13 +169,13 @@ def hugging_face() -> Reader:
 
 
 def has_both(row: dict[str, Any]) -> bool:
-    """Tell whether a row has an image and a caption; a column that the sample lacked holds None or NaN."""
+    """Return whether a row has an image and a caption; a column that the sample lacked holds None or NaN."""
     images = [row.get(field) for field in ("jpg", "png", "jpeg", "webp")]
     return any(present(image) for image in images) and present(row.get("txt"))
 
 
 def present(value: object) -> bool:
-    """Tell whether a cell holds something."""
+    """Return whether a cell holds something."""
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 

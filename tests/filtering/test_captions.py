@@ -42,7 +42,7 @@ def write_set(folder: Path, *captions: list[Entry]) -> str:
 
 JSON = [[in_json(number) for number in range(start, start + 4)] for start in (0, 4)]
 TEXT = [[in_text(number) for number in range(4)]]
-NONE = "none in 'txt'; there are 'jpg', 'json'"
+NONE = "none in 'txt'; it has 'jpg', 'json'"
 LATE = [*JSON, [in_json(8), in_text(9)]]  # one sample of twelve, the last one, has a text
 
 
@@ -151,7 +151,7 @@ def test_shards_elsewhere_and_compressed_ones_are_looked_at_as_well(tmp_path: Pa
             Recipe(where=WORDS),
             f"more than half was quarantined: 9 of 10 samples for no-caption, such as 000 in SHARD ({NONE})",
         ),
-        ([[]], Recipe(where=WORDS), "no samples: 1 shard read, and none holds any"),
+        ([[]], Recipe(where=WORDS), "no samples: 1 shard read, and none has any"),
         (TEXT, Recipe(where=WORDS), ""),
         ([[in_text(1), in_json(2)]], Recipe(where=WORDS), ""),  # half of them is not more than half
     ],

@@ -74,7 +74,7 @@ def test_other_files_of_ours_that_were_damaged_are_named(tmp_path, name, numberi
     path.write_bytes(text.encode("latin-1"))
     if name == "numbering.json" and text.startswith("{") and text != "{":
         return  # a mapping: what it names is looked for, and done again where it is not there
-    with pytest.raises(FileExistsError, match=f"{name} was damaged"):
+    with pytest.raises(FileExistsError, match=f"{name} is damaged"):
         filter_shards(source, tmp_path / "out", recipe, HERE)
 
 

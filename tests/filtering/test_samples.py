@@ -1,4 +1,4 @@
-"""Samples as ranges of a tar: nothing is cut off, nothing is lost in silence."""
+"""Samples as ranges of a tar: nothing is cut off, nothing is lost silently."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""Stages before scoring: what they change is written anew, everything else keeps its bytes."""
+"""Stages before scoring: what they change is written again, everything else keeps its bytes."""
 
 import io
 import json
@@ -195,17 +195,17 @@ def test_the_short_forms_fit_the_schema_and_mean_the_same(tmp_path: Path):
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ("[{renam: {a: b}}]", "line 2: stage 1: there is no stage 'renam'; did you mean rename?"),
-        ("[{clean_text: {fild: txt}}]", "stage 1, clean_text: there is no setting 'fild'; did you mean field?"),
+        ("[{renam: {a: b}}]", "line 2: stage 1: unknown stage 'renam'; did you mean rename?"),
+        ("[{clean_text: {fild: txt}}]", "stage 1, clean_text: unknown setting 'fild'; did you mean field?"),
         ("[clean_text, {sample: {rate: x}}]", "stage 2, sample: rate: input should be a valid number, not 'x'"),
-        ("[decode]", "decode makes what no tar holds"),
-        ("[shuffle]", "shuffle is about more than one sample"),
+        ("[decode]", "decode makes values that a tar cannot hold"),
+        ("[shuffle]", "shuffle works on more than one sample"),
         ("[{rename: {Image: jpg}}]", "readers see 'Image' in lower case: write 'image'"),
         ("[{rename: {a/b: jpg}}]", "cannot end the name of a member"),
         ("[{sample: {rate: 7}}]", "lies between 0 and 1"),
         ("[{json_text: {}}]", "json_text_key is missing"),
-        ("rename", "stages are a list"),
-        ("[{a: {}, b: {}}]", "stage 1 is a name with its settings"),
+        ("rename", "stages must be a list"),
+        ("[{a: {}, b: {}}]", "stage 1 must be a name with its settings"),
     ],
 )
 def test_a_wrong_stage_is_told_with_its_place_and_what_to_write(tmp_path: Path, stages, message):
@@ -246,12 +246,12 @@ def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('stages:\n- clean_text\n- rename: {jpg: png}\n- clean_txt\nwhere: ""\n', "line 4: stage 3: there is no stage"),
-        ("stages:\n- json_text:\n    json_text_ky: a\n", "line 3: stage 1, json_text: there is no setting"),
-        ("numbering: dense\nwhere: min_sid > 1\n", "line 2: where, column 1: there is no score 'min_sid'"),
+        ('stages:\n- clean_text\n- rename: {jpg: png}\n- clean_txt\nwhere: ""\n', "line 4: stage 3: unknown stage"),
+        ("stages:\n- json_text:\n    json_text_ky: a\n", "line 3: stage 1, json_text: unknown setting"),
+        ("numbering: dense\nwhere: min_sid > 1\n", "line 2: where, column 1: no score is called 'min_sid'"),
         (
             "scores:\n- blur\n- aspect_rato\n",
-            "line 3: scores: 'aspect_rato': there is no score 'aspect_rato'; did you mean aspect_ratio?",
+            "line 3: scores: 'aspect_rato': no score is called 'aspect_rato'; did you mean aspect_ratio?",
         ),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_cut_does_not_restart_in_the_folder_of_its_ledgers(tmp_path: Path):
     score_shards(source, tmp_path / "scored", Recipe(scores=("blur",)), HERE)
     before = digests(tmp_path / "scored")
     for options in (HERE, RunOptions(workers=0, restart=True)):
-        with pytest.raises(ValueError, match="read and written at once"):
+        with pytest.raises(ValueError, match="cannot be both --ledger and -o"):
             cut_shards(source, tmp_path / "scored", tmp_path / "scored", Recipe(where="blur > 1"), options)
     assert digests(tmp_path / "scored") == before
 
@@ -96,4 +96,4 @@ def test_reasons_that_are_gone_are_written_again(tmp_path: Path):
     (tmp_path / "out" / "_wdsflow" / "quarantine" / "00001.jsonl").unlink()
     report = filter_shards(source, tmp_path / "out", WHERE, HERE)
     assert (report.resumed, digests(tmp_path / "out")) == (1, before)
-    assert "00001.jsonl is gone" in report.changed[0]
+    assert "00001.jsonl is missing" in report.changed[0]

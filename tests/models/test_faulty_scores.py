@@ -37,11 +37,11 @@ def reasons(out: Path) -> list[tuple[int, str, str]]:
         ('faulty(at="make")', "raised-IndexError", "no such word"),
         ('faulty(at="import")', "raised-ModuleNotFoundError", "No module named 'a_module_that_is_not_there'"),
         ('faulty(at="exit")', "raised-SystemExit", "usage: faulty"),
-        ('faulty(at="other type")', "raised-TypeError", "value() returned a dict: a number is wanted for each item"),
+        ('faulty(at="other type")', "raised-TypeError", "value() returned a dict: it must return a number for each item"),
         ('faulty(at="large")', "raised-OverflowError", "int too large to convert to float"),
         ("faulty_batch", "raised-ValueError", "a bad caption is among these (cost 13)"),
         ("faulty_plain", "raised-ZeroDivisionError", "division by zero"),
-        ('faulty_plain(at="other type")', "raised-TypeError", "score() returned an object: a number is wanted for each item"),
+        ('faulty_plain(at="other type")', "raised-TypeError", "score() returned an object: it must return a number for each item"),
     ],
 )  # fmt: skip
 def test_an_error_in_a_score_costs_its_sample_and_is_told_by_class_and_text(tmp_path, score, error, detail):

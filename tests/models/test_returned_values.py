@@ -24,13 +24,13 @@ KINDS = {
     "odd_batch": "score()",
 }
 REFUSED = {
-    "none": "raised-TypeError: {} returned None: a number is wanted for each item",
+    "none": "raised-TypeError: {} returned None: it must return a number for each item",
     "nan": "not-finite: {} returned nan",
     "inf": "not-finite: {} returned inf",
-    "nested": "raised-TypeError: {} returned a list of 1 value: a number is wanted for each item",
-    "dict": "raised-TypeError: {} returned a dict: a number is wanted for each item",
-    "flag": "raised-TypeError: {} returned True: a number is wanted for each item",
-    "text": "raised-TypeError: {} returned a str: a number is wanted for each item",
+    "nested": "raised-TypeError: {} returned a list of 1 value: it must return a number for each item",
+    "dict": "raised-TypeError: {} returned a dict: it must return a number for each item",
+    "flag": "raised-TypeError: {} returned True: it must return a number for each item",
+    "text": "raised-TypeError: {} returned a str: it must return a number for each item",
     "pair": "raised-TypeError: {} returned a list of 2 values: ",
     "empty": "raised-TypeError: {} returned a list of 0 values: ",
     "array": "raised-TypeError: {} returned a",
@@ -110,7 +110,7 @@ def test_several_items_have_a_value_each_and_no_other_number_of_values(tmp_path)
 @pytest.mark.parametrize(
     ("together", "message"),
     [
-        ("(n, 2)", r"score\(\) returned an array of shape \(3, 2\) for 3 items: the shape has to be \(3,\)"),
+        ("(n, 2)", r"score\(\) returned an array of shape \(3, 2\) for 3 items: the shape must be \(3,\)"),
         ("(1, n)", r"score\(\) returned an array of shape \(1, 3\) for 3 items"),
         ("none", r"score\(\) returned None for 3 items"),
         ("number", r"score\(\) returned a float for 3 items"),

@@ -28,7 +28,7 @@ PACKERS: dict[str, Any] = {
 
 
 def by_ray(path: Path) -> int | None:
-    """Return how many members Ray's own iterator gets from the stream that Ray opens; None where it raises."""
+    """Return how many members Ray's own iterator gets from the stream that Ray opens; None if it raises."""
     from ray.data._internal.util import infer_compression
 
     try:

@@ -19,7 +19,7 @@ from wdsflow.stages.testing import assert_stage_laws, through_loader
 
 
 def webdatasets(data):
-    """Return what ``wds.decode("pilrgb")`` makes of the bytes, None where it raises."""
+    """Return what ``wds.decode("pilrgb")`` makes of the bytes, None if it raises."""
     from webdataset.autodecode import imagehandler
 
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Rename: nothing happens in silence."""
+"""Rename: nothing happens silently."""
 
 import pytest
 

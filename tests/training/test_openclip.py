@@ -147,7 +147,7 @@ def test_augmentation_draws_what_the_samples_seed_gives(tmp_path, unshuffled):
         dataset = get_wds_dataset(args, preprocess, True, tokenizer=as_text, options=FeedOptions(decode="reference"))
         runs += [[images[0].clone() for images, _ in dataset.dataloader] for _ in range(2)]
     drawn, *again = runs
-    assert not any(torch.equal(one, two) for one, two in pairwise(drawn))  # each visit draws anew
+    assert not any(torch.equal(one, two) for one, two in pairwise(drawn))  # each visit draws again
     assert all(torch.equal(one, two) for run in again for one, two in zip(drawn, run, strict=True))
 
 

@@ -47,9 +47,9 @@ def shard(tmp_path):
 
 
 def commands(message):
-    """Return the commands of the cures, as a shell would split them."""
-    cures = message.split("To fix it:\n")[1].splitlines()
-    return [shlex.split(cure[cure.index("wdsflow ") :]) for cure in cures if "wdsflow " in cure]
+    """Return the commands of the fixes, as a shell would split them."""
+    fixes = message.split("To fix it:\n")[1].splitlines()
+    return [shlex.split(fix[fix.index("wdsflow ") :]) for fix in fixes if "wdsflow " in fix]
 
 
 def lacking_captions(url, count=300):

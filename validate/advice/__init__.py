@@ -1,1 +1,1 @@
-"""What would help: commands, and how many samples each would bring."""
+"""Advice: commands that help, and how many samples each would bring back."""

@@ -1,4 +1,4 @@
-"""What would bring samples back: changes that were tried on the evidence, the most fruitful first."""
+"""Changes that would bring samples back, tried on the evidence, the most effective first."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -26,12 +26,12 @@ _MOST = 8
 def advise(context: Context, trial: Callable[[], Trial]) -> list[Advice]:
     """Return changes that would let more samples through, or let training run, for each reader.
 
-    Every number was found by judging the samples again as they would be after the change. Where the level did not look
-    at all contents the text says "up to"; where nothing is known without repairing there is no number.
+    Every number comes from judging the samples again as they would be after the change. If the level did not read all
+    contents, the text says "up to". If nothing is known without a repair, the text has no number.
 
     Args:
-        context: the evidence, judged.
-        trial: returns what tries changes on it; called where they are needed only.
+        context: the evidence and its verdicts.
+        trial: returns the object that tries changes; called only if needed.
     """
     short = [verdict for verdict in context.verdicts if verdict.usable < verdict.samples]
     advice: list[Advice] = []
@@ -47,7 +47,7 @@ def advise(context: Context, trial: Callable[[], Trial]) -> list[Advice]:
 
 
 def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
-    """Yield what each thing that a repair can do brings by itself, and what those that are needed bring together."""
+    """Yield the gain of each possible repair step by itself, and of the needed steps together."""
     if not trial.known:
         yield Advice(0, _plainly(trial.shards), verdict.reader, options=())
     ideas = _ideas(trial, verdict)
@@ -56,7 +56,7 @@ def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
     tried = {plain: usable}
     for idea in ideas:
         edits, usable = trial.safely(verdict, idea)
-        # Every repair does the plain things too: what an option adds is worth a line only if it is more than those.
+        # Every repair includes the basic steps: an option is worth a line only if it adds to them.
         tried[edits] = usable if usable is not None and usable > least else None
         best = max(best, usable or 0)
     if len(ideas) > 1:
@@ -68,9 +68,9 @@ def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
             yield trial.repair(verdict, _does(edits, trial.shards), usable, edits)
 
 
-# What a repair does without options, by what was counted.
+# The basic steps of a repair, by tally.
 _PLAIN = {
-    ("key.again",): "bring the parts of each sample together",
+    ("key.again",): "regroup the members of each sample",
     ("name.appledouble", "name.macosx", "name.hidden"): "leave out macOS twins and dot-files",
     ("name.dotted",): "replace the dots in keys",
     (
@@ -78,7 +78,7 @@ _PLAIN = {
         "tar.truncated-header",
         "tar.bad-header",
         "tar.second-archive",
-    ): "keep what is behind damage",
+    ): "recover the members after damage",
 }
 
 
@@ -86,11 +86,11 @@ def _plainly(shards: Sequence[ShardEvidence]) -> str:
     does = [
         words for names, words in _PLAIN.items() if any(shard.tally(name).count for shard in shards for name in names)
     ]
-    return listed(does) or "give members names that all readers take"
+    return listed(does) or "give members names that all readers accept"
 
 
 def _does(edits: ShapeEdits, shards: Sequence[ShardEvidence]) -> str:
-    does = ["write a txt beside each image"] if edits.caption else []
+    does = ["write a txt next to each image"] if edits.caption else []
     does += [f"rename {escape(old, 40)} to {new}" for old, new in edits.rename]
     does += [f"leave out the field {escape(name, 40)}, which drops whole samples" for name in edits.drop]
     does += [f"leave out {BAD_SAMPLES}"] if edits.drop_bad else []
@@ -102,19 +102,19 @@ def _ideas(trial: Trial, verdict: Verdict) -> list[ShapeEdits]:
     ideas = [captions] if captions is not None else []
     ideas += [ShapeEdits(rename=((old, new),), judged=trial.judged) for old, new in trial.renames]
     for name in [name for name in trial.refused(trial.reader(verdict)) if is_option(name)][:_MOST]:
-        # Readers leave a field as bytes whose name they do not know. Captions may come from json; gzip is unpacked.
+        # Readers leave fields with unknown names as bytes. Captions may come from json; gzip is unpacked.
         kept = name != "json" and not name.endswith(".gz") and renamed(name)
         ideas.append(ShapeEdits(rename=((name, renamed(name)),)) if kept else ShapeEdits(drop=(name,)))
     return ideas
 
 
 def _flags(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
-    """Yield flags of OpenCLIP 4: with a command where a training command was given."""
+    """Yield flags of OpenCLIP 4; with a command if a training command was given."""
     if not verdict.reader.startswith("open-clip"):
         return
     at_hand = "open-clip-4" in context.names() or release(context.environment.get("open_clip_torch", "")) >= (4,)
     if "open-clip-4" in context.names() and verdict.reader != "open-clip-4":
-        return  # said once, for OpenCLIP 4
+        return  # reported once, for OpenCLIP 4
     options = trial.reader(verdict).options
     unflagged = trial.as_they_are(OpenClip4(options), lambda shape, _: shape, "")
     if unflagged is None:
@@ -140,19 +140,19 @@ def _is_plain(found: JsonKey) -> bool:
 
 def _flag(verdict: Verdict, trial: Trial, usable: int, flags: tuple[str, str], *, at_hand: bool) -> Advice:
     does = f"train with {command(flags)} ({'OpenCLIP 4' if at_hand else 'from OpenCLIP 4 on'})"
-    judged = verdict.reader == "open-clip-4"  # else the scan did not look at contents as OpenCLIP 4 does
+    judged = verdict.reader == "open-clip-4"  # otherwise the scan did not read contents as OpenCLIP 4 does
     advice = replace(trial.promise(verdict, does, usable), flags=flags if at_hand else ())
     return advice if judged else replace(advice, title="OpenCLIP 4", exact=False)
 
 
 def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
-    """Yield stages in plain webdataset code that take captions from json, for people with a loader of their own."""
+    """Yield stages in plain webdataset code that take captions from json, for custom loaders."""
     named = caption_name(context.evidence.shards)
     if named is None or verdict.reader not in ("open-clip-3.3", "open-clip-4", "webdataset-1"):
         return
     if not _is_plain(named[1]):
-        return  # no line of code that one would want to paste
+        return  # too odd a name for code to paste
     usable = trial.as_they_are(trial.reader(verdict), with_caption, named[0])
     if usable is not None and usable > verdict.usable:
-        does = "in a pipeline of your own, put these stages in front of wds.decode"
+        does = "in a custom pipeline, put these stages before wds.decode"
         yield replace(trial.promise(verdict, does, usable), command=caption_stages(named[0]), language="python")

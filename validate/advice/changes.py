@@ -1,4 +1,4 @@
-"""What samples would be if something were written, renamed or left out: changes to the shapes of samples."""
+"""Changes to the shapes of samples: fields written, renamed or left out."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,21 +26,21 @@ from wdsflow.scan.json_captions import caption_name
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 Edit = Callable[[Shape, bool], Shape | None]
-"""Takes a shape and whether its json holds a caption; gives the shape afterwards, None where the sample is left out."""
+"""Takes a shape and whether its json holds a caption; returns the changed shape, None if the sample is left out."""
 
 CAPTION = "txt"
-_UNTOLD = frozenset({EMPTY, BLANK})  # captions that tell nothing
+_UNTOLD = frozenset({EMPTY, BLANK})  # captions without information
 
 
 @dataclass(frozen=True)
 class ShapeEdits:
-    """What ``wdsflow repair`` does when it is told to, beside what it always does."""
+    """Optional steps of ``wdsflow repair``, in addition to the basic ones."""
 
     caption: str = ""  # name in json
     rename: tuple[tuple[str, str], ...] = ()
     drop: tuple[str, ...] = ()  # fields
     drop_bad: bool = False
-    judged: frozenset[str] = frozenset()  # fields whose contents were judged as those of the field that they become
+    judged: frozenset[str] = frozenset()  # fields whose contents were checked as those of their new name
 
     def options(self) -> tuple[str, ...]:
         """Return the command-line options."""
@@ -50,7 +50,7 @@ class ShapeEdits:
         return (*words, *(["--drop-bad"] if self.drop_bad else []))
 
     def __call__(self, shape: Shape, told: bool) -> Shape | None:
-        """Return what a repair makes of a sample whose fields have names of their own, in lower case."""
+        """Return a sample after a repair; its fields have distinct names, in lower case."""
         parts = dict(zip((part.suffix for part in shape), shape, strict=True))
         for old, new in self.rename:
             if old in parts and new not in parts:
@@ -63,7 +63,7 @@ class ShapeEdits:
         return None if not after or (self.drop_bad and is_bad(after)) else after
 
     def _renamed(self, part: Part, new: str) -> Part:
-        """Return a part under another name, under which it may be decoded in another way."""
+        """Return a part under another name, which may change how it is decoded."""
         kind = kind_of(new)
         if part.suffix in self.judged or kind == kind_of(part.suffix):
             return part._replace(suffix=new)
@@ -71,7 +71,7 @@ class ShapeEdits:
 
 
 def together(ideas: Sequence[ShapeEdits]) -> ShapeEdits:
-    """Return all ideas in one; where two rename a field, the first wins."""
+    """Return all edits as one; if two rename a field, the first wins."""
     renames = {old: new for idea in reversed(ideas) for old, new in reversed(idea.rename)}
     order = [old for idea in ideas for old, _ in idea.rename]
     return ShapeEdits(
@@ -83,7 +83,7 @@ def together(ideas: Sequence[ShapeEdits]) -> ShapeEdits:
 
 
 def without_one(edits: ShapeEdits) -> list[ShapeEdits]:
-    """Return what is left of edits without each one of them in turn."""
+    """Return the edits without each one of them in turn."""
     rename, drop = edits.rename, edits.drop
     return [
         *([replace(edits, caption="")] if edits.caption else []),
@@ -93,7 +93,7 @@ def without_one(edits: ShapeEdits) -> list[ShapeEdits]:
 
 
 def is_bad(shape: Shape) -> bool:
-    """Tell whether ``wdsflow repair --drop-bad`` leaves a sample out."""
+    """Return whether ``wdsflow repair --drop-bad`` leaves a sample out."""
     status = {part.suffix: part.status for part in shape}
     images = [status[name] for name in IMAGE_FIELDS if name in status]
     return (
@@ -106,14 +106,14 @@ def is_bad(shape: Shape) -> bool:
 
 
 def with_caption(shape: Shape, told: bool) -> Shape | None:
-    """Return what the stage in plain webdataset code makes of a sample; it leaves incomplete ones out."""
+    """Return a sample after the stage in plain webdataset code, which leaves incomplete samples out."""
     after = ShapeEdits(caption="?")(shape, told)
     names = {part.suffix for part in after or ()}
     return after if CAPTION in names and not names.isdisjoint(IMAGE_FIELDS) else None
 
 
 def as_caption(shape: Shape, told: bool) -> Shape:
-    """Return the shape as a reader meets it that takes the caption out of json itself."""
+    """Return the shape for a reader that takes the caption from json itself."""
     return tuple(
         part._replace(status=OK if told else NO_CAPTION)
         if part.suffix.lower() == "json" and part.status != BAD
@@ -123,11 +123,11 @@ def as_caption(shape: Shape, told: bool) -> Shape:
 
 
 def changed(shards: Sequence[ShardEvidence], edit: Edit, caption: str = "") -> list[ShardEvidence]:
-    """Return the evidence of shards in which every sample was edited; shards that hold nothing are left out.
+    """Return the evidence of shards in which every sample was edited; empty shards are left out.
 
     Args:
-        shards: as they are.
-        edit: what becomes of a shape.
+        shards: unchanged evidence.
+        edit: the change to a shape.
         caption: the name in json that holds captions.
     """
     found = [replace(shard, runs=_runs(shard, edit, caption)) for shard in shards]
@@ -135,18 +135,18 @@ def changed(shards: Sequence[ShardEvidence], edit: Edit, caption: str = "") -> l
 
 
 def is_known(shards: Sequence[ShardEvidence]) -> bool:
-    """Tell whether the contents of all fields were looked at."""
+    """Return whether the contents of all fields were read."""
     return all(part.status != UNKNOWN for shape in shapes_of(shards) for part in shape)
 
 
 def is_plain(shards: Sequence[ShardEvidence]) -> bool:
-    """Tell whether the fields of each sample have names of their own, in lower case."""
+    """Return whether the fields of each sample have distinct names, in lower case."""
     names = ([part.suffix for part in shape] for shape in shapes_of(shards))
     return all(len(set(each)) == len(each) and "".join(each).lower() == "".join(each) for each in names)
 
 
 def is_uniform(shards: Sequence[ShardEvidence]) -> bool:
-    """Tell whether all samples have the same fields."""
+    """Return whether all samples have the same fields."""
     return len({frozenset(part.suffix for part in shape) for shape in shapes_of(shards)}) <= 1
 
 
@@ -156,7 +156,7 @@ def shapes_of(shards: Sequence[ShardEvidence]) -> set[Shape]:
 
 
 def keeps_first(shard: ShardEvidence, edit: Edit, caption: str, most: int) -> bool:
-    """Tell whether an edit leaves none of the first ``most`` samples of a shard out, as far as can be told."""
+    """Return whether an edit keeps all of the first ``most`` samples of a shard, as far as is known."""
     told = shard.json_keys[caption].shapes if caption in shard.json_keys else {}
     items = _items(shard)
     total: Counter[Shape] = Counter()
@@ -173,7 +173,7 @@ def _items(shard: ShardEvidence) -> list[ShapeCount]:
 
 
 def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
-    """Return the runs after an edit. Of several shapes that one became it is not known which came first."""
+    """Return the runs after an edit. If several shapes became one, their order is unknown."""
     items = _items(shard)
     told = dict(shard.json_keys[caption].shapes) if caption in shard.json_keys else {}
     left: list[ShapeCount] = []
@@ -189,7 +189,7 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
     first, last = left[0], left[-1]
     ends = [Run(item.key, item.offset, item.shape) for item in (first, last)]
     if shard.runs.tail is not None:
-        ends[1] = ends[1]._replace(key=shard.runs.tail.key)  # what the next shard's first sample may run into
+        ends[1] = ends[1]._replace(key=shard.runs.tail.key)  # the next shard's first sample may continue it
     if sum(item.count for item in left) == 1:
         return Runs(ends[0])
     inner = [replace(item, count=item.count - (item is first) - (item is last)) for item in left]
@@ -197,7 +197,7 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
 
 
 def caption_edits(shards: Sequence[ShardEvidence]) -> ShapeEdits | None:
-    """Return the repair that writes captions from json; None where no name holds any that an option can hold."""
+    """Return the repair that writes captions from json; None if no name with captions fits into an option."""
     named = caption_name(shards)
     if named is None or ";" in named[0] or named[0] != named[0].strip():
         return None

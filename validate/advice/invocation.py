@@ -1,4 +1,4 @@
-"""What was asked of ``check``, as commands that can be pasted: the same again with another argument, or a repair."""
+"""The arguments of ``check`` as commands to paste: the same with another argument, or a repair."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -10,12 +10,12 @@ from wdsflow.text.shell import command, quote_path
 
 from ..finding import Advice, Finding, Repair
 
-_NAMED = 4  # shards that a command names one by one
+_NAMED = 4  # shards that a command lists one by one
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """The words of ``wdsflow validate`` that matter when it is run again."""
+    """The arguments of ``wdsflow validate`` that matter for running it again."""
 
     urls: tuple[str, ...]  # as the user wrote them
     readers: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Invocation:
         return " ".join(["wdsflow validate", *map(quote_path, urls), command([*words, "--", *training])])
 
     def repair(self, shards: Sequence[str], options: Sequence[str], folder: str) -> str:
-        """Return the command that repairs shards into a folder: of these few, or of all that there are."""
+        """Return the command that repairs shards into a folder: these few, or all of them."""
         named = list(shards) if len(shards) <= _NAMED else compact(self.urls, _NAMED)
         words = [*self._allowed(), *options]
         parts = ["wdsflow repair", *map(quote_path, named), "-o", quote_path(folder), command(words)]
@@ -47,7 +47,7 @@ class Invocation:
 
 
 def train_data(training: Sequence[str]) -> str | None:
-    """Return what a training command reads."""
+    """Return the shards that a training command reads."""
     for number, word in enumerate(training):
         flag, equals, value = word.partition("=")
         if flag == "--train-data" and (equals or training[number + 1 :]):
@@ -56,7 +56,7 @@ def train_data(training: Sequence[str]) -> str | None:
 
 
 def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """Return the training command with a flag that has another value, or is new."""
+    """Return the training command with a changed or new flag."""
     name, words, skip = flags[0], list[str](), False
     for word in training:
         if skip and not word.startswith("--"):
@@ -71,10 +71,10 @@ def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
 def settle(
     findings: Sequence[Finding], advice: Sequence[Advice], asked: Invocation
 ) -> tuple[list[Finding], list[Advice]]:
-    """Write down the commands of findings and advice, so that each can be pasted, alone or after the others.
+    """Write the commands of findings and advice: each can be pasted, alone or after the others.
 
-    Repairs that differ in their shards alone become one. Each repair has a folder of its own, which is not there yet. A
-    finding that advice fixes, too, has the command of that advice.
+    Repairs that differ only in their shards become one. Each repair has its own, new folder. If advice also fixes a
+    finding, the finding has the command of that advice.
     """
     folders = _free_folders()
     repairs = {each.options: "" for each in advice if each.options is not None}
@@ -112,9 +112,9 @@ def settle(
 
 
 def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) -> tuple[str, bool] | None:
-    """Return the command of advice that does all that these options do, and whether it loses nothing.
+    """Return the command of advice that includes all these options, and whether it loses nothing.
 
-    It loses nothing if they lose nothing; except where readers take the shards only if incomplete samples are left out.
+    It loses nothing if the options lose nothing, unless readers accept the shards only without incomplete samples.
     """
     wanted = _pairs(options)
     fitting = [each for each in advice if each.options is not None and wanted <= _pairs(each.options)]

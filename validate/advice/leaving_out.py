@@ -1,4 +1,4 @@
-"""Repairs that leave samples out: with what keeps the most of them, and with the number that is left."""
+"""Repairs that leave samples out: with the options that keep the most, and the number of remaining samples."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,14 +14,14 @@ from .promises import Trial
 
 
 def keep_most(findings: Sequence[Finding], context: Context, trial: Callable[[], Trial] | None = None) -> list[Finding]:
-    """Return findings whose repairs with ``--drop-bad`` first put image and caption where it looks for them.
+    """Return findings whose repairs with ``--drop-bad`` first put image and caption into the fields that it checks.
 
-    Such a repair reads all shards. It is left away where no sample would be left.
+    Such a repair reads all shards. It is omitted if no sample would remain.
 
     Args:
-        findings: of the rules.
-        context: what the rules looked at.
-        trial: returns what tells how many samples are left; None where contents were not looked at.
+        findings: findings of the rules.
+        context: the input of the rules.
+        trial: returns the object that counts remaining samples; None if contents were not read.
     """
     if not any(map(_drops, findings)):
         return list(findings)
@@ -34,7 +34,7 @@ def _drops(finding: Finding) -> bool:
 
 
 def _as_read(context: Context) -> Repair | None:
-    """Return the repair that keeps captions where the readers look for them."""
+    """Return the repair that keeps captions in the fields of the readers."""
     places = [_place(context, reader) for reader in context.readers]
     if not all(verdict.usable for verdict in context.verdicts) or None in places:
         return None
@@ -43,7 +43,7 @@ def _as_read(context: Context) -> Repair | None:
 
 
 def _place(context: Context, reader: Reader) -> ShapeEdits | None:
-    """Return what writes txt members where a reader finds captions; None where a repair does not know its fields."""
+    """Return the edits that write txt members from a reader's captions; None if a repair does not know its fields."""
     fields = {name for shard in context.evidence.shards for name in shard.fields}
     options = reader.options
     if not set(split_keys(options.image_key)) & set(IMAGE_FIELDS):
@@ -54,7 +54,7 @@ def _place(context: Context, reader: Reader) -> ShapeEdits | None:
 
 
 def _tried(context: Context, trial: Trial) -> Repair | None:
-    """Return the repair after which the most samples reach a batch, with how many that are."""
+    """Return the repair after which the most samples reach a batch, with their number."""
     read = [each for reader in context.readers if (each := _place(context, reader)) is not None]
     captions = caption_edits(trial.repaired)
     renames = [ShapeEdits(rename=((old, new),), judged=trial.judged) for old, new in trial.renames]

@@ -9,7 +9,7 @@ from wdsflow.scan.naming import CAPTIONS, IMAGES
 from ..rules.kit.missing_fields import is_wild
 from ..rules.kit.rule_commands import is_option
 
-_LABELS = frozenset({"cls", "label", "class", "json", "jsn"})  # no captions as they stand
+_LABELS = frozenset({"cls", "label", "class", "json", "jsn"})  # not captions as they are
 _OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})
 _USUAL = ("txt", "jpg", "png", "jpeg", "webp")
 
@@ -31,7 +31,7 @@ def other_names(shards: Sequence[ShardEvidence]) -> dict[str, str]:
 
 
 def empty_fields(shards: Sequence[ShardEvidence]) -> set[str]:
-    """Return the fields all of whose members have no bytes; none where only names were read."""
+    """Return the fields whose members are all empty; none if only names were read."""
     sizes: Counter[str] = Counter()
     for shard in shards:
         for name, found in shard.fields.items():

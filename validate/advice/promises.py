@@ -1,4 +1,4 @@
-"""How many samples would reach a batch after a change: the samples as they would be, judged by the reader again."""
+"""How many samples would reach a batch after a change: the reader judges the changed samples again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,14 +33,14 @@ _REFUSED = frozenset({"bad-field", "unsafe-field"})
 
 
 class Trial:
-    """The shards, ready for changes, as they are and as a repair without options would write them."""
+    """The shards, as they are and as a repair without options would write them; both can be changed."""
 
     def __init__(self, context: Context, options: ScanOptions, scan: Scan) -> None:
         self.context = context
         self.shards = context.evidence.shards
         self.repaired, self.known = repaired(self.shards, options, scan)
         self.renames = list(other_names(self.repaired).items())
-        self.judged: frozenset[str] = frozenset()  # of the fields to be renamed, as what they are to become
+        self.judged: frozenset[str] = frozenset()  # fields to rename, with their new names
         unlike = [(old, new) for old, new in self.renames if kind_of(old) != kind_of(new) and not old.endswith(".gz")]
         if unlike and options.level != "names":
             texts = tuple(old for old, new in unlike if new == CAPTION)
@@ -50,14 +50,14 @@ class Trial:
             self.judged = frozenset(old for old, _ in unlike)
         self._usable_after: dict[tuple[str, ShapeEdits], int | None] = {}
         self._looked_at: dict[ShapeEdits, bool] = {}
-        self._uncertain: set[tuple[str, ShapeEdits]] = set()  # where the number of usable samples is a guess
+        self._uncertain: set[tuple[str, ShapeEdits]] = set()  # the number of usable samples is a guess
 
     def reader(self, verdict: Verdict) -> Reader:
         """Return the reader of a verdict."""
         return next(each for each in self.context.readers if each.name == verdict.reader)
 
     def after_repair(self, verdict: Verdict, edits: ShapeEdits) -> int | None:
-        """Return how many samples reach a batch after a repair; None where the reader would or might raise."""
+        """Return how many samples reach a batch after a repair; None if the reader would or might raise an error."""
         place = (verdict.reader, edits)
         if place not in self._usable_after:
             shards = changed(self.repaired, edits, edits.caption)
@@ -68,14 +68,14 @@ class Trial:
         return self._usable_after[place]
 
     def _same_columns(self, edits: ShapeEdits, shards: Sequence[ShardEvidence]) -> bool:
-        """Tell whether columns get the types that they have now: from the same first samples, or whatever the samples are."""
+        """Return whether columns keep their types: same first samples, or types that do not depend on samples."""
         if not any(holds_value(part.suffix) for shape in shapes_of(shards) for part in shape):
             return True
         before, after = self.shards[0], self.repaired[0]
         return after.runs is before.runs and keeps_first(after, edits, edits.caption, EXAMPLES)
 
     def safely(self, verdict: Verdict, edits: ShapeEdits) -> tuple[ShapeEdits, int | None]:
-        """Do the same as ``after_repair``; where the reader would or might raise at samples, leave those out, too."""
+        """Like ``after_repair``, but also leave out samples at which the reader would or might raise an error."""
         if (self.known and self.context.evidence.level == "full") or not self.reader(verdict).raises:
             usable = self.after_repair(verdict, edits)
             if usable is not None:
@@ -86,7 +86,7 @@ class Trial:
     def as_they_are(self, reader: Reader, edit: Edit, caption: str) -> int | None:
         """Return how many samples reach a batch if samples are changed on their way to a reader.
 
-        None where the reader would or might raise, or where samples go over the border between two shards.
+        None if the reader would or might raise an error, or if samples continue from one shard to the next.
         """
         if not is_plain(self.shards) or meet(self.shards):
             return None
@@ -95,16 +95,16 @@ class Trial:
 
     def _usable(self, shards: Sequence[ShardEvidence], reader: Reader) -> int | None:
         if reader.same_fields and not is_uniform(shards):
-            return None  # which samples come first is not known after a change
+            return None  # after a change, the first samples are not known
         if reader.raises and not is_known(shards):
             return None
         verdict = judge(Evidence(self.context.evidence.level, list(shards)), reader)
         return None if verdict.outcome == "crashes" else verdict.usable
 
     def refused(self, reader: Reader) -> list[str]:
-        """Return the fields beside image and caption that a reader cannot decode in some sample, after a repair.
+        """Return the fields other than image and caption that a reader cannot decode in some sample, after a repair.
 
-        Samples without image or caption are looked at as if they had them.
+        Samples without image or caption are treated as if they had them.
         """
         names: dict[str, None] = {}
         for shape in shapes_of(self.repaired):
@@ -117,7 +117,7 @@ class Trial:
         return sorted(names)
 
     def needed(self, verdict: Verdict, together: ShapeEdits) -> ShapeEdits:
-        """Return those of several things to do without which fewer samples would reach a batch."""
+        """Return those of several steps without which fewer samples would reach a batch."""
         most = self.after_repair(verdict, together)
         for less in without_one(together):
             if self.after_repair(verdict, less) == most:
@@ -125,14 +125,14 @@ class Trial:
         return together
 
     def promise(self, verdict: Verdict, does: str, usable: int) -> Advice:
-        """Return advice with the number of samples that it promises to a reader."""
+        """Return advice with the number of samples that it promises for a reader."""
         title = verdict.title.split(" (")[0]
         exact = verdict.exact and is_known(self.shards)
         gained = usable - verdict.usable
         return Advice(gained, does, verdict.reader, title, usable, verdict.usable, verdict.samples, exact)
 
     def repair(self, verdict: Verdict, does: str, usable: int, edits: ShapeEdits) -> Advice:
-        """Return the same for a repair; without a number where shards or columns are not known as they would be."""
+        """Return the same for a repair; without a number if the resulting shards or columns are not known."""
         exact = verdict.exact and self._looked_at[edits]
         safe = not edits.drop and not edits.drop_bad
         advice = replace(self.promise(verdict, does, usable), exact=exact, options=edits.options(), safe=safe)

@@ -14,7 +14,7 @@ _TRIES = 32
 
 
 def working_workers(evidence: Evidence, reader: Reader, arguments: Arguments) -> int | None:
-    """Return the largest number of workers a rank, below the present one, that starves none; None if there is none."""
+    """Return the largest number of workers per rank, below the present one, that starves none, or None."""
     shards = _shards(evidence, reader, arguments)
     if shards is None:
         return None

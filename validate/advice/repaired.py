@@ -1,7 +1,7 @@
-"""The evidence of shards as ``wdsflow repair`` without options would write them, without anything being written.
+"""The evidence of shards as ``wdsflow repair`` without options would write them; nothing is written.
 
-Most shards would stay as they are. Those in which members lie apart, names are odd or something is damaged are looked at
-once more, in the order and under the names in which a repair would write their members.
+Most shards would stay as they are. Shards with separated members, odd names or damage are scanned again, with the order
+and the names in which a repair would write their members.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,32 +17,32 @@ from wdsflow.scan.shapes import runs_of
 
 from .repaired_scan import NOT_TRIED, scan_repaired
 
-Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with who scans
+Scan = Callable[..., list[ShardEvidence]]  # pool.scan_shards, with its engine
 
-# What a repair leaves as it is. Anything else that was counted may change which members make a sample.
+# Tallies that a repair does not change. All others may change which members form a sample.
 _KEPT = ("image.", "text.", "json.", "field.", "column.")
 _KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory"})
-_PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and the like become no samples
+_PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and the like are not samples
 _MOST_SHAPES = 50
 
 
 class Repaired(NamedTuple):
-    """The shards that a repair would write: one for each that would hold a sample."""
+    """The shards that a repair would write: one for each input that has a sample."""
 
     shards: list[ShardEvidence]
-    known: bool  # False: some can be read from front to back only, and are as they are
+    known: bool  # False: some can only be read from front to back, and are unchanged
 
 
 def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, *, afresh: bool = False) -> Repaired:
     """Return the evidence of the shards that a repair would write.
 
     Args:
-        shards: what is there.
-        options: those of the scan that found it.
-        scan: looks at shards once more, where they would change.
-        afresh: look at the others once more, too, because the options differ from those of the first scan.
+        shards: evidence of the shards.
+        options: options of the scan.
+        scan: scans shards again, if they would change.
+        afresh: scan the others again too, because the options differ from those of the first scan.
     """
-    readable = [shard for shard in shards if shard.error in (None, "not-a-tar")]  # which may hold members behind damage
+    readable = [shard for shard in shards if shard.error in (None, "not-a-tar")]  # which may hold members after damage
     urls = [shard.url for shard in readable]
     moved = borders(urls) if meet(readable) else {}
     wild = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]
@@ -63,7 +63,7 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
 
 
 def meet(shards: Sequence[ShardEvidence]) -> bool:
-    """Tell whether a shard ends with the key with which another one begins; readers shuffle shards."""
+    """Return whether a shard ends with the first key of another one; readers shuffle shards."""
     heads = [(number, shard.runs.head.key) for number, shard in enumerate(shards) if shard.runs.head is not None]
     tails: dict[str, set[int]] = {}
     for number, shard in enumerate(shards):
@@ -74,7 +74,7 @@ def meet(shards: Sequence[ShardEvidence]) -> bool:
 
 
 def _stays(shard: ShardEvidence) -> bool:
-    """Tell whether a repair would write the same samples, with the same fields in the same order."""
+    """Return whether a repair would write the same samples, with the same fields in the same order."""
     if (
         shard.error
         or shard.stop.kind not in ("end", "eof")
@@ -89,7 +89,7 @@ def _stays(shard: ShardEvidence) -> bool:
     shapes = list(islice(runs_of(shard), _MOST_SHAPES + 1))
     if len(shapes) > _MOST_SHAPES:
         return False
-    # Folders are joined where they have no field in common: not so if any two kinds of samples share one.
+    # A repair joins folders only if no two kinds of samples share a field.
     fields = {frozenset(part.suffix.lower() for part in run.shape) for run in shapes}
     if any(one <= _PAPERS for one in fields):
         return False

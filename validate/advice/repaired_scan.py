@@ -1,4 +1,4 @@
-"""Scans shards as ``wdsflow repair`` would write them, without anything being written."""
+"""Scans shards as ``wdsflow repair`` would write them; nothing is written."""
 
 from collections.abc import Iterator
 
@@ -10,15 +10,15 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, WalkStop
 
-NOT_TRIED = "not-tried"  # error of a shard of which it is not known what a repair would make of it
+NOT_TRIED = "not-tried"  # error of a shard whose repair cannot be predicted
 _BATCH = 1_000  # members
-_NOWHERE = 1 << 62  # where no window is: contents are read one by one
+_NOWHERE = 1 << 62  # no window: contents are read one by one
 
 
 def scan_repaired(url: str, options: ScanOptions, *, moved: Borders) -> ShardEvidence:
     """Scan a shard as ``wdsflow repair`` without options would write it; nothing is written.
 
-    The error of the evidence is NOT_TRIED where that cannot be known: of shards that can be read from front to back only.
+    The error of the evidence is NOT_TRIED if that cannot be known: for shards that can only be read from front to back.
     """
     shard = ShardEvidence(url)
     try:
@@ -34,7 +34,7 @@ def scan_repaired(url: str, options: ScanOptions, *, moved: Borders) -> ShardEvi
 
 
 class _Previewed:
-    """The members of a preview, as a walk over the tar that a repair would write gives them."""
+    """The members of a preview, as a walk over the repaired tar would give them."""
 
     def __init__(self, preview: Preview) -> None:
         self.preview = preview

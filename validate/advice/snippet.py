@@ -1,4 +1,4 @@
-"""Code that takes captions out of json in a webdataset pipeline, without wdsflow."""
+"""Code that takes captions from json in a webdataset pipeline, without wdsflow."""
 
 _CODE = """\
 import json
@@ -18,9 +18,9 @@ stages = [wds.map(with_caption), wds.select(is_complete)]"""
 
 
 def caption_stages(name: str) -> str:
-    """Return code that makes ``stages``, which stand in front of ``wds.decode``: a caption for samples without one.
+    """Return code that defines ``stages``, to put before ``wds.decode``: a caption for samples without one.
 
     Args:
-        name: of the string in json that is the caption.
+        name: name in json of the caption.
     """
     return _CODE.format(name=name)

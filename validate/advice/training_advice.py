@@ -1,4 +1,4 @@
-"""Settings of the training command with which it would run."""
+"""Settings with which the training command would run."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,6 @@
 """What a training command will do with the shards: its epochs, its workers, and whether it hangs.
 
-The arithmetic is OpenCLIP's own (startup.py, workload.py); what cannot be known in advance is said so.
+The arithmetic is OpenCLIP's own (startup.py, workload.py); the forecast names what cannot be known in advance.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,15 @@ from .workload import Shards, WorkerPass, certain, epochs_to_check, named_shards
 
 @dataclass(frozen=True, slots=True)
 class Starved:
-    """A worker that never fills a batch, so that its process hangs."""
+    """A worker that never fills a batch: its process hangs."""
 
     epoch: int
-    rank: int  # -1: all of them, where shards are drawn
+    rank: int  # -1: all of them, if shards are drawn
     worker: int
     usable: int  # samples in one pass over its shards
     shards: int
     batch_size: int
-    hangs: bool = True  # False: the reader notices, and ends with an error
+    hangs: bool = True  # False: the reader detects it, and ends with an error
 
     def __str__(self) -> str:
         who = f"rank {self.rank} worker {self.worker}" if self.rank >= 0 else "every worker"
@@ -43,16 +43,16 @@ class Starved:
 
 @dataclass(frozen=True, slots=True)
 class Resampled:
-    """What drawing shards with replacement comes to in one epoch, on average."""
+    """The effect of drawing shards with replacement in one epoch, on average."""
 
     draws: float  # shards opened, over all workers
     never_seen: float  # share of the shards with a weight that no worker draws
-    dead_shards: int  # shards that can be drawn and hold nothing usable
+    dead_shards: int  # shards that can be drawn but have no usable sample
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What one OpenCLIP version will do with one training command."""
+    """The behaviour of one OpenCLIP version with one training command."""
 
     reader: str
     shards: int = 0
@@ -60,12 +60,12 @@ class Forecast:
     world_size: int = 1
     batch_size: int = 64
     epochs: int = 0
-    applies: bool = True  # False: the command does not read shards in a way that is known here
+    applies: bool = True  # False: the command does not read shards in a known way
     crash: str | None = None  # the exception that ends the command before or in the first epochs
     stalled: tuple[Starved, ...] = ()  # in the first epoch in which any worker starves
     batches_before_stall: int = 0  # of each rank, in that epoch
     epochs_checked: int = 0
-    exact: bool = True  # False: which shards a worker reads cannot be foreseen
+    exact: bool = True  # False: the shards of a worker cannot be predicted
     length: EpochLength | None = None
     length_source: str = ""
     steps: int = 0  # optimizer steps of one epoch
@@ -74,8 +74,11 @@ class Forecast:
     usable: int = 0  # samples in one pass over all workers' shards, epoch 0
     poorest: WorkerPass | None = None  # of epoch 0
     richest: WorkerPass | None = None
-    seen: tuple[float, float] = (0.0, 0.0)  # how often a sample is used in epoch 0: poorest, richest worker's
-    unseen: int = 0  # samples that epoch 0 does not use at the least
+    seen: tuple[float, float] = (
+        0.0,
+        0.0,
+    )  # uses of a sample in epoch 0: of the worker with the fewest, with the most
+    unseen: int = 0  # samples that epoch 0 does not use, at least
     resampled: Resampled | None = None
     resources: Resources | None = None
     validation: str | None = None  # what is wrong with --val-data
@@ -96,13 +99,13 @@ def forecast(
     *,
     validation: Evidence | None = None,
 ) -> Forecast:
-    """Say what a training command will do with the shards.
+    """Forecast what a training command will do with the shards.
 
     Args:
-        evidence: what the scan found in the training shards, in the order in which the urls name them.
+        evidence: evidence of the training shards, in the order of the urls.
         reader: open-clip-3.3 or open-clip-4.
         arguments: the training command.
-        sidecars: what lies beside the shards.
+        sidecars: files next to the shards.
         validation: the same for the shards of ``--val-data``, if they were scanned.
     """
     basis: dict[str, Any] = {
@@ -133,7 +136,7 @@ def forecast(
     else:
         basis |= _dealt(shards, arguments, length)
     if arguments.seed < 0 and not arguments.dataset_resampled:
-        notes.append("with a negative --seed each worker shuffles the shards by a seed of its own: not exact")
+        notes.append("with a negative --seed each worker shuffles the shards by a different seed: not exact")
     elif evidence.level != "full":
         notes.append("contents were not decoded: --level full makes the counts exact")
     exact = basis.pop("exact") and evidence.level == "full" and not note
@@ -141,7 +144,7 @@ def forecast(
 
 
 def _foreign(arguments: Arguments) -> str:
-    """Return why a command is none that reads shards in the known way, "" if it does."""
+    """Return why a command does not read shards in the known way, "" if it does."""
     kind = arguments.dataset_type
     if kind == "auto" and (arguments.train_data or "").split(".")[-1] in {"csv", "tsv"}:
         kind = "csv"
@@ -151,11 +154,11 @@ def _foreign(arguments: Arguments) -> str:
         return "without --train-data OpenCLIP only evaluates"
     if not arguments.epochs:
         return "--epochs 0 trains nothing"
-    return "--use-naflex plans its batches in another way" if arguments.use_naflex else ""
+    return "--use-naflex plans its batches differently" if arguments.use_naflex else ""
 
 
 def _dealt(shards: Shards, arguments: Arguments, length: EpochLength) -> dict[str, Any]:
-    """Follow every worker through the first epochs; the first that starves or crashes ends it."""
+    """Follow every worker through the first epochs, until one starves or crashes."""
     wanted = epochs_to_check(arguments.epochs, len(shards.shards))
     first = list(worker_passes(shards, arguments, 0))
     result = _shares(first, arguments, length)
@@ -184,14 +187,14 @@ def _dealt(shards: Shards, arguments: Arguments, length: EpochLength) -> dict[st
                 )
                 for each in starved
             )
-            # torch takes a batch from each worker in turn, and no rank can go further than the others.
+            # torch takes a batch from each worker in turn, and no rank can get ahead of the others.
             result["batches_before_stall"] = min(each.worker for each in starved)
             break
     return result
 
 
 def _shares(passes: Sequence[WorkerPass], arguments: Arguments, length: EpochLength) -> dict[str, Any]:
-    """Return how often the samples of the poorest and of the richest worker are used in an epoch."""
+    """Return how often a sample is used in an epoch: of the worker with the fewest samples, and with the most."""
     poorest = min(passes, key=lambda each: each.usable)
     richest = max(passes, key=lambda each: each.usable)
     used = length.worker_batches * arguments.batch_size  # by each worker
@@ -207,7 +210,7 @@ def _shares(passes: Sequence[WorkerPass], arguments: Arguments, length: EpochLen
 
 
 def _drawn(shards: Shards, arguments: Arguments, found: Start, length: EpochLength) -> dict[str, Any]:
-    """Return what shards drawn with replacement come to: averages, because the draws cannot be foreseen."""
+    """Return averages for shards drawn with replacement, because the draws cannot be predicted."""
     weights = found.weights or (1.0,) * len(shards.shards)
     total = sum(weights)
     chances = [weight / total for weight in weights]

@@ -1,4 +1,4 @@
-"""The forecast in plain sentences."""
+"""The forecast as text."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -11,7 +11,7 @@ from .resources import Resources
 
 
 def sentences(forecast: Forecast) -> list[str]:
-    """Return what a person should know, the worst first, one line each."""
+    """Return the lines for people, the most severe first."""
     if not forecast.applies:
         return [f"No forecast: {note}." for note in forecast.notes]
     lines = [*_end(forecast), *_validation(forecast)]
@@ -58,8 +58,8 @@ def _length(forecast: Forecast) -> Iterator[str]:
     length = forecast.length
     assert length is not None
     line = (
-        f"Epoch: {length.samples:,} samples for {length.asked:,} asked for ({forecast.length_source}), "
-        f"{length.batches:,} batches a rank, {length.worker_batches:,} a worker"
+        f"Epoch: {length.samples:,} samples for {length.asked:,} requested ({forecast.length_source}), "
+        f"{length.batches:,} batches per rank, {length.worker_batches:,} per worker"
     )
     if length.inflation > 1.01:
         line += f"; rounding to whole batches and workers makes it {length.inflation:.2f} times as long"
@@ -71,10 +71,10 @@ def _steps(forecast: Forecast) -> Iterator[str]:
         assert forecast.length is not None
         yield (
             f"Steps: none. --accum-freq {forecast.accum_freq:,} is more than the "
-            f"{how_many(forecast.length.batches, 'batch', 'batches')} of an epoch: the optimizer never steps, and nothing says so."
+            f"{how_many(forecast.length.batches, 'batch', 'batches')} of an epoch: the optimizer never steps, silently."
         )
         return
-    line = f"Steps: {forecast.steps:,} an epoch, {forecast.total_steps:,} in {how_many(forecast.epochs, 'epoch')}"
+    line = f"Steps: {forecast.steps:,} per epoch, {forecast.total_steps:,} in {how_many(forecast.epochs, 'epoch')}"
     if forecast.warmup > forecast.total_steps:
         line += f"; --warmup {forecast.warmup:,} is longer: the learning rate never reaches its target"
     yield line + "."
@@ -85,7 +85,7 @@ def _shares(forecast: Forecast) -> Iterator[str]:
     if poorest is None or richest is None or not poorest.usable:
         return
     least, most = f"{poorest.usable:,}", f"{richest.usable:,}"
-    line = f"Shares: {least if least == most else f'{least} to {most}'} usable samples a worker in epoch 0"
+    line = f"Shares: {least if least == most else f'{least} to {most}'} usable samples per worker in epoch 0"
     low, high = (f"{times:.2f}" for times in sorted(forecast.seen))
     line += f"; each is used {low if low == high else f'{low} to {high}'} times in it"
     if forecast.unseen:
@@ -97,24 +97,24 @@ def _drawn(forecast: Forecast) -> Iterator[str]:
     drawn = forecast.resampled
     if drawn is None or not drawn.draws:
         return
-    line = f"Resampled: about {drawn.draws:,.0f} draws of a shard an epoch; {drawn.never_seen:.0%} of the shards are not drawn"
+    line = f"Resampled: about {drawn.draws:,.0f} draws of a shard per epoch; {drawn.never_seen:.0%} of the shards are not drawn"
     if drawn.dead_shards:
-        line += f"; {how_many(drawn.dead_shards, 'shard')} that can be drawn hold nothing usable"
-    yield line + " (averages: the draws cannot be foreseen)."
+        line += f"; {how_many(drawn.dead_shards, 'shard')} that can be drawn have no usable sample"
+    yield line + " (averages: the draws cannot be predicted)."
 
 
 def _resources(forecast: Forecast, needs: Resources) -> Iterator[str]:
     if needs.shuffle_bytes is not None:
         free = "" if needs.available_bytes is None else f" ({size(needs.available_bytes)} free here)"
-        yield f"Memory: {size(needs.shuffle_bytes)} a machine for the shuffle buffers when they are fullest{free}."
+        yield f"Memory: {size(needs.shuffle_bytes)} per machine for the shuffle buffers at their fullest{free}."
     if needs.shm_bytes:
         height, width = needs.image_size
         here = "" if needs.shm_total is None else f" (/dev/shm has {size(needs.shm_total)} here)"
         guess = "" if needs.image_size_known else ", assumed"
-        yield f"Shared memory: {size(needs.shm_bytes)} a machine for batches of {height} x {width} pixels{guess}{here}."
+        yield f"Shared memory: {size(needs.shm_bytes)} per machine for batches of {height} x {width} pixels{guess}{here}."
     if needs.first_batch is not None and not forecast.stalled:
         fast, slow = needs.first_batch
         yield (
             f"First batch: after {fast:,.1f} to {slow:,.0f} s; each worker first reads {needs.raw_before_first:,} samples "
-            "(assumed: storage of 2 GB/s to 100 MB/s a machine, decoding 100 to 40 megapixels a second and core)."
+            "(assumed: storage of 2 GB/s to 100 MB/s per machine, decoding 100 to 40 megapixels per second and core)."
         )

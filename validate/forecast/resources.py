@@ -1,4 +1,4 @@
-"""What OpenCLIP's loader needs of a machine: memory for shuffling, shared memory for batches, time to the first batch."""
+"""Resources that OpenCLIP's loader needs per machine: memory, shared memory, and time to the first batch."""
 
 import importlib.util
 import json
@@ -14,8 +14,8 @@ from wdsflow.scan.evidence import ShardEvidence
 
 _PREFETCH = 2  # batches that torch keeps ready for each worker
 
-# Assumed for the time to the first batch, the fast end and the slow end: storage that feeds one machine, in bytes a
-# second, and Pillow's work for one image in seconds, plus megapixels a second on one core, with resizing.
+# Assumptions for the time to the first batch, fast end and slow end: storage of one machine in bytes per second;
+# Pillow's time for one image in seconds, plus megapixels per second on one core, with resizing.
 _STORAGE = (2e9, 1e8)
 _IMAGE = (0.0003, 0.0015)
 _PIXELS = (1e8, 4e7)
@@ -23,9 +23,9 @@ _PIXELS = (1e8, 4e7)
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Needs of one machine. ``None``: not known at this level."""
+    """Resources of one machine. ``None``: not known at this level."""
 
-    shuffle_bytes: int | None  # contents of all shuffle buffers when they are fullest
+    shuffle_bytes: int | None  # contents of all shuffle buffers at their fullest
     available_bytes: int | None  # memory free on this machine
     shm_bytes: int  # for batches on their way to the training process
     shm_total: int | None  # size of /dev/shm here
@@ -38,14 +38,14 @@ class Resources:
 def estimate(
     arguments: Arguments, reader: OpenClip33, shards: Sequence[ShardEvidence], raw: Sequence[int], usable: int
 ) -> Resources:
-    """Return the needs of one machine.
+    """Return the resources that one machine needs.
 
     Args:
         arguments: the training command.
-        reader: the loader.
+        reader: reader whose loader is used.
         shards: all shards.
-        raw: samples in the shards of each worker, rank by rank; one entry, the sum, where shards are drawn.
-        usable: of all samples in ``shards``, those that reach a batch.
+        raw: samples in the shards of each worker, rank by rank; one entry, the sum, if shards are drawn.
+        usable: number of samples in ``shards`` that reach a batch.
     """
     buffer = reader.buffers()
     size, initial = buffer.samples, buffer.samples_initial
@@ -62,7 +62,7 @@ def estimate(
         most_raw = max(raw, default=0)
     height, width, known = image_size(arguments)
     batch = arguments.batch_size * (3 * height * width * 4 + (arguments.force_context_length or 77) * 8)
-    wanted = arguments.batch_size * total / usable if usable else 0.0  # samples of which so many are usable
+    wanted = arguments.batch_size * total / usable if usable else 0.0  # samples that contain this many usable ones
     reads = int(min(most_raw, initial + 2 * wanted))
     return Resources(
         shuffle_bytes=None if mean is None else round(buffers * mean),
@@ -77,7 +77,7 @@ def estimate(
 
 
 def fullest(samples: int, size: int, initial: int) -> int:
-    """Return how full a shuffle buffer gets over so many samples: it takes two for one given, from ``initial`` on.
+    """Return how full a shuffle buffer gets over a number of samples: from ``initial`` on it takes two for one given.
 
     >>> [fullest(n, 5000, 1000) for n in (10, 1000, 3000, 100_000)]
     [10, 1000, 2000, 5000]
@@ -87,7 +87,7 @@ def fullest(samples: int, size: int, initial: int) -> int:
 
 
 def image_size(arguments: Arguments) -> tuple[int, int, bool]:
-    """Return height and width of the model's input, and whether they are known rather than assumed."""
+    """Return height and width of the model's input, and whether they are known (not assumed)."""
     size: object = arguments.force_image_size
     if not size:
         size = _model_config(arguments.model).get("image_size")
@@ -98,7 +98,7 @@ def image_size(arguments: Arguments) -> tuple[int, int, bool]:
 
 
 def _model_config(model: str) -> Mapping[str, object]:
-    """Read a model's picture part from open_clip's own files, without importing it."""
+    """Read a model's vision config from open_clip's own files, without importing it."""
     spec = importlib.util.find_spec("open_clip")
     if spec is None or spec.origin is None or not model.replace("-", "").replace("_", "").replace(".", "").isalnum():
         return {}

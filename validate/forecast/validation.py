@@ -1,4 +1,4 @@
-"""What OpenCLIP's evaluation makes of ``--val-data``."""
+"""The effect of ``--val-data`` on OpenCLIP's evaluation."""
 
 import os
 from itertools import islice
@@ -16,8 +16,8 @@ _MOST_URLS = 100_000
 def judge_validation(arguments: Arguments, reader: OpenClip33, evidence: Evidence | None) -> tuple[str | None, bool]:
     """Return what is wrong with the validation shards, None if nothing is, and whether that ends the training.
 
-    Rank 0 alone reads them, each worker its share; an empty share just ends. Where nothing at all comes, 3.3.0
-    raises from ``torch.cat([])`` after the first epoch while the other ranks wait; 4.x reports no figures.
+    Only rank 0 reads them, each worker its share; an empty share just ends. If no sample arrives at all, 3.3.0 raises
+    from ``torch.cat([])`` after the first epoch while the other ranks wait; 4.x reports no figures.
     """
     if not arguments.val_data or arguments.val_frequency <= 0:
         return None, False
@@ -30,7 +30,7 @@ def judge_validation(arguments: Arguments, reader: OpenClip33, evidence: Evidenc
     if not why:
         return None, False
     if reader.name == "open-clip-4":
-        return f"{why}: evaluation reports nothing, and says nothing", False
+        return f"{why}: evaluation reports no figures, silently", False
     wait = " while the other ranks wait" if arguments.world_size > 1 else ""
     return (
         f"{why}: rank 0 crashes after epoch {min(arguments.val_frequency, arguments.epochs) - 1} (torch.cat of nothing){wait}",

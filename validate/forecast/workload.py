@@ -1,4 +1,4 @@
-"""How much each loader worker of OpenCLIP has to do in one pass over its shards, epoch by epoch."""
+"""The workload of each loader worker of OpenCLIP in one pass over its shards, epoch by epoch."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,13 @@ from wdsflow.shards.source.base import local_file
 from ..verdicts.reader_pass import PassResult, run_pass
 from ..verdicts.wording import crash_text
 
-_VISITS = 300_000  # of shards, over all epochs that are checked: some seconds at the very most
+_VISITS = 300_000  # shards, over all checked epochs: some seconds at most
 _EPOCHS_LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPass:
-    """What one worker finds in one pass over the shards of one epoch."""
+    """The samples of one worker in one pass over its shards of one epoch."""
 
     epoch: int
     rank: int
@@ -27,15 +27,15 @@ class WorkerPass:
     shards: int
     raw: int  # samples as it forms them; these go through the shuffle buffer
     usable: int
-    batches: int  # whole ones; training drops the rest of every pass
+    batches: int  # full batches; training drops the rest of every pass
     crash: str | None = None
-    unknown: int = 0  # of the shards, those that were not scanned
+    unknown: int = 0  # shards that were not scanned
 
 
 class Shards:
-    """The shards of a training command, each with what a pass over it alone comes to.
+    """The shards of a training command, each with the result of a pass over it alone.
 
-    A pass over several is their sum, unless a sample goes over a shard's border: then it is walked in full.
+    A pass over several is their sum, unless a sample continues in the next shard: then it is walked in full.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Shards:
     ) -> None:
         self.reader = reader
         self.shards = shards
-        self.unknown = unknown  # places of those that may hold samples, and were not scanned
+        self.unknown = unknown  # indices of shards that may hold samples but were not scanned
         self.alone = [run_pass(reader, [shard]) for shard in shards]
         runs = [reader.runs(shard) if reader.opens(shard) else Runs() for shard in shards]
         self.heads = [each.head.key if each.head else None for each in runs]
@@ -52,7 +52,7 @@ class Shards:
 
     def over(self, indices: Sequence[int]) -> PassResult:
         """Return the result of one pass over these shards, in this order."""
-        tail: str | None = None  # key of the sample that is still open: no OpenCLIP marks the end of a shard
+        tail: str | None = None  # key of the open sample: OpenCLIP does not mark the end of a shard
         for index in indices:
             head = self.heads[index]
             if self.alone[index].crash is not None or (head is not None and head == tail):
@@ -69,42 +69,42 @@ class NamedShards(NamedTuple):
     """The shards of a training command, as OpenCLIP lists them."""
 
     shards: list[ShardEvidence]
-    note: str = ""  # where they are not those that were scanned
-    unknown: frozenset[int] = frozenset()  # places of shards that may be there and were not scanned
+    note: str = ""  # set if they differ from the scanned ones
+    unknown: frozenset[int] = frozenset()  # indices of shards that may exist but were not scanned
 
 
 def named_shards(urls: Sequence[str] | None, evidence: Evidence) -> NamedShards:
-    """Return the shards that a training command names; one that is not among the scanned ones holds nothing."""
+    """Return the shards that a training command names; those that were not scanned count as empty."""
     if urls is None:
         return NamedShards(list(evidence.shards))
     known = {_plain(shard.url): shard for shard in evidence.shards}
     found = [known.get(_plain(url)) for url in urls]
     if found.count(None) == len(found):
-        note = "none of the shards of --train-data was scanned: those given were taken for them"
+        note = "none of the shards of --train-data was scanned: the given shards were used instead"
         return NamedShards(list(evidence.shards), note)
     pairs = list(zip(urls, found, strict=True))
     shards = [shard or ShardEvidence(url, error="missing", stop=Stop("unreadable")) for url, shard in pairs]
     unknown = frozenset(place for place, (url, shard) in enumerate(pairs) if shard is None and _may_exist(url))
     what = f"{len(unknown):,} shard{'s' if len(unknown) > 1 else ''} of --train-data"
-    note = f"{what} not scanned: what workers get from them is not counted"
+    note = f"{what} not scanned: their samples are not counted"
     return NamedShards(shards, note if unknown else "", unknown)
 
 
 def epochs_to_check(epochs: int, n_shards: int) -> int:
-    """Return how many epochs, from the first on, are worth computing: all where there are few shards."""
+    """Return how many epochs, from the first on, are worth computing: all if the shards are few."""
     return max(1, min(epochs, max(_EPOCHS_LEAST, _VISITS // max(1, n_shards))))
 
 
 def orders(reader: OpenClip33, count: int, arguments: Arguments, epoch: int) -> list[list[int]]:
     """Return the indices of each worker's shards in one epoch, rank by rank, without resampling.
 
-    With a negative seed every worker shuffles by a seed of its own: then only the number of shards is right.
+    With a negative seed every worker shuffles by a different seed: then only the number of shards is right.
     """
     return type(reader)(replace(arguments.options(reader), epoch=epoch)).assigned(range(count))
 
 
 def worker_passes(shards: Shards, arguments: Arguments, epoch: int) -> Iterator[WorkerPass]:
-    """Yield what each worker finds in one epoch, rank by rank."""
+    """Yield the samples of each worker in one epoch, rank by rank."""
     split = max(1, arguments.workers)
     for number, indices in enumerate(orders(shards.reader, len(shards.shards), arguments, epoch)):
         result = shards.over(indices)
@@ -123,9 +123,10 @@ def worker_passes(shards: Shards, arguments: Arguments, epoch: int) -> Iterator[
 
 
 def certain(shards: Shards, arguments: Arguments, starved: WorkerPass) -> bool:
-    """Tell whether a worker starves for certain.
+    """Return whether a worker certainly starves.
 
-    It does not where it has shards that were not scanned; with a negative seed, only if the best shards would not do.
+    It is not certain if the worker has shards that were not scanned; with a negative seed, only if even the best shards
+    do not suffice.
     """
     if starved.unknown:
         return False
@@ -136,7 +137,7 @@ def certain(shards: Shards, arguments: Arguments, starved: WorkerPass) -> bool:
 
 
 def least_usable(shards: Shards, arguments: Arguments, epochs: int) -> int:
-    """Return how many usable samples the poorest worker of all these epochs has in one pass."""
+    """Return the smallest number of usable samples that a worker has in one pass of these epochs."""
     return min(each.usable for epoch in range(epochs) for each in worker_passes(shards, arguments, epoch))
 
 
@@ -146,6 +147,6 @@ def _plain(url: str) -> str:
 
 
 def _may_exist(url: str) -> bool:
-    """Tell whether OpenCLIP may find a shard there: of a server or a command it is not known without asking."""
+    """Return whether OpenCLIP may find a shard there; for servers and commands this is unknown."""
     path = local_file(url)
     return path is None or os.path.exists(path)

@@ -1,1 +1,1 @@
-"""What shards hold, for wdsflow inspect."""
+"""The contents of shards, for wdsflow inspect."""

@@ -14,21 +14,21 @@ class Listed:
     """Neighbouring members that share one key."""
 
     key: str
-    offset: int  # of the first member's header, bytes from the start of the (uncompressed) tar
+    offset: int  # offset of the first member's header, bytes from the start of the (uncompressed) tar
     members: list[tuple[str, int, int]] = field(default_factory=list)  # field, bytes, offset of its contents
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return plain values for JSON."""
         members = [{"field": name, "size": size, "offset": offset} for name, size, offset in self.members]
         return {"key": self.key, "offset": self.offset, "members": members}
 
 
 def first_samples(url: str, count: int, *, allow_pipe: bool = False) -> list[Listed]:
-    """Return the first ``count`` samples of a shard; fewer, or none, where it cannot be read further.
+    """Return the first ``count`` samples of a shard; fewer, or none, if it cannot be read further.
 
     Args:
-        url: shard.
-        count: samples.
+        url: url of the shard.
+        count: number of samples.
         allow_pipe: run a ``pipe:`` url in a shell.
     """
     found: list[Listed] = []

@@ -1,4 +1,4 @@
-"""What shards hold, summed up: the numbers behind ``wdsflow inspect``."""
+"""Totals over shards: the numbers of ``wdsflow inspect``."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from wdsflow.scan.tallies import TALLIES
 
 @dataclass(slots=True)
 class Overview:
-    """All shards together. Numbers are sums; examples and places are the first met."""
+    """All shards together. Numbers are sums; examples and places are the first found."""
 
     shards: Sequence[ShardEvidence]
     fields: dict[str, FieldCount] = field(default_factory=dict)  # the most frequent first
-    shapes: dict[tuple[str, ...], int] = field(default_factory=dict)  # field names of neighbours with one key
+    shapes: dict[tuple[str, ...], int] = field(default_factory=dict)  # field names of neighbouring members with one key
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     formats: Counter[str] = field(default_factory=Counter)  # of images, by magic bytes
     modes: Counter[str] = field(default_factory=Counter)
@@ -45,7 +45,7 @@ class Overview:
         return sum(shard.size or 0 for shard in self.shards)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return plain values for JSON."""
         return {
             "version": 1,
             "samples": self.samples,

@@ -1,4 +1,4 @@
-"""``wdsflow inspect`` for people: what shards hold, on one screen."""
+"""The text of ``wdsflow inspect``: the contents of shards, on one screen."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ def show_overview(total: Overview, console: "Console") -> None:
 
 
 def show_samples(url: str, samples: Sequence[Listed], console: "Console") -> None:
-    """Print the first samples of a shard, one a line."""
+    """Print the first samples of a shard, one per line."""
     writer = Writer(console)
     writer.heading(f"First samples of {short(url)}")
     rows = []
@@ -96,7 +96,7 @@ def _images(total: Overview, writer: Writer) -> None:
         )
         for power, number in sorted(sides.items())
     ]
-    _table(writer, ("pixels a side", "images", ""), rows, left=2, indent=2, most=99)
+    _table(writer, ("pixels per side", "images", ""), rows, left=2, indent=2, most=99)
 
 
 def _shares(items: Iterable[tuple[str, int]]) -> str:
@@ -148,7 +148,7 @@ def _table(
     indent: int = 0,
     most: int = MOST,
 ) -> None:
-    """Print columns: the first to the left (to the right with ``right=1``), the others right up to column ``left``."""
+    """Print columns: the first aligned left (right with ``right=1``), the others right up to column ``left``."""
     shown = list(rows[:most])
     widths = [max(len(row[column]) for row in [names, *shown]) for column in range(len(names))]
     flush = [(column < right) or (not right and 0 < column < left) for column in range(len(names))]

@@ -1,1 +1,1 @@
-"""This computer: what is installed, how much it has, for wdsflow doctor."""
+"""This computer: what is installed, and its resources, for wdsflow doctor."""

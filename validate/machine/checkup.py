@@ -1,4 +1,4 @@
-"""What on a machine breaks or slows training from shards, each with its fix. The checks are data: name and look."""
+"""Checks for what breaks or slows training on a machine, each with its fix. A check is data: a name and a function."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,25 +23,25 @@ _REWRITES = ("GOPEN_REWRITE", "GOPEN_VERBOSE", "WDS_EPOCH", "WDS_SEED", "OPENCLI
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What one check says. ``cure`` is a Command, or words where there is none."""
+    """The result of one check. ``fix`` is a Command, or words if there is none."""
 
     name: str
     status: Status
     message: str
-    cure: str = ""
+    fix: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
-        fix = {"cure": self.cure, "pasteable": isinstance(self.cure, Command)}
+        """Return plain values for JSON."""
+        fix = {"fix": self.fix, "pasteable": isinstance(self.fix, Command)}
         return {"name": self.name, "status": self.status, "message": self.message, **fix}
 
 
-Said = tuple[Status, str, str]  # status, message, cure
+Said = tuple[Status, str, str]  # status, message, fix
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing to look at; ``look`` says nothing where it does not apply."""
+    """One check; ``look`` yields nothing if it does not apply."""
 
     name: str
     look: Callable[[Machine], Iterator[Said]]
@@ -57,10 +57,14 @@ def _installed(machine: Machine) -> Iterator[Said]:
     shown = ("python", "open_clip_torch", "webdataset", "torch", "torchvision", "pillow", "numpy")
     yield "ok", ", ".join(f"{name} {machine.versions[name]}" for name in shown if name in machine.versions), ""
     if "open_clip_torch" in machine.versions and "webdataset" not in machine.versions:
-        cure = install_extras("openclip")
-        yield "error", "open_clip_torch without webdataset: open_clip_train cannot be imported", cure
+        fix = install_extras("openclip")
+        yield "error", "open_clip_torch without webdataset: open_clip_train cannot be imported", fix
     elif "open_clip_torch" not in machine.versions:
-        yield "info", "OpenCLIP is not installed here: shards are judged for 3.3.0 unless --for says otherwise", ""
+        yield (
+            "info",
+            "OpenCLIP is not installed here: shards are judged for 3.3.0 unless --for names another reader",
+            "",
+        )
 
 
 def _conflicts(machine: Machine) -> Iterator[Said]:
@@ -68,7 +72,7 @@ def _conflicts(machine: Machine) -> Iterator[Said]:
     for conflict in found:
         yield conflict.severity, f"{conflict.versions}: {conflict.why}", conflict.cure
     if not found:
-        yield "ok", "no two of them are known to fail together", ""
+        yield "ok", "no known conflicts", ""
 
 
 def _start_method(machine: Machine) -> Iterator[Said]:
@@ -76,23 +80,23 @@ def _start_method(machine: Machine) -> Iterator[Said]:
     if machine.start_method == "fork":
         yield "ok", "fork", ""
     elif version and version < (4,):
-        if release(machine.versions.get("python", "")) < (3, 14):  # later Pythons: among the conflicts already
+        if release(machine.versions.get("python", "")) < (3, 14):  # later Pythons: already among the conflicts
             why = f"{machine.start_method}: OpenCLIP 3's pipeline holds a lambda that worker processes cannot unpickle"
             yield "error", why, "train with --workers 0, or on Linux"
     else:
-        yield "info", f"{machine.start_method}: everything in a pipeline must be picklable, so no lambdas", ""
+        yield "info", f"{machine.start_method}: everything in a pipeline must be picklable: no lambdas", ""
 
 
 def _shared_memory(machine: Machine) -> Iterator[Said]:
     if machine.shm_total is None or machine.shm_free is None:
         return
     said = f"{size(machine.shm_free)} free of {size(machine.shm_total)} in /dev/shm"
-    cure = "give it more: in Docker by --shm-size=16g or --ipc=host, else as root by mount -o remount,size=16G /dev/shm"
+    fix = "enlarge it: in Docker with --shm-size=16g or --ipc=host, otherwise as root with mount -o remount,size=16G /dev/shm"
     if machine.shm_free < _DEFAULT_NEED:
-        why = f"OpenCLIP's default of 4 workers x 64 images needs {size(_DEFAULT_NEED)} a rank: workers die of 'Bus error'"
-        yield "error", f"{said}; {why}", cure
+        why = f"OpenCLIP's default of 4 workers x 64 images needs {size(_DEFAULT_NEED)} per rank: workers die of 'Bus error'"
+        yield "error", f"{said}; {why}", fix
     elif machine.shm_free < _USUAL_NEED:
-        yield "warning", f"{said}; 8 workers x 256 images of 224 pixels need {size(_USUAL_NEED)} a rank", cure
+        yield "warning", f"{said}; 8 workers x 256 images of 224 pixels need {size(_USUAL_NEED)} per rank", fix
     else:
         yield "ok", said, ""
 
@@ -154,7 +158,7 @@ def _allocator(machine: Machine) -> Iterator[Said]:
         if variables.get(name) not in (None, "", "pymalloc", "default"):
             yield (
                 "warning",
-                f"{name}={variables[name]} is for debugging and slows everything down",
+                f"{name}={variables[name]} is for debugging and slows training down",
                 Command(f"unset {name}"),
             )
     preload, tunables = variables.get("LD_PRELOAD", ""), variables.get("GLIBC_TUNABLES", "")
@@ -179,10 +183,12 @@ def _gpu_allocator(machine: Machine) -> Iterator[Said]:
     old, new = machine.variables.get("PYTORCH_CUDA_ALLOC_CONF"), machine.variables.get("PYTORCH_ALLOC_CONF")
     torch = release(machine.versions.get("torch", ""))
     if old and new and old != new:
-        why = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and which one wins depends on torch's version"
+        why = (
+            "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and the version of torch decides which one it reads"
+        )
         yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
     elif new and not old and torch and torch < (2, 10):
-        why = f"torch {machine.versions['torch']} reads PYTORCH_CUDA_ALLOC_CONF only; PYTORCH_ALLOC_CONF has no effect"
+        why = f"torch {machine.versions['torch']} reads only PYTORCH_CUDA_ALLOC_CONF; PYTORCH_ALLOC_CONF has no effect"
         yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
     elif old or new:
         yield "ok", old or new or "", ""
@@ -191,9 +197,9 @@ def _gpu_allocator(machine: Machine) -> Iterator[Said]:
 def _tensorflow(machine: Machine) -> Iterator[Said]:
     version = machine.versions.get("tensorflow")
     if version and "torch" in machine.versions:
-        why = f"tensorflow {version} beside torch: whatever imports it (tensorboard, transformers) takes all GPU memory"
+        why = f"tensorflow {version} next to torch: any library that imports it (tensorboard, transformers) takes all GPU memory"
         if machine.variables.get("TF_FORCE_GPU_ALLOW_GROWTH", "").lower() == "true":
-            yield "ok", f"tensorflow {version} beside torch, told to take GPU memory only as it needs it", ""
+            yield "ok", f"tensorflow {version} next to torch, set to take GPU memory only as needed", ""
         else:
             yield "warning", why, Command("export TF_FORCE_GPU_ALLOW_GROWTH=true USE_TF=0")
 
@@ -212,7 +218,11 @@ def _rewrites(machine: Machine) -> Iterator[Said]:
     found = sorted(name for name in machine.variables if name.startswith(_REWRITES))
     if found:
         said = ", ".join(f"{name}={machine.variables[name]}" for name in found)
-        yield "info", f"these change what webdataset or OpenCLIP reads: {said}", Command(command(["unset", *found]))
+        yield (
+            "info",
+            f"these variables change what webdataset or OpenCLIP reads: {said}",
+            Command(command(["unset", *found])),
+        )
 
 
 CHECKS: tuple[Check, ...] = (

@@ -1,4 +1,4 @@
-"""The facts of this machine that decide whether a training loader runs well: limits, memory, variables, versions."""
+"""The facts of this machine that matter for a training loader: limits, memory, variables, versions."""
 
 import contextlib
 import os
@@ -12,24 +12,24 @@ from pathlib import Path
 from wdsflow.engines.cores import cpu_quota, shown_cores
 from wdsflow.readers.installed_versions import versions
 
-UNLIMITED = 1 << 62  # bytes or files; limits at least this high are none
+UNLIMITED = 1 << 62  # bytes or files; limits at least this high count as none
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What ``doctor`` looks at. ``None``: this system does not say."""
+    """The input of ``doctor``. ``None``: unknown on this system."""
 
     versions: Mapping[str, str] = field(default_factory=dict)  # distribution -> version
     variables: Mapping[str, str] = field(default_factory=dict)  # the environment
     system: str = "Linux"
     start_method: str = "fork"  # of multiprocessing
-    cores: int = 8  # that this process may run on
+    cores: int = 8  # cores that this process may use
     quota: float | None = None  # cores that the container grants
     memory: int | None = None  # bytes
     memory_limit: int | None = None  # of the container, bytes
     shm_total: int | None = None  # bytes of /dev/shm
     shm_free: int | None = None
-    files_soft: int | None = None  # open files a process
+    files_soft: int | None = None  # open files per process
     files_hard: int | None = None
     temp: str = "/tmp"  # noqa: S108 -- shown, not used
     temp_free: int | None = None
@@ -39,7 +39,7 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """Look at the machine that runs this. Reads a few small files, imports nothing heavy, starts nothing."""
+    """Return the facts of this machine. Reads a few small files, imports nothing heavy, starts no process."""
     from wdsflow.memory.limits import control_groups
 
     shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- the very folder
@@ -110,5 +110,5 @@ def _memory() -> int | None:
 def _start_method() -> str:
     import multiprocessing
 
-    # The usual one comes first; to ask for the one in use would fix it.
+    # The default comes first; asking for the current method would set it.
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]

@@ -1,4 +1,4 @@
-"""Report and its formats."""
+"""The report and its formats."""
 
 from .report import Report
 from .report_model import Results
@@ -10,19 +10,19 @@ def render(report: Results, form: str, width: int = 100) -> str:
     """Return the report in one of ``FORMATS``, without colour.
 
     Args:
-        report: what ``check`` returned.
-        form: the format's name.
-        width: characters a line, for "text".
+        report: report of ``check``.
+        form: name of the format.
+        width: characters per line, for "text".
 
     Raises:
-        ValueError: there is no such format.
+        ValueError: an unknown format.
     """
     if form == "text":
         from . import report_text
 
         return report_text.render(report, width)
     if form not in FORMATS:
-        raise ValueError(f"no format {form!r}; there are {', '.join(FORMATS)}")
+        raise ValueError(f"no format is called {form!r}; use one of {', '.join(FORMATS)}")
     from importlib import import_module
 
     name = "as_json" if form == "json" else form

@@ -1,4 +1,4 @@
-"""The report for programs. ``schema/report.schema.json`` says what each name means."""
+"""The report for programs. ``schema/report.schema.json`` explains each name."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from ..verdicts.verdict import Reason, Verdict
 from .baseline import fingerprint
 from .report_model import Results
 
-VERSION = 1  # of the shape; rises only where a reader of the old one would break
+VERSION = 1  # version of the format; rises only if programs for the old one would break
 
 
 def render(report: Results) -> str:
@@ -24,7 +24,7 @@ def render(report: Results) -> str:
 def to_dict(report: Results) -> dict[str, Any]:
     """Return the report as plain dicts and lists.
 
-    Its top has these six names and no other; what else there is to say stands with the verdict it belongs to.
+    The top level has exactly these six names; everything else is in the verdict to which it belongs.
     """
     tree = {
         "version": VERSION,
@@ -124,15 +124,16 @@ def _advice(advice: Advice) -> dict[str, Any]:
 
 
 def _belongs(advice: Advice, verdict: Verdict, report: Results) -> bool:
-    """Tell whether advice stands with a verdict; that for a reader nobody asked for stands with the first one."""
+    """Return whether advice belongs to a verdict; advice for a reader that was not chosen belongs to the first one."""
     judged = [each.reader for each in report.verdicts]
     return verdict.reader == (advice.reader if advice.reader in judged else judged[0])
 
 
 def clean(value: Any) -> Any:
-    """Make every string encodable: bytes that are not UTF-8 (lone surrogates here) are spelled out.
+    """Make every string encodable: spell out bytes that are not UTF-8 (lone surrogates here).
 
-    Strict readers of JSON refuse lone surrogates, infinities and NaN (these become null); all else stays as it is.
+    Strict JSON parsers refuse lone surrogates, infinities and NaN (these become null); all other values stay as they
+    are.
     """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,7 @@
-"""Known findings: a file of fingerprints, so that only new trouble fails.
+"""Known findings: a file of fingerprints; only new findings fail a run.
 
-A fingerprint holds the code, the shard, the key and the message without its numbers: the same trouble keeps it
-while counts change, and trouble in another shard has another.
+A fingerprint holds the code, the shard, the key and the message without its numbers. It stays the same if only counts
+change, and differs for another shard.
 """
 
 import hashlib
@@ -18,21 +18,21 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 class BaselineError(ValueError):
-    """The baseline file is missing or is no list of fingerprints."""
+    """The baseline file is missing or is not a list of fingerprints."""
 
 
 def fingerprint(finding: Finding) -> str:
-    """Return 20 hexadecimal digits that stay the same while the trouble does."""
+    """Return 20 hexadecimal digits that stay the same as long as the finding does."""
     shard = "" if finding.shard is None else relative(finding.shard)
     parts = (finding.code, shard, finding.key or "", _NUMBER.sub("#", finding.message))
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
 def apply_baseline(findings: Iterable[Finding], baseline: str | Path | Collection[str]) -> tuple[list[Finding], int]:
-    """Return the findings that the baseline does not hold, and how many it does.
+    """Return the findings that are not in the baseline, and how many are.
 
     Args:
-        findings: what the rules found.
+        findings: findings of the rules.
         baseline: the file, or its fingerprints.
 
     Raises:
@@ -66,7 +66,7 @@ def load_baseline(path: str | Path) -> frozenset[str]:
 
 
 def dump_baseline(findings: Iterable[Finding]) -> str:
-    """Return the text of a baseline file: one object a line with what a reviewer wants to see, sorted."""
+    """Return the text of a baseline file: one object per line for reviewers, sorted."""
     entries = {
         fingerprint(finding): {
             "fingerprint": fingerprint(finding),

@@ -1,4 +1,4 @@
-"""Lines on a console: wrapped with a hanging indent, or left whole where they are to be copied."""
+"""Lines on a console: wrapped with a hanging indent, or not wrapped if they are to be copied."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ class Writer:
         self.console.print()
 
     def line(self, *parts: "str | tuple[str, str] | Text", indent: int = 0, hang: int = 0) -> None:
-        """Print parts, each a text or (text, style), wrapped; lines after the first are indented by ``hang`` more."""
+        """Print parts, each a text or (text, style), wrapped; indent lines after the first by ``hang`` more."""
         from rich.text import Text
 
         body = Text.assemble(*parts)
@@ -35,14 +35,14 @@ class Writer:
             self.console.print(Text(pad) + each if each.plain else Text(), soft_wrap=True)
 
     def command(self, command: str, indent: int = 0) -> None:
-        """Print a command, or a line that ends in one, as it is to be pasted: never wrapped, nothing around it."""
+        """Print a command, or a line that ends in one, ready to paste: never wrapped, nothing around it."""
         from rich.text import Text
 
         for line in command_lines(command):
             self.console.print(Text(" " * indent + line if line else "", style="bold"), soft_wrap=True)
 
     def row(self, text: str, indent: int = 0, style: str = "") -> None:
-        """Print a row of a table: cut at the edge, so that columns stay columns."""
+        """Print a row of a table, cut at the edge to keep the columns aligned."""
         from rich.text import Text
 
         self.console.print(Text(" " * indent + text, style=style), no_wrap=True, overflow="ellipsis", crop=True)

@@ -1,4 +1,4 @@
-"""Findings as people read them: by rule, the worst first, and at most a few places each."""
+"""Findings grouped by rule, the most severe first, with at most a few places each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info
 
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """All findings of one rule; ``severity`` is that of the worst."""
+    """All findings of one rule; ``severity`` is the highest of them."""
 
     code: str
     severity: Severity
@@ -22,7 +22,7 @@ class FindingGroup:
 
 
 def group(findings: Sequence[Finding]) -> list[FindingGroup]:
-    """Sort findings into groups: errors before warnings before notes, then as the rules came."""
+    """Sort findings into groups: errors, warnings, then notes; within these, in the order of the rules."""
     found: dict[str, list[Finding]] = {}
     for finding in findings:
         found.setdefault(finding.code, []).append(finding)
@@ -34,8 +34,8 @@ def group(findings: Sequence[Finding]) -> list[FindingGroup]:
     return sorted(groups, key=lambda each: ORDER[each.severity])
 
 
-def cures(findings: Sequence[Finding]) -> list[tuple[Repair, list[str]]]:
-    """Return what fixes findings, each repair with the codes of those that it fixes."""
+def fixes(findings: Sequence[Finding]) -> list[tuple[Repair, list[str]]]:
+    """Return the repairs of findings, each with the codes that it fixes."""
     found: dict[str, tuple[Repair, list[str]]] = {}
     for finding in findings:
         if finding.repair is not None:

@@ -1,6 +1,6 @@
 """The report as GitHub annotations: workflow commands on standard output, the verdict first.
 
-GitHub shows ten errors and ten warnings a step, so findings of one rule come as one annotation.
+GitHub shows ten errors and ten warnings per step; the findings of one rule are therefore one annotation.
 """
 
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from wdsflow.text.words import command_lines, plain, relative
 
 from ..finding import Severity
 from ..verdicts.wording import no_verdict_text
-from .finding_groups import cures, group, shards_of
+from .finding_groups import fixes, group, shards_of
 from .report_model import Results
 from .report_text import said
 
@@ -35,7 +35,7 @@ def render(report: Results) -> str:
         if others:
             rest = len(others) - _NAMED
             message += "\nalso in " + ", ".join(others[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
-        for repair, _ in cures(each.findings)[:1]:
+        for repair, _ in fixes(each.findings)[:1]:
             message += "\nfix: " + "\n".join(command_lines(repair.command))
         file = None if first.shard is None else _file(first.shard)
         title = f"{each.code} {each.title}".rstrip()

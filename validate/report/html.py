@@ -1,4 +1,4 @@
-"""The report as one page without anything from outside: for notebooks, mail and CI artefacts."""
+"""The report as one self-contained page: for notebooks, mail and CI artefacts."""
 
 from html import escape as _quoted
 
@@ -8,7 +8,7 @@ from wdsflow.text.words import command_lines, how_many, place, plain, size
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text
-from .finding_groups import SEVERITIES, FindingGroup, cures, group
+from .finding_groups import SEVERITIES, FindingGroup, fixes, group
 from .next_steps import steps
 from .page_style import STYLE
 from .report_model import Results
@@ -38,7 +38,7 @@ def render(report: Results) -> str:
 
 
 def fragment(report: Results) -> str:
-    """Return the report as one element with its own styles, to stand inside another page."""
+    """Return the report as one element with its own styles, to embed in another page."""
     parts = [f"<style>{STYLE}</style>"]
     parts += [f"<p>{_text(why)}</p>"] if (why := no_verdict_text(report.evidence.shards)) else []
     parts += [_verdict(verdict) for verdict in report.verdicts]
@@ -90,7 +90,7 @@ def _steps(report: Results) -> str:
 
 def _findings(report: Results) -> str:
     groups = group(report.findings)
-    parts = [f"<h3>{'Found' if groups else 'Nothing found that would hurt'}</h3>"] if report.verdicts or groups else []
+    parts = [f"<h3>{'Found' if groups else 'No problems found'}</h3>"] if report.verdicts or groups else []
     parts += [_group(each) for each in groups]
     parts += [f"<p class=dim>{_text(line)}</p>" for line in ignored_lines(report)]
     return "".join(parts)
@@ -106,7 +106,7 @@ def _group(each: FindingGroup) -> str:
     remedies = "".join(
         f"<p class=dim>Fix{'' if repair.safe else ' (unsafe: data is changed or left out)'}"
         f"{': ' + _text(repair.note) if repair.note else ''}</p>{_code(repair.command)}"
-        for repair, _ in cures(each.findings)[:2]
+        for repair, _ in fixes(each.findings)[:2]
     )
     opened = " open" if each.severity == "error" else ""
     title = each.title or each.findings[0].message

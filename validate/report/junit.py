@@ -1,4 +1,4 @@
-"""The report as JUnit XML: one suite a reader, so that a CI page names who fails, and one for the shards."""
+"""The report as JUnit XML: one suite per reader, to show on a CI page which one fails, and one for the shards."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from .finding_groups import SEVERITIES, titles
 from .report_model import Results
 from .report_text import said
 
-# XML 1.0 has no way to write these, not even as references.
+# XML 1.0 cannot write these, not even as references.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -45,7 +45,7 @@ def _verdict_suite(root: Element, verdict: Verdict) -> None:
 
 
 def _shard_suite(root: Element, report: Results, names: dict[str, str]) -> None:
-    """Add cases for each shard: for each rule that found something in it, and for readers that use none of its samples."""
+    """Add cases for each shard: for each rule with findings in it, and for readers that use none of its samples."""
     suite = SubElement(root, "testsuite", name="shards")
     unread = {shard.url: shard.error_detail or shard.error for shard in report.evidence.shards if shard.error}
     by_shard: dict[str, dict[str, list[Finding]]] = {shard.url: {} for shard in report.evidence.shards}

@@ -1,4 +1,4 @@
-"""What to do, in the order in which it helps: the advice first, then the cures of errors that no advice covers."""
+"""What to do, the most effective first: advice, then fixes for errors that no advice covers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from wdsflow.text.words import plain
 
 from ..finding import Advice, promises
-from .finding_groups import cures, titles
+from .finding_groups import fixes, titles
 from .report_model import Results
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """One thing to do. ``text`` is harmless to print; ``command`` is as it is to be pasted, and may be empty."""
+    """One step. ``text`` is harmless to print; ``command`` is ready to paste, and may be empty."""
 
     text: str
     command: str
@@ -21,13 +21,13 @@ class NextStep:
 
 
 def steps(report: Results) -> list[NextStep]:
-    """Return what to do; the same thing to do for several readers comes once, with what it brings each of them."""
+    """Return the steps; a step for several readers appears once, with its gain for each of them."""
     groups: dict[tuple[str, str], list[Advice]] = {}
     for each in report.advice:
         groups.setdefault((each.does, each.command), []).append(each)
     found = [NextStep(_text(group), group[0].command, group[0].safe, group[0].language) for group in groups.values()]
     names = titles()
-    for repair, codes in cures(report.errors):
+    for repair, codes in fixes(report.errors):
         if number_of(repair.command, found) is None:
             title = names.get(codes[0], "") if len(codes) == 1 else ""
             said = "; ".join(part for part in (title, repair.note) if part)

@@ -1,4 +1,4 @@
-"""How the page looks: light and dark, and no rule that reaches outside of ``.wdsflow``."""
+"""The style of the page: light and dark; no CSS rule applies outside of ``.wdsflow``."""
 
 STYLE = """
 .wdsflow { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; --good: #1a7f45; --bad: #c62f2f; --warn: #9a6700; --soft: rgba(128, 128, 128, .14); --line: rgba(128, 128, 128, .35); overflow-wrap: anywhere; }

@@ -1,4 +1,4 @@
-"""What validation hands back: the results, and how they are shown."""
+"""The result of validation, and how it is shown."""
 
 from dataclasses import dataclass
 from typing import Any

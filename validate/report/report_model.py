@@ -1,4 +1,4 @@
-"""What validation hands back."""
+"""The result of validation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ from ..verdicts.wording import no_verdict_text
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The verdict for each reader, the findings behind it, and what to do: what the formats of the report show."""
+    """The verdict for each reader, its findings, and what to do: the data for all formats of the report."""
 
     urls: Sequence[str]  # as written
     evidence: Evidence
     verdicts: Sequence[Verdict] = ()
     findings: list[Finding] = field(default_factory=list)
-    ignored: list[tuple[Finding, str]] = field(default_factory=list)  # with the reason for which it is accepted
-    known: int = 0  # findings that a baseline holds back
-    against_baseline: bool = False  # only what the baseline does not know fails
+    ignored: list[tuple[Finding, str]] = field(default_factory=list)  # with the reason why they are accepted
+    known: int = 0  # findings in the baseline
+    against_baseline: bool = False  # only findings that are not in the baseline fail
     forecasts: Sequence[Forecast] = ()
     advice: Sequence[Advice] = ()
     level: Level = "headers"
@@ -32,7 +32,7 @@ class Results:
     def ok(self) -> bool:
         """Whether every reader trains and no finding is an error; with a baseline, whether no new one is.
 
-        A verdict other than "trains" always has an error among its findings, so that a baseline knows it by that.
+        A verdict other than "trains" always has an error among its findings; a baseline recognizes it by that error.
         """
         trains = all(verdict.outcome == "trains" for verdict in self.verdicts) and not no_verdict_text(
             self.evidence.shards
@@ -46,12 +46,12 @@ class Results:
 
     @property
     def nothing_read(self) -> bool:
-        """Whether not one shard could be read, so that there is no verdict."""
+        """Whether no shard could be read; then there is no verdict."""
         return all(shard.error is not None for shard in self.evidence.shards)
 
     @property
     def exit_status(self) -> int:
-        """0 where all is well, else 1. That nothing could be read is for the command line to tell."""
+        """0 if there is no error, otherwise 1. The command line reports if nothing could be read."""
         return 0 if self.ok else 1
 
     @property

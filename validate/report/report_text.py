@@ -1,7 +1,7 @@
-"""The report for people: the verdict first, then what to do, then what was found.
+"""The report as text: the verdict first, then what to do, then the findings.
 
 Everything that comes from data passes through ``escape`` and into ``rich.text.Text``, never through markup. A command
-has a line of its own, however narrow the terminal is.
+is on a separate line, however narrow the terminal is.
 """
 
 import io
@@ -15,15 +15,15 @@ from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Outcome, Verdict
 from ..verdicts.wording import lack_text, no_verdict_text
 from .console_writer import Writer
-from .finding_groups import SEVERITIES, FindingGroup, cures, group
+from .finding_groups import SEVERITIES, FindingGroup, fixes, group
 from .next_steps import NextStep, number_of, steps
 from .report_model import Results
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-SHOWN = 5  # places of one rule that are shown one by one
-_COLOURS = {"trains": "green"}  # all else is red
+SHOWN = 5  # places of one rule that are listed
+_COLOURS = {"trains": "green"}  # all others are red
 _SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 _MEANS: dict[Outcome, str] = {
     "trains": "",
@@ -60,7 +60,7 @@ def show(report: Results, console: "Console") -> None:
 
 
 def show_summary(report: Results, console: "Console") -> None:
-    """Print the verdicts and the totals only, for when the report itself goes to a file."""
+    """Print only the verdicts and the totals, if the report itself goes to a file."""
     writer = Writer(console)
     if why := no_verdict_text(report.evidence.shards):
         writer.command(why)
@@ -86,7 +86,7 @@ def _verdicts(report: Results, writer: Writer) -> None:
         writer.line((_funnel(verdict), "dim"), indent=4, hang=2)
     if report.errors and report.verdicts and all(verdict.outcome == "trains" for verdict in report.verdicts):
         found = how_many(len(group(report.errors)), "error")
-        writer.line((f"but {found} below must be looked at (exit status 1)", "red"), indent=4)
+        writer.line((f"but check {found} below (exit status 1)", "red"), indent=4)
 
 
 def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
@@ -97,19 +97,19 @@ def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
 
 
 def means(verdict: Verdict) -> str:
-    """Say what an outcome means for the run; "" where all is well."""
+    """Return what an outcome means for the run; "" if nothing is wrong."""
     if verdict.outcome == "loses" and verdict.reports_losses:
         return "it runs, and reports what it leaves out"
     return _MEANS[verdict.outcome]
 
 
 def said(verdict: Verdict) -> tuple[str, list[str]]:
-    """Return what stands behind the outcome, and the reasons that need lines of their own."""
+    """Return the numbers of the outcome, and the reasons that need separate lines."""
     if verdict.outcome == "refused":
         why, *others = (plain(reason.message) for reason in verdict.reasons)
         return why, others
     most = "" if verdict.exact or not verdict.usable else "up to "
-    ends = verdict.usable and verdict.outcome in ("stalls", "crashes")  # the samples are not what is wrong
+    ends = verdict.usable and verdict.outcome in ("stalls", "crashes")  # the fault is not in the samples
     text = (
         f"{most}{verdict.usable:,} of {how_many(verdict.samples, 'sample')} {'are usable' if ends else 'reach a batch'}"
     )
@@ -155,7 +155,7 @@ def _findings(report: Results, todo: list[NextStep], writer: Writer) -> None:
             _fixes(each, todo, told, writer)
     elif report.verdicts and report.ok:
         writer.blank()
-        writer.line("Nothing found that would hurt.")
+        writer.line("No problems found.")
     for line in ignored_lines(report):
         writer.line((line, "dim"), hang=2)
 
@@ -199,10 +199,10 @@ def _finding(finding: Finding, title: str, writer: Writer, *, prefix: bool = Fal
 
 
 def _fixes(each: FindingGroup, todo: list[NextStep], told: dict[str, str], writer: Writer) -> None:
-    """Print the commands that fix a group; one that was shown before is only pointed at."""
-    if each.severity == "info":  # nothing needs to be done; the manual page says what could be
+    """Print the commands that fix a group; for one that was shown before, only a reference."""
+    if each.severity == "info":  # nothing needs to be done; the manual page explains what could be
         return
-    for repair, _ in cures(each.findings)[:2]:
+    for repair, _ in fixes(each.findings)[:2]:
         number = number_of(repair.command, todo)
         before = told.get(repair.command) if number is None else f"{number} above"
         if before is not None:
@@ -216,7 +216,7 @@ def _fixes(each: FindingGroup, todo: list[NextStep], told: dict[str, str], write
 
 
 def ignored_lines(report: Results) -> Iterator[str]:
-    """Yield a line for each ignored code: how often it was found, and why it is accepted; and one for the baseline."""
+    """Yield a line for each ignored code, with its count and the reason, and one for the baseline."""
     found: dict[tuple[str, str], int] = {}
     for finding, reason in report.ignored:
         found[finding.code, reason] = found.get((finding.code, reason), 0) + 1
@@ -246,12 +246,12 @@ def _closing(report: Results, writer: Writer) -> None:
 
 
 def notes(report: Results) -> list[str]:
-    """Return what the reader should bear in mind: what the level could not see, what was assumed."""
+    """Return notes on the limits of the verdict: what the level could not see, what was assumed."""
     return unique([*report.notes, *(verdict.note for verdict in report.verdicts if verdict.note)])
 
 
 def closing_line(report: Results) -> str:
-    """Say how much was looked at, and how long it took."""
+    """Return how much was read, and how long it took."""
     shards = report.evidence.shards
     unread = sum(1 for shard in shards if shard.error is not None)
     read, stored = sum(shard.bytes_read for shard in shards), sum(shard.size or 0 for shard in shards)

@@ -1,4 +1,4 @@
-"""The report as SARIF 2.1.0, the format that code hosts and editors read findings in."""
+"""The report as SARIF 2.1.0, the format of findings for code hosts and editors."""
 
 import json
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def render(report: Results) -> str:
 
 
 def to_sarif(report: Results) -> dict[str, Any]:
-    """Return the report as a SARIF log: one run, one result a finding, one rule a code."""
+    """Return the report as a SARIF log: one run, one result per finding, one rule per code."""
     everything = [*report.findings, *(finding for finding, _ in report.ignored)]
     codes = list(dict.fromkeys(finding.code for finding in everything))
     reasons = {id(finding): reason for finding, reason in report.ignored}
@@ -102,7 +102,7 @@ def _message(finding: Finding) -> str:
 
 
 def _location(shard: str, finding: Finding) -> dict[str, Any]:
-    # A tar has no lines; line 1 is there for hosts that refuse a place without one.
+    # A tar has no lines; some hosts refuse a place without a line, hence line 1.
     region = {"startLine": 1} if finding.shard is None else {"startLine": 1, "byteOffset": finding.offset or 0}
     physical = {"artifactLocation": artifact(shard), "region": region}
     location: dict[str, Any] = {"physicalLocation": physical}
@@ -112,7 +112,7 @@ def _location(shard: str, finding: Finding) -> dict[str, Any]:
 
 
 def artifact(url: str) -> dict[str, str]:
-    """Return a shard as SARIF's artifactLocation: relative to the working folder where it lies in it.
+    """Return a shard as SARIF's artifactLocation: relative to the working folder if it is inside it.
 
     >>> artifact("a b/é.tar")
     {'uri': 'a%20b/%C3%A9.tar', 'uriBaseId': 'WORKDIR'}

@@ -1,1 +1,1 @@
-"""One rule a file; its docstring is its manual page. ``kit`` has what rules share, ``rule_catalog`` finds them all."""
+"""One rule per file; its docstring is its manual page. ``kit`` has the code that rules share, ``rule_catalog`` finds all rules."""

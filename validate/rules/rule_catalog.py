@@ -1,4 +1,4 @@
-"""All rules by code: those in the files of the four rooms, and those that other distributions bring."""
+"""All rules by code: those in the four folders, and those of other distributions."""
 
 import difflib
 import re
@@ -17,11 +17,11 @@ GROUP = "wdsflow.rules"  # entry points: name = "package.module:ClassName"
 
 
 class BadRule(TypeError):
-    """An entry point that is no rule; the message names it and says what is wrong."""
+    """An entry point that is not a rule; the message names it and the reason."""
 
 
 class UnknownCode(LookupError):
-    """A code, or the beginning of codes, that no rule has; the message names one that may have been meant."""
+    """A code, or prefix of codes, that no rule has; the message suggests the nearest."""
 
     def __init__(self, code: str, codes: Iterable[str]) -> None:
         near = _nearest(code.strip().upper(), list(codes))
@@ -30,7 +30,7 @@ class UnknownCode(LookupError):
 
 
 def _nearest(code: str, codes: Sequence[str]) -> str:
-    """Return the code that may have been meant, "" if none is like it: W006 for W06 and for W0006."""
+    """Return the nearest code, "" if none is similar: W006 for W06 and for W0006."""
     number = re.fullmatch(r"([A-Z])0*(\d+)", code)
     padded = f"{number[1]}{int(number[2]):03d}" if number else ""
     if padded in codes:
@@ -63,7 +63,7 @@ def catalog() -> dict[str, type[Rule]]:
     """Return all rules by code: those of wdsflow, then those of other distributions.
 
     Raises:
-        BadRule: if an entry point of the group ``wdsflow.rules`` is not a subclass of ``Rule`` with a code of its own.
+        BadRule: if an entry point of the group ``wdsflow.rules`` is not a subclass of ``Rule`` with a unique code.
     """
     rules = dict(RULES)
     for point in entry_points(group=GROUP):

@@ -1,4 +1,4 @@
-"""Runs rules over evidence: in the order of their causes, without what a cause explains, the worst first."""
+"""Runs rules over evidence: causes first, without findings that a cause explains, the most severe first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from .kit.base import SHARDS_NAMED, Context, Rule
 from .rule_catalog import UnknownCode, catalog
 
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
-ANYWHERE = ""  # no shard is called so
+ANYWHERE = ""  # no shard has this name
 Ignored = list[tuple[Finding, str]]
 
 
@@ -22,11 +22,11 @@ def run_rules(
 
     Args:
         context: evidence, readers and verdicts.
-        select: codes or their beginnings ("W", "W0", "W001"); only these rules run. All of them if empty.
-        ignore: codes or their beginnings, with reasons. An ignored rule still explains others that depend on it.
+        select: codes or their first letters ("W", "W0", "W001"); only these rules run. If empty, all rules run.
+        ignore: codes or their first letters, with reasons. An ignored rule still explains others that depend on it.
 
     Raises:
-        UnknownCode: if no rule has a code that was named, or begins with it.
+        UnknownCode: if no rule has a given code or first letters.
     """
     rules = catalog()
     chosen = [code for code in rules if not select or any(_begins(code, prefix, rules) for prefix in select)]
@@ -51,7 +51,7 @@ def run_rules(
 
 
 def check_codes(select: Sequence[str], ignore: Mapping[str, str]) -> None:
-    """Raise UnknownCode if a code, or beginning of codes, names no rule; before anything costs time."""
+    """Raise UnknownCode if a code, or prefix of codes, names no rule; called before any work."""
     if not select and not ignore:
         return
     rules = catalog()
@@ -61,9 +61,9 @@ def check_codes(select: Sequence[str], ignore: Mapping[str, str]) -> None:
 
 
 def without_explained(findings: Iterable[Finding], causes: Sequence[Finding]) -> list[Finding]:
-    """Leave out findings that a cause in the same shard explains; one of no shard is a cause, and explained, anywhere.
+    """Leave out findings that a cause in the same shard explains. A finding without a shard matches any shard.
 
-    What is more severe than its cause stays: an error must not vanish behind a remark.
+    A finding that is more severe than its cause stays: a remark must not hide an error.
     """
     worst: dict[str | None, int] = {}
     for cause in causes:
@@ -78,7 +78,7 @@ def without_explained(findings: Iterable[Finding], causes: Sequence[Finding]) ->
 
 
 def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Finding]:
-    """Keep the findings of the first shards, the worst ones before, and put those of all others into one."""
+    """Keep the findings of the first shards, the most severe first, and merge those of all others into one."""
     ranked = sorted(findings, key=lambda item: ORDER[item.severity])
     if len(ranked) <= SHARDS_NAMED + 1:
         return ranked
@@ -86,7 +86,7 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
     total = sum(finding.count for finding in rest)
     shards = len({finding.shard for finding in rest})
     hurt = {name for finding in rest for name in finding.readers}
-    message = f"{rule.title()}: the same in {how_many(shards, 'more shard')}, {total:,} times in all"
+    message = f"{rule.title()}: the same in {how_many(shards, 'more shard')}, {total:,} times in total"
     folded = replace(
         rest[0],
         message=message,
@@ -102,13 +102,13 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
 
 
 def _by_causes(rules: Mapping[str, type[Rule]], chosen: Sequence[str]) -> list[str]:
-    """Return the chosen codes so that each stands behind those that it requires."""
+    """Return the chosen codes, each after those that it requires."""
     graph = {code: [cause for cause in rules[code].requires if cause in chosen] for code in chosen}
     return list(TopologicalSorter(graph).static_order())
 
 
 def _reasons(rules: Mapping[str, type[Rule]], ignore: Mapping[str, str]) -> dict[str, str]:
-    """Return the reason for each ignored code; the longest beginning that fits gives it."""
+    """Return the reason for each ignored code; the longest matching prefix decides."""
     reasons: dict[str, str] = {}
     for prefix in sorted(ignore, key=len):
         reasons |= {code: ignore[prefix] for code in rules if _begins(code, prefix, rules)}

@@ -1,1 +1,1 @@
-"""How a pipeline is taken apart, run with a meter behind each stage, and reported."""
+"""How a pipeline is taken apart, run with a meter after each stage, and reported."""

@@ -1,4 +1,4 @@
-"""Listen to the error handlers of stages, on copies of them, without changing what they decide."""
+"""Observe the error handlers of stages, on copies, without changing their decisions."""
 
 import copy
 import functools
@@ -6,15 +6,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-Note = Callable[[Exception, bool], None]  # the swallowed error; whether the stage goes on
+Note = Callable[[Exception, bool], None]  # the swallowed error; whether the stage continues
 Handler = Callable[..., Any]
 
 
 def with_handler(stage: Any, note: Note) -> Any:
-    """Return a stage whose handler also tells ``note`` what it swallows.
+    """Return a stage whose handler also reports to ``note`` which errors it swallows.
 
-    Found are: webdataset's curried filters, ``functools.partial``, functions with a ``handler`` parameter, and
-    objects with a ``handler`` attribute. ``stage`` itself is left as it is; where no handler is found it is returned.
+    It knows webdataset's curried filters, ``functools.partial``, functions with a ``handler`` parameter, and objects
+    with a ``handler`` attribute. ``stage`` itself stays unchanged; it is returned if it has no handler.
     """
     if callable(getattr(stage, "f", None)) and isinstance(getattr(stage, "kw", None), dict):
         found = _bound(stage.f, (None, *stage.args), stage.kw)
@@ -65,7 +65,7 @@ def _replaced(
 
 def _listening(handler: Handler, note: Note) -> Handler:
     def listen(error: Exception, *rest: Any, **kw: Any) -> Any:
-        verdict = handler(error, *rest, **kw)  # raises where the handler wants the error to go on
+        verdict = handler(error, *rest, **kw)  # raises if the handler passes the error on
         note(error, bool(verdict))
         return verdict
 

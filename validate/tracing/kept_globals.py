@@ -1,4 +1,4 @@
-"""Keep what is global as it was around a run: loggers, warnings, random generators."""
+"""Restore global state after a run: loggers, warnings, random generators."""
 
 import logging
 import random
@@ -15,7 +15,7 @@ from .meter import TraceRun
 
 
 class _Ear(logging.Handler):
-    """Counts the warnings that a stage logs while it runs: a hint at errors that it swallows without a handler."""
+    """Counts the warnings that a stage logs while it runs: they suggest errors that it swallows without a handler."""
 
     def __init__(self, run: TraceRun, thread: threading.Thread) -> None:
         super().__init__(logging.WARNING)
@@ -30,7 +30,7 @@ class _Ear(logging.Handler):
 
 
 def note_log(run: TraceRun, message: str) -> None:
-    """Book a log line or warning to the stage that runs now."""
+    """Attribute a log line or warning to the running stage."""
     seen = run.seen[run.owner]
     seen.logged += 1
     seen.first_log = seen.first_log or escape(message, 200)
@@ -38,7 +38,7 @@ def note_log(run: TraceRun, message: str) -> None:
 
 @contextmanager
 def listening(run: TraceRun, thread: threading.Thread) -> Iterator[None]:
-    """Count what is logged and warned by ``thread``; loggers and warnings are as before afterwards."""
+    """Count logs and warnings of ``thread``; restore loggers and warnings afterwards."""
     ear, show = _Ear(run, thread), warnings.showwarning
 
     def showwarning(
@@ -66,7 +66,7 @@ def listening(run: TraceRun, thread: threading.Thread) -> Iterator[None]:
 
 @contextmanager
 def same_random_state() -> Iterator[None]:
-    """Put the global random generators of Python, NumPy and torch back as they were."""
+    """Restore the global random generators of Python, NumPy and torch."""
     undo: list[tuple[Callable[[Any], Any], Any]] = [(random.setstate, random.getstate())]
     if numpy := sys.modules.get("numpy"):
         undo.append((numpy.random.set_state, numpy.random.get_state()))

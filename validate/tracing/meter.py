@@ -1,4 +1,4 @@
-"""Count and time what passes from each stage to the next, and end the run in time."""
+"""Count and time the items between stages, and end the run in time."""
 
 import threading
 import time
@@ -13,22 +13,22 @@ from .stage_words import error_text
 Kind = Literal["", "shard", "member", "sample", "batch"]
 Reason = Literal["", "samples", "time", "asks-ended-source", "pass"]
 
-_SHARD_FIELDS = frozenset({"url", "stream", "local_path"})  # what webdataset hands from shard list to tar reader
+_SHARD_FIELDS = frozenset({"url", "stream", "local_path"})  # what webdataset passes from shard list to tar reader
 _MAX_FIELDS = 64
 _MAX_POLLS = 1000
 
 
 class Stopped(BaseException):
-    """Ends a run. No Exception, so that no error handler of a stage can swallow it."""
+    """Ends a run. Not an Exception: no error handler of a stage can swallow it."""
 
 
 class SeenStage:
-    """What one stage did: counts, seconds, errors, and the fields of what it gave."""
+    """The work of one stage: counts, seconds, errors, and the fields of its output."""
 
     def __init__(self) -> None:
         self.out = 0
         self.kind: Kind = ""
-        self.rows = 0  # samples inside the batches that it gave
+        self.rows = 0  # samples inside its output batches
         self.seconds = 0.0
         self.fields: Counter[str] = Counter()
         self.errors = 0
@@ -38,7 +38,7 @@ class SeenStage:
         self.ended_stream = False  # a handler returned False: the stage stopped before its input ended
         self.logged = 0
         self.first_log = ""
-        self.key = ""  # of the item given last
+        self.key = ""  # of the last input item
         self.shard = ""
 
 
@@ -49,7 +49,7 @@ class TraceRun:
         self.seen = [SeenStage() for _ in range(count + 1)]  # the last is for the time between two items
         self.samples = samples
         self.started = self.since = time.monotonic()
-        self.soft = self.started + 0.75 * seconds  # then the input ends, so that buffers empty themselves
+        self.soft = self.started + 0.75 * seconds  # then the input ends, and buffers empty themselves
         self.deadline = self.started + seconds
         self.urls = urls
         self.unread = set(urls)
@@ -64,7 +64,7 @@ class TraceRun:
         self.blocked: tuple[int, float] | None = None  # the stage, and for how many seconds it gave no answer
 
     def switch(self, owner: int) -> int:
-        """Book the time since the last switch and hand over to ``owner``; returns the previous owner."""
+        """Record the time since the last switch and switch to ``owner``; return the previous owner."""
         now = time.monotonic()
         before = self.owner
         self.seen[before].seconds += now - self.since
@@ -81,7 +81,7 @@ class TraceRun:
         """End the run here."""
         self.refused += 1
         if self.refused > _MAX_POLLS and self.stopping:
-            threading.Event().wait()  # a stage that swallows even this: its daemon thread sleeps, for nobody waits
+            threading.Event().wait()  # a stage that swallows even this: its daemon thread sleeps, nobody waits for it
         raise Stopped
 
     def swallowed(self, index: int, error: BaseException, goes_on: bool = True) -> None:
@@ -94,7 +94,7 @@ class TraceRun:
             seen.error_key, seen.error_shard = self.place(index)
 
     def place(self, index: int) -> tuple[str, str]:
-        """Return key and shard of what stage ``index`` was given last."""
+        """Return key and shard of the last input of stage ``index``."""
         for seen in reversed(self.seen[:index]):
             if seen.key or seen.shard:
                 return seen.key, seen.shard
@@ -102,7 +102,7 @@ class TraceRun:
 
 
 class Meter(Iterator[Any]):
-    """The output of one stage. Each item that is handed over is counted, and the clock looked at."""
+    """The output of one stage. It counts each item, and checks the time."""
 
     def __init__(self, run: TraceRun, index: int, batch: int) -> None:
         self.run, self.index = run, index
@@ -113,12 +113,12 @@ class Meter(Iterator[Any]):
         self.source: Iterator[Any] = iter(())
 
     def attach(self, items: Iterable[Any]) -> "Meter":
-        """Set what is measured."""
+        """Set the stage to measure."""
         self.source = iter(items)
         return self
 
     def close(self) -> None:
-        """Close the stage's generator, so that it gives back its files."""
+        """Close the stage's generator, which closes its files."""
         close = getattr(self.source, "close", None)
         if callable(close) and not isinstance(self.source, Meter):
             close()
@@ -213,7 +213,7 @@ class Meter(Iterator[Any]):
 
 
 def _rows(batch: Any) -> int:
-    """How many samples a batch holds: columns side by side, or a list of samples. 0 where one cannot tell."""
+    """Return the number of samples in a batch: parallel columns, or a list of samples. 0 if unknown."""
     if isinstance(batch, dict):
         batch = list(batch.values())
     if isinstance(batch, list | tuple) and batch and not isinstance(batch[0], dict | tuple):

@@ -1,6 +1,6 @@
-"""Take a pipeline object apart into steps that run one after the other in this process.
+"""Take a pipeline object apart into steps that run in turn in this process.
 
-Nothing is imported for it: the object brings its own webdataset or torch, if it needs them.
+This imports nothing: the object brings its own webdataset or torch, if it needs them.
 """
 
 import copy
@@ -23,7 +23,7 @@ class PipelineStep:
 
     title: str
     make: Callable[[Note], Call]
-    batch: int = 0  # items that go into one of its outputs where that is known; -1 where it takes batches apart
+    batch: int = 0  # input items per output item, if known; -1 if it takes batches apart
     package: str = ""  # where the stage's code comes from
 
 
@@ -32,9 +32,9 @@ class Chain:
     """All steps of a pipeline, innermost source first."""
 
     steps: list[PipelineStep] = field(default_factory=list)
-    endless: bool = False  # repeats as often as it is asked (with_epoch, repeat, resampled shards)
+    endless: bool = False  # repeats as often as requested (with_epoch, repeat, resampled shards)
     breaks: bool = False  # ...but ends after a pass without a sample (webdataset from 0.2.90 on)
-    urls: frozenset[str] = frozenset()  # of a source that draws shards with replacement, forever
+    urls: frozenset[str] = frozenset()  # of a source that endlessly draws shards with replacement
     workers: int = 0  # loader processes that the object would start
 
     def add(self, stage: object, invoke: Callable[..., Any]) -> None:
@@ -53,7 +53,7 @@ class Chain:
 def take_apart(thing: object) -> Chain:
     """Return the steps of a DataPipeline, WebDataset, WebLoader, torch DataLoader, dataset, or list of stages.
 
-    Raises TypeError where the object is none of these.
+    Raises TypeError if the object is none of these.
     """
     chain = Chain()
     _collect(thing, chain)
@@ -105,7 +105,7 @@ def _collect_loader(loader: Any, chain: Chain) -> None:
 
 
 def _collated(loader: Any, source: Iterable[Any]) -> Iterator[Any]:
-    """What torch's DataLoader does without workers."""
+    """Does the work of torch's DataLoader without workers."""
     if loader.batch_size is None:
         yield from map(loader.collate_fn, source)
         return
@@ -125,7 +125,7 @@ def invoke_plain(stage: Any, *source: Iterable[Any]) -> Iterable[Any]:
         return cast("Iterable[Any]", iter(stage))
     call = stage.run if hasattr(stage, "run") else stage
     if not callable(call):
-        raise TypeError(f"{type(stage).__name__} is no valid stage")
+        raise TypeError(f"{type(stage).__name__} is not a valid stage")
     return cast("Iterable[Any]", call(*source))
 
 
@@ -140,7 +140,7 @@ def _step(stage: Any, invoke: Callable[..., Any]) -> PipelineStep:
 
 
 def _copied(stage: Any) -> Any:
-    """A shallow copy with random generators of its own, so that a run leaves no mark on the stage."""
+    """Return a shallow copy with its own random generators: a run does not change the stage."""
     if isinstance(stage, list | tuple | type) or not hasattr(stage, "__dict__") or hasattr(stage, "__code__"):
         return stage
     try:
@@ -149,7 +149,7 @@ def _copied(stage: Any) -> Any:
             if isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
                 setattr(twin, name, copy.deepcopy(value))
     except Exception:  # noqa: BLE001
-        return stage  # some objects refuse to be copied; their own state is then what a real pass would leave
+        return stage  # some objects refuse to be copied; a run then changes their state like a real pass
     return twin
 
 
@@ -177,7 +177,7 @@ def _is_nested(stage: object) -> bool:
 
 
 def _resampled_urls(stage: Any) -> frozenset[str]:
-    """The shards of a source that draws them forever with replacement; nothing for any other source."""
+    """Return the shards of a source that endlessly draws them with replacement; nothing for any other source."""
     urls = getattr(stage, "urls", None)
     if getattr(stage, "nshards", 0) <= sys.maxsize // 2 or not isinstance(urls, list | tuple):
         return frozenset()

@@ -6,7 +6,7 @@ _CUT = 60
 
 
 def bare_name(stage: object) -> str:
-    """Return the name under which people know a stage: ``select`` for webdataset's curried ``_select``.
+    """Return the usual name of a stage: ``select`` for webdataset's curried ``_select``.
 
     >>> import functools
     >>> bare_name(functools.partial(sorted, reverse=True)), bare_name(["a.tar"])
@@ -33,7 +33,7 @@ def title(stage: object) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the type and the first line of an error, also where ``str()`` of it fails."""
+    """Return the type and the first line of an error, even if its ``str()`` fails."""
     try:
         text = str(error).strip().partition("\n")[0]
     except Exception:  # noqa: BLE001 - errors of other people's making

@@ -1,4 +1,4 @@
-"""Run a pipeline for a moment and say which stage eats what."""
+"""Run a pipeline for a moment and report which stage loses samples."""
 
 import contextvars
 import ctypes
@@ -16,27 +16,27 @@ from .trace_verdict import sentence
 
 __all__ = ["StageTrace", "Trace", "trace"]
 
-_GRACE = 0.5  # seconds that a run may take to notice that its time is up
+_GRACE = 0.5  # seconds for a run to notice that its time is up
 
 
 def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace:
     """Run a pipeline in this process for at most one pass and count what each stage takes, gives and swallows.
 
-    ``with_epoch`` and ``repeat`` are not followed: a second pass would count the same samples again.
+    ``with_epoch`` and ``repeat`` are ignored: a second pass would count the same samples again.
 
     Args:
         pipeline: a ``wds.DataPipeline``, ``WebDataset``, ``WebLoader``, torch ``DataLoader``, OpenCLIP's
             ``DataInfo``, or a list of stages (first the source, then callables from iterator to iterator).
             A loader's worker processes are not started: its stages run here, as one worker with all shards.
-        samples: the input ends after that many samples, as if the shards ended there, so that buffers empty.
-        seconds: time limit. The input ends at three quarters of it, the run at all of it. A stage that blocks
-            is left behind in a daemon thread.
+        samples: the input ends after that many samples, as if the shards ended there; buffers then empty.
+        seconds: time limit. The input ends at three quarters of it, the run at all of it. A stage that blocks stays in
+            a daemon thread.
 
     Returns:
         A ``Trace``. ``str()`` of it is the verdict and a table.
 
-    The object is not changed: stages run as shallow copies, and global random generators are put back. What a
-    stage keeps deeper inside, or an iterator given as source, advances as in an ordinary pass.
+    The object is not changed: stages run as shallow copies, and global random generators are restored. State deeper
+    inside a stage, or an iterator given as source, advances as in an ordinary pass.
 
     Raises:
         TypeError: not a pipeline.
@@ -60,18 +60,18 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
         try:
             thread.start()
             thread.join(seconds + _GRACE)
-            if thread.is_alive() and not ending:  # what takes long to close has no part in the verdict
+            if thread.is_alive() and not ending:  # slow closing does not affect the verdict
                 run.blocked = (run.owner, time.monotonic() - run.since)
                 _interrupt(thread)
         finally:
-            run.stopping = True  # also after Ctrl-C: the thread ends at its next hand-over
+            run.stopping = True  # also after Ctrl-C: the thread ends at its next item
     if run.blocked or not ending:
         return _report(chain, run, "asks-ended-source" if run.endless_at >= 0 else "blocked")
     return _report(chain, run, ending[0])
 
 
 def _drive(chain: Chain, run: TraceRun, meters: list[Meter]) -> Ending:
-    """Build the chain with a meter behind each stage and draw from it."""
+    """Build the chain with a meter after each stage and read from it."""
     try:
         for index, step in enumerate(chain.steps):
             meter = Meter(run, index, step.batch)
@@ -108,7 +108,7 @@ def _close(meters: list[Meter]) -> None:
 
 
 def _interrupt(thread: threading.Thread) -> None:
-    """End a stage that computes without handing over; one that waits for input is left behind."""
+    """End a stage that computes without output; a stage that waits for input stays."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
     thread.join(_GRACE)
 

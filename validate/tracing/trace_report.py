@@ -1,4 +1,4 @@
-"""Say in one sentence which stage of a pipeline eats what, and show the table behind it."""
+"""The report of a trace: one sentence on which stage loses samples, and the table of all stages."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,29 +10,29 @@ Ending = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-sou
 
 @dataclass(frozen=True, slots=True)
 class StageTrace:
-    """What one stage was given and gave on."""
+    """Input and output of one stage."""
 
     number: int  # from 1
     title: str
-    taken: int  # items given to it; 0 for the source
-    out: int  # items that it gave
-    kind: Kind  # of the items that it gave: "shard", "member", "sample", "batch"
+    taken: int  # input items; 0 for the source
+    out: int  # output items
+    kind: Kind  # of its output items: "shard", "member", "sample", "batch"
     taken_kind: Kind
     rows: int  # samples inside its batches
-    batch: int  # samples that one of its batches needs, where that is known
+    batch: int  # samples that one of its batches needs, if known
     seconds: float  # in its own code
     errors: int  # swallowed by its handler
     first_error: str
     error_key: str
     error_shard: str
     ended_stream: bool  # its handler ended the stream
-    logged: int  # warnings that it logged: a hint at errors swallowed without a handler
+    logged: int  # warnings that it logged: they suggest errors swallowed without a handler
     first_log: str
-    fields: dict[str, int]  # of the samples given to it, most frequent first
+    fields: dict[str, int]  # of its input samples, most frequent first
 
     @property
     def lost(self) -> int:
-        """Samples (or batches) that went in and did not come out, 0 where one cannot tell."""
+        """Samples (or batches) that went in and did not come out, 0 if unknown."""
         if self.kind == "batch" and self.taken_kind == "sample":
             return max(0, self.taken - self.rows) if self.batch and self.rows else 0
         comparable = self.taken_kind in ("sample", "batch") and self.kind in ("", self.taken_kind)
@@ -47,12 +47,12 @@ class Trace:
     ending: Ending  # why the run ended: one full pass, enough samples, time, ...
     stages: tuple[StageTrace, ...]
     seconds: float
-    ok: bool  # something came out, and no stage raised, blocked or dropped everything
+    ok: bool  # it gave output, and no stage raised, blocked or dropped everything
     notes: tuple[str, ...] = field(default=())
 
     @property
     def samples(self) -> int:
-        """Samples that the first stage with samples gave."""
+        """Output samples of the first stage with samples."""
         return next((stage.out for stage in self.stages if stage.kind == "sample"), 0)
 
     @property
@@ -85,7 +85,7 @@ def swallowed(stage: StageTrace) -> str:
 
 
 def where(key: str, shard: str) -> str:
-    """Return key and shard in brackets, nothing where neither is known."""
+    """Return key and shard in brackets, nothing if neither is known."""
     parts = [f"key {key}" if key else "", f"shard {shard}" if shard else ""]
     text = ", ".join(part for part in parts if part)
     return f" ({text})" if text else ""

@@ -5,11 +5,11 @@ from .pipeline_steps import Chain
 from .stage_words import error_text
 from .trace_report import Ending, StageTrace, swallowed, where
 
-_MOST = 8  # fields that are named
+_MOST = 8  # fields in the message
 
 
 def sentence(chain: Chain, run: TraceRun, stages: tuple[StageTrace, ...], ending: Ending) -> str:
-    """Return the verdict: what stops the pipeline, or what it loses most, or that nothing is lost."""
+    """Return the verdict: what stops the pipeline, what it loses most, or that nothing is lost."""
     if ending == "blocked":
         return _blocked(run, stages)
     if ending == "raised" and run.raised:
@@ -33,7 +33,7 @@ def sentence(chain: Chain, run: TraceRun, stages: tuple[StageTrace, ...], ending
 
 
 def _loss(stage: StageTrace, run: TraceRun, ending: Ending) -> int:
-    """What a stage lost, without what only waits in it because the trace ended early."""
+    """Return what a stage lost, without items that are still in it because the trace ended early."""
     if stage.kind == "batch" and stage.taken_kind == "sample":
         return stage.lost if ending == "pass" and stage.lost >= stage.batch else 0
     if run.drained:
@@ -85,8 +85,8 @@ def _for_ever(chain: Chain, ending: Ending) -> str:
     if chain.breaks:
         return "; 0 samples left after one full pass: the epoch ends empty, without an error"
     if ending == "samples":
-        return f"; if the rest is like this, {who} will read on forever"
-    return f"; 0 samples left after one full pass: {who} would repeat it forever"
+        return f"; if the rest is like this, {who} will read endlessly"
+    return f"; 0 samples left after one full pass: {who} would repeat it endlessly"
 
 
 def _raised(raised: tuple[int, BaseException], run: TraceRun, stages: tuple[StageTrace, ...]) -> str:

@@ -1,1 +1,1 @@
-"""From evidence to what becomes of samples: which pass, which are lost, and how that is said."""
+"""From evidence to verdicts: which samples pass, which are lost, and how that is reported."""

@@ -1,8 +1,8 @@
-"""One pass of a reader over shards, computed from evidence: what is formed, lost and usable.
+"""One pass of a reader over shards, computed from evidence: samples formed, lost and usable.
 
-Samples are counted by shape, so a pass over a shard costs as many steps as it has distinct shapes. Runs at the
-ends of shards are walked one by one, because a reader that does not mark the end of a shard goes on with the
-open sample in the next one.
+Samples are counted by shape, so a pass over a shard costs as many steps as it has distinct shapes. Runs at the ends of
+shards are walked one by one, because a reader that does not mark the end of a shard continues the open sample in the
+next one.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ class Loss(NamedTuple):
 
 @dataclass(slots=True)
 class PassResult:
-    """What one pass comes to."""
+    """The result of one pass."""
 
     formed: int = 0  # samples as the reader forms them
     complete: int = 0  # of those, not ended by grouping or filtering
@@ -122,7 +122,7 @@ class _Pass:
         return crashing is None or self.take(crashing.shape, 1, LossPlace(shard.url, crashing.key, crashing.offset))
 
     def crash(self, fate: Fate, shard: ShardEvidence, offset: int | None = None) -> bool:
-        """Take an error that passes through the grouping stage, which loses the sample that is open there."""
+        """Handle an error that passes through the grouping stage, which loses its open sample."""
         self.result.add(fate, 0, LossPlace(shard.url, None, offset), ())
         return False
 

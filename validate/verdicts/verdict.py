@@ -1,4 +1,4 @@
-"""The verdict for one reader: trains, loses, stalls, crashes or refused, with the funnel that leads there."""
+"""The verdict for one reader: trains, loses, stalls, crashes or refused, with the funnel of samples."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ class Reason:
     """Why samples do not reach a batch: one slug of ``Fate.reason``, with how many."""
 
     slug: str
-    count: int  # samples; 0 where the reason is not about samples (a crash at the start, say)
+    count: int  # samples; 0 if the reason is not about samples (such as a crash at the start)
     message: str  # "3,000 of 3,000 samples have no txt field (they have: json, jpg)"
     shard: str | None = None  # where first
     key: str | None = None
@@ -28,18 +28,18 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """How many are left after each step of a reader's pipeline, in one pass over all shards."""
+    """How many samples are left after each step of a reader's pipeline, in one pass over all shards."""
 
     members: int
     samples: int  # as the reader forms them
-    complete: int  # have an image and a caption, as the reader asks for them
+    complete: int  # have an image and a caption in the fields of the reader
     decoded: int
     usable: int  # reach a batch
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one reader makes of the shards."""
+    """The verdict of one reader on the shards."""
 
     reader: str
     title: str
@@ -48,28 +48,28 @@ class Verdict:
     usable: int
     reasons: tuple[Reason, ...]
     funnel: Funnel
-    exact: bool  # False where the level could not know (names, headers)
+    exact: bool  # False if the level could not know (names, headers)
     note: str = ""  # what the level could not see, or what was assumed
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples
-    barren: tuple[str, ...] = ()  # shards that can be read, of which no sample reaches a batch
-    reports_losses: bool = False  # the reader counts what it leaves out, and says so
+    barren: tuple[str, ...] = ()  # readable shards from which no sample reaches a batch
+    reports_losses: bool = False  # the reader counts and reports what it leaves out
 
     def refused(self, reason: str) -> "Verdict":
-        """Return the verdict on a run that does not start, for a reason about all of the run."""
-        others = self.reasons if self.usable else ()  # where nothing is usable, the reason says why
+        """Return the verdict on a run that does not start, for a reason that concerns the whole run."""
+        others = self.reasons if self.usable else ()  # if nothing is usable, the reason explains why
         return replace(self, outcome="refused", reasons=(Reason("refused", 0, reason), *others))
 
 
 def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict:
-    """Say what a reader makes of the shards in one pass, in its own order.
+    """Return the verdict of a reader on the shards in one pass, in its own order.
 
     Args:
-        evidence: what the scan found.
+        evidence: evidence of the scan.
         reader: the reader.
-        max_loss: the share of samples, 0 to 1, that may vanish before "trains" becomes "loses".
+        max_loss: share of samples, 0 to 1, that may be lost before "trains" becomes "loses".
     """
     result = PassResult()
-    starved = False  # some worker passes nothing: the loader waits for it, whatever the others have
+    starved = False  # some worker gives nothing: the loader waits for it, whatever the others have
     for worker in reader.order(evidence.shards):
         one = run_pass(reader, worker)
         starved = starved or not one.usable
@@ -131,7 +131,7 @@ def _guessed(evidence: Evidence) -> bool:
 
 
 def _pickled(evidence: Evidence, reader: Reader) -> bool:
-    """Tell whether the reader unpickles a field, on whose contents, never opened here, its samples depend."""
+    """Return whether the reader unpickles a field: its samples depend on contents that wdsflow never opens."""
     shapes = {shape for shard in evidence.shards for shape in _shapes(shard) if any(map(_is_unsafe, shape))}
     return any(reader.fates(shape) != reader.fates(tuple(map(_spoiled, shape))) for shape in shapes)
 
@@ -156,7 +156,7 @@ def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:
         return f"the verdict is not exact: {escape(unknown)}"
     if evidence.level == "headers":
         return "images were judged by their first bytes, not decoded; --level full is exact"
-    return "pickled fields are never opened here: they are taken as sound" if pickled else ""
+    return "pickled fields are never opened here: they are taken as valid" if pickled else ""
 
 
 def _reasons(result: PassResult, evidence: Evidence, samples: int) -> list[Reason]:
@@ -173,6 +173,6 @@ def _reasons(result: PassResult, evidence: Evidence, samples: int) -> list[Reaso
     unreached = sum(shard.unreached for shard in evidence.shards)
     if unreached:
         shard = next(shard for shard in evidence.shards if shard.unreached)
-        message = f"{unreached:,} of {samples:,} samples: they lie behind damage at which readers stop"
+        message = f"{unreached:,} of {samples:,} samples: they are after damage at which readers stop"
         reasons.append(Reason("unreached", unreached, message, shard.url, None, shard.stop.offset))
     return reasons

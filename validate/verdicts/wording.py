@@ -1,4 +1,4 @@
-"""The words for what becomes of samples: one place, so that report, rules and reasons say the same."""
+"""The words for the fates of samples, in one place for report, rules and reasons."""
 
 import os
 from collections import Counter
@@ -15,22 +15,22 @@ LOSSES: dict[str, str] = {
     "empty-caption": "the caption is empty",
     "bad-caption": "the caption cannot be decoded",
     "bad-image": "the image cannot be decoded",
-    "bad-field": "a field besides image and caption cannot be decoded, which drops the whole sample",
+    "bad-field": "a field other than image and caption cannot be decoded, which drops the whole sample",
     "too-large": "the image has too many pixels",
-    "duplicate-field": "a field name comes twice in one sample",
+    "duplicate-field": "a field name occurs twice in one sample",
     "marked-bad": "the sample is marked __bad__",
 }
 
 CRASHES: dict[str, str] = {
-    "unreadable-shard": "a shard cannot be read, and the reader raises",
-    "truncated-shard": "a shard is cut inside a member, and the reader raises",
-    "no-samples": "the shards hold no sample at all, and the reader raises",
+    "unreadable-shard": "a shard cannot be read, and the reader raises an error",
+    "truncated-shard": "a shard is cut inside a member, and the reader raises an error",
+    "no-samples": "the shards hold no sample at all, and the reader raises an error",
     "schema": "a sample does not have the fields that the first samples had",
     "types": "the type of a value is not that of its column, which the first samples gave",
-    "not-utf8-name": "a name is not UTF-8, so that it cannot become a column or a key of a table",
-    "key-again": "a key comes back after other keys, and the reader raises",
+    "not-utf8-name": "a name is not UTF-8 and cannot become a column or a key of a table",
+    "key-again": "a key comes back after other keys, and the reader raises an error",
     "unsafe-field": "a field that could run code, which the reader refuses with an exception",
-    "spaced-key": "a space in --image-key or --text-key, which webdataset asserts is not there",
+    "spaced-key": "a space in --image-key or --text-key, which webdataset refuses",
 }
 
 LACKS: dict[str, tuple[str, str]] = {  # of one sample, of several
@@ -44,19 +44,19 @@ LACKS: dict[str, tuple[str, str]] = {  # of one sample, of several
     "too-large": ("has an image with too many pixels", "have an image with too many pixels"),
     "duplicate-field": ("has a field twice", "have a field twice"),
     "marked-bad": ("is marked __bad__", "are marked __bad__"),
-    "unreached": ("is behind damage at which readers stop", "are behind damage at which readers stop"),
+    "unreached": ("is after damage at which readers stop", "are after damage at which readers stop"),
 }
 
 UNREADABLE: dict[str, str] = {
     "missing": "there is no such file",
     "denied": "no permission to read it",
-    "empty": "the file has no bytes",
+    "empty": "the file is empty",
     "worker-died": "reading it killed the process twice",
 }
 
 
 def lack_text(reason: str, count: int) -> str:
-    """Say in a few words what some samples lack, "" where there are no such words.
+    """Return in a few words what some samples lack, "" if there are no such words.
 
     >>> lack_text("no-caption", 11)
     '11 lack a caption'
@@ -65,24 +65,24 @@ def lack_text(reason: str, count: int) -> str:
     return f"{count:,} {words[count != 1]}" if words else ""
 
 
-_NAMED = 3  # shards that hold nothing
+_NAMED = 3  # empty shards
 
 
 def holds_nothing(shards: Sequence[ShardEvidence]) -> bool:
-    """Tell whether some shards were read to their ends, and none has a sample, so that there is nothing to judge."""
+    """Return whether some shards were read to their ends, and none has a sample: nothing to judge."""
     read = [shard for shard in shards if shard.error is None]
     return bool(read) and not any(shard.samples or shard.stop.kind not in ("end", "eof") for shard in read)
 
 
 def no_verdict_text(shards: Sequence[ShardEvidence]) -> str:
-    """Say in one line why there is no verdict on shards; "" where there is one."""
+    """Return in one line why there is no verdict on shards; "" if there is one."""
     if all(shard.error is not None for shard in shards):
         return unreadable_text(shards)
     if not holds_nothing(shards):
         return ""
     named = [f"{_where(shard)} ({_why(shard) if shard.error else 'none in it'})" for shard in shards[:_NAMED]]
     more = f" and {len(shards) - _NAMED:,} more" if len(shards) > _NAMED else ""
-    return f"the shards hold no samples, write or download them again: {', '.join(named)}{more}"
+    return f"the shards hold no samples; write or download them again: {', '.join(named)}{more}"
 
 
 def _where(shard: ShardEvidence) -> str:
@@ -95,7 +95,7 @@ def _why(shard: ShardEvidence) -> str:
 
 
 def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
-    """Say in one line that none of these shards could be read: which one, why, and the command that helps."""
+    """Return one line on shards of which none could be read: the first one, the reason, and the command that helps."""
     if not shards:
         return "nothing could be read: there are no shards"
     first = shards[0]
@@ -105,7 +105,7 @@ def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
 
 
 def loss_text(reason: str, detail: str, fields: str = "") -> str:
-    """Say why samples are lost, in a few words."""
+    """Return why samples are lost, in a few words."""
     text = LOSSES.get(reason, reason)
     if detail:
         text += f" ({escape(detail)})"
@@ -115,8 +115,8 @@ def loss_text(reason: str, detail: str, fields: str = "") -> str:
 
 
 def crash_text(reason: str, detail: str) -> str:
-    """Say what ends the reader with an exception."""
-    text = CRASHES.get(reason) or f"{LOSSES.get(reason, reason)}, and the reader raises"
+    """Return what ends the reader with an exception."""
+    text = CRASHES.get(reason) or f"{LOSSES.get(reason, reason)}, and the reader raises an error"
     return f"{text} ({escape(detail)})" if detail else text
 
 

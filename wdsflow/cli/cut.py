@@ -1,4 +1,4 @@
-"""``wdsflow cut``: filter again, by scores that were computed before."""
+"""``wdsflow cut``: filter again using existing scores."""
 
 from pathlib import Path
 from typing import Annotated
@@ -83,12 +83,12 @@ def cut(
 ) -> None:
     """Filter again using existing scores.
 
-    Nothing is decoded; bytes are copied:
+    Decodes nothing; copies bytes:
 
     wdsflow cut "in/{000..042}.tar" -o out --ledger scores --where "blur > 100"
 
-    Exit status: 0 if all is well; 1 if a shard could not be read, nothing was kept, or more than half was quarantined;
-    2 if the command is wrong, or nothing could be read or written.
+    Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or more than half was
+    quarantined; 2 if the command is wrong, or nothing could be read or written.
     """
     typed = Typed(context)
     with explained(typed):
@@ -99,7 +99,9 @@ def cut(
         check_exports(export, shard_count)
         if ledger is None:
             found = nearest_ledger(folder.absolute())
-            raise Misuse("by which scores? give --ledger, the folder that wdsflow score or filter wrote", ledger=found)
+            raise Misuse(
+                "no ledger given: name the folder that wdsflow score or filter wrote with --ledger", ledger=found
+            )
         tars = {"lines_to": to, "tar_samples": tar_samples, "tar_size": tar_size}
         flags = {"where": where, "unknown": unknown, "empty": empty, "numbering": numbering}
         asked = merged(None, {**flags, **tars})

@@ -1,4 +1,4 @@
-"""``wdsflow doctor``: what on this machine will break or slow training, and what fixes it."""
+"""``wdsflow doctor``: finds what will break or slow training on this machine, and how to fix it."""
 
 import json
 
@@ -15,9 +15,9 @@ _STYLES = {"ok": "green", "info": "cyan", "warning": "bold yellow", "error": "bo
 def doctor(as_json: AsJson = False) -> None:
     """Check this machine, with a fix for each problem.
 
-    Looks at versions that do not fit together, shared memory, limits, allocators and variables.
+    Checks versions that do not fit together, shared memory, limits, allocators and environment variables.
 
-    Exit status: 1 if something will break, else 0.
+    Exit status: 1 if something will break, otherwise 0.
     """
     from wdsflow.validate.machine.checkup import examine
 
@@ -37,9 +37,9 @@ def doctor(as_json: AsJson = False) -> None:
         for number, line in enumerate(message.wrap(out, room)):
             line.rstrip()
             out.print((prefix if not number else Text(" " * len(prefix))) + line, soft_wrap=True)
-        if each.cure:
-            label = "run: " if isinstance(each.cure, Command) else "fix: "
-            out.print(Text(" " * len(prefix) + label) + Text(escape(each.cure, 10_000), "bold"), soft_wrap=True)
+        if each.fix:
+            label = "run: " if isinstance(each.fix, Command) else "fix: "
+            out.print(Text(" " * len(prefix) + label) + Text(escape(each.fix, 10_000), "bold"), soft_wrap=True)
     if broken:
-        out.print(Text("Something here will break a training run.", "bold red"))
+        out.print(Text("Training would fail on this machine.", "bold red"))
     raise typer.Exit(int(broken))

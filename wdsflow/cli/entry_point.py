@@ -1,4 +1,4 @@
-"""The program ``wdsflow``: the command line, and the end of its process."""
+"""The program ``wdsflow``: runs the command line and ends the process."""
 
 import atexit
 import contextlib
@@ -23,15 +23,15 @@ def run() -> NoReturn:
 
 
 def _end(status: int) -> NoReturn:
-    """End as Python does, but leave the memory to the system.
+    """End as Python does, but let the system free the memory.
 
-    Python would look through all objects for those that nobody can reach: with torch loaded that takes 1.5 s of a
-    processor, after Ctrl-C on a busy machine many seconds in which nothing seems to happen.
+    Python would search all objects for unreachable ones. With torch loaded that takes 1.5 s of CPU time, and many
+    seconds after Ctrl-C on a busy machine.
     """
-    # What Python does first, too, and multiprocessing in its children.
+    # Python does this first too, and so does multiprocessing in its children.
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
-    with contextlib.suppress(OSError):  # nobody reads it any more
+    with contextlib.suppress(OSError):  # nobody reads the output any more
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

@@ -15,7 +15,7 @@ def explain(
 ) -> None:
     """Explain a rule, or list all rules.
 
-    The page says what it is, why it hurts, how it looks in the wild, and how to cure it.
+    The page explains what is wrong, why it matters, how it occurs in practice and how to fix it.
     """
     from wdsflow.validate.rule_pages import catalogue
     from wdsflow.validate.rule_pages import explain as page

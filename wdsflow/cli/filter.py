@@ -1,4 +1,4 @@
-"""``wdsflow filter``: keep the samples that a predicate holds for."""
+"""``wdsflow filter``: keep the samples that match a predicate."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,7 +93,7 @@ PrintSchema = Annotated[
 ]
 PrintRecipe = Annotated[
     bool,
-    typer.Option("--print-recipe", help="Print the recipe that the flags stand for, and exit.", rich_help_panel=OTHER),
+    typer.Option("--print-recipe", help="Print the recipe for these flags, and exit.", rich_help_panel=OTHER),
 ]
 Measure = Annotated[
     bool,
@@ -104,7 +104,7 @@ Measure = Annotated[
 Explain = Annotated[
     bool,
     typer.Option(
-        "--explain", help="Print the plan with costs measured on some samples, and exit.", rich_help_panel=MAIN
+        "--explain", help="Print the plan, with costs measured on some samples, and exit.", rich_help_panel=MAIN
     ),
 ]
 
@@ -150,16 +150,16 @@ def filter(  # noqa: A001 - the name of the command
     shard_count: ShardCount = 1,
     allow_pipe: AllowPipe = False,
 ) -> None:
-    """Keep the samples that a predicate holds for.
+    """Keep the samples that match a predicate.
 
-    The output shards hold these samples, byte for byte as they were:
+    The output shards hold these samples, byte for byte:
 
     wdsflow filter "in/{000..042}.tar" -o out --where "min_side >= 200 and aspect_ratio < 3"
 
     The same command resumes an interrupted run. OUT/_wdsflow/ledger holds the scores of all samples.
 
-    Exit status: 0 if all is well; 1 if a shard could not be read, nothing was kept, or more than half was quarantined;
-    2 if the command is wrong, or nothing could be read or written.
+    Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or more than half was
+    quarantined; 2 if the command is wrong, or nothing could be read or written.
     """
     typed = Typed(context)
     with explained(typed):
@@ -207,7 +207,7 @@ def _tell(
     measure: bool,
     allow_pipe: bool,
 ) -> None:
-    """Print the schema of recipes, the plan of one, or the recipe itself."""
+    """Print the schema of recipes, the plan of a recipe, or the recipe itself."""
     if schema:
         from wdsflow.filtering.recipe.recipe_file import schema as recipe_schema
 

@@ -1,4 +1,4 @@
-"""``wdsflow inspect``: what is in these shards?"""
+"""``wdsflow inspect``: show the contents of shards."""
 
 import json
 from typing import Annotated
@@ -10,15 +10,15 @@ from wdsflow.cli.shared.terminal import console, fail, no_shards, progress
 
 
 def inspect(
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, written as for validate.")],
+    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")],
     keys: Keys = 0,
     jobs: Jobs = None,
     allow_pipe: AllowPipe = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is in shards: fields, captions, image sizes.
+    """Show the contents of shards: fields, captions, image sizes.
 
-    Judges nothing. Exit status: 0, or 2 where nothing could be read.
+    Gives no verdict. Exit status: 0, or 2 if nothing could be read.
     """
     from wdsflow.scan.scan_options import ScanOptions
     from wdsflow.scan.scan_pool import scan_shards

@@ -1,4 +1,4 @@
-"""The command ``wdsflow``: one module a command, imported when it is asked for."""
+"""The command ``wdsflow``: one module per command, imported on first use."""
 
 import functools
 import importlib
@@ -14,19 +14,19 @@ from wdsflow.cli.shared.ending import INTERRUPTED, TERMINATED, Terminated, endin
 from wdsflow.cli.shared.help_panels import PanelHelp
 
 COMMANDS = ("validate", "inspect", "explain", "repair", "filter", "score", "cut", "scores", "doctor", "train")
-_TAKE_TRAINING = ("validate", "train")  # take a command line of open_clip_train behind --
+_TAKE_TRAINING = ("validate", "train")  # take a command line of open_clip_train after --
 _HELP = frozenset({"-h", "--help"})
 _REPORT_THEMSELVES = frozenset(
     {"filter", "score", "cut", "repair"}
-)  # that they were interrupted, and what is left to do
+)  # report that they were interrupted, and what remains to do
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 all is well, 1 errors were found, 2 wrong use or nothing could be read."""
+    """Run the command line and exit: 0 success, 1 errors found, 2 wrong use or nothing could be read."""
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a character must not end the run
+        if isinstance(stream, io.TextIOWrapper):  # a character that the terminal cannot show must not end the run
             stream.reconfigure(errors="backslashreplace")
     own, training = _split(words)
     with ending():
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _help(app: typer.Typer, name: str) -> str:
-    """Return a command's help. Typer would load pydantic to parse ``--help``, which takes longer than all the rest."""
+    """Return a command's help. Typer would load pydantic to parse ``--help``, which takes most of the time."""
     group: Any = typer.main.get_command(app)
     parent = typer.Context(group, info_name="wdsflow", **_SETTINGS)
     command = group.get_command(parent, name)
@@ -47,7 +47,7 @@ def _help(app: typer.Typer, name: str) -> str:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
-    """Part wdsflow's words from those of open_clip_train, which follow ``--``."""
+    """Separate wdsflow's arguments from those of open_clip_train, which follow ``--``."""
     if words and words[0] in _TAKE_TRAINING and "--" in words:
         border = words.index("--")
         return words[:border], words[border + 1 :]
@@ -55,7 +55,7 @@ def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
 
 
 def _app(words: Sequence[str]) -> typer.Typer:
-    # Plain help: rich's alone takes 0.2 s to import, and would read markup in it.
+    # Plain help: importing rich takes 0.2 s, and rich would interpret markup.
     app = typer.Typer(
         add_completion=False,
         no_args_is_help=True,
@@ -95,7 +95,7 @@ def _wdsflow(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Prove that WebDataset shards will train, before a GPU is booked, and train OpenCLIP on them.
+    """Prove that WebDataset shards will train, before you book a GPU, and train OpenCLIP on them.
 
     Start with: wdsflow validate "shards/{00000..00042}.tar"
     """

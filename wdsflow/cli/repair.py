@@ -1,4 +1,4 @@
-"""``wdsflow repair``: write sound shards from unsound ones."""
+"""``wdsflow repair``: write valid shards from damaged ones."""
 
 import os
 import sys
@@ -18,13 +18,13 @@ from wdsflow.text.shell import quote_path
 if TYPE_CHECKING:
     from wdsflow.repair.repair_report import RepairReport
 
-Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, written as for validate.")]
+Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
 Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder for the new shards.")]
 Caption = Annotated[
     str | None,
     typer.Option(
         metavar="json:FIELD[;OTHER]",
-        help="Write KEY.txt from that field of KEY.json where a sample has no caption; auto: the field that holds captions.",
+        help="Write KEY.txt from this field of KEY.json if a sample has no caption; auto: find the field that holds captions.",
         show_default=False,
     ),
 ]
@@ -39,7 +39,7 @@ DropBad = Annotated[
     bool,
     typer.Option("--drop-bad", help="Leave out samples without a caption, or without an image that decodes."),
 ]
-Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards at a time.")]
+Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards repaired at once.")]
 
 
 def repair(
@@ -50,25 +50,26 @@ def repair(
     rename: Rename = None,
     drop_field: DropField = None,
     drop_bad: DropBad = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing, show what would be done.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Repair all shards, and replace outputs that exist.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; print what would be done.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Repair all shards again; replace outputs.")] = False,
     restart: Restart = False,
     jobs: Jobs = 2,
     allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
 ) -> None:
-    """Write sound shards, with sizes.json and __len__ beside them.
+    """Write valid shards, with sizes.json and __len__ next to them.
 
-    A run that was interrupted resumes where it ended. Brings the members of a sample together, drops junk, makes names safe, keeps what lies behind damage.
-    Contents are copied byte for byte; the inputs are never changed.
+    Regroups the members of a sample, drops junk, makes names safe, and recovers the samples after damage. Copies
+    contents byte for byte; never changes the inputs. The same command resumes an interrupted run.
 
-    Exit status: 0; 1 if something could not be read, no sample was written, or an option changed nothing; 2 for wrong use, or if nothing could be read or written.
+    Exit status: 0; 1 if something could not be read, no sample was written, or an option changed nothing; 2 if the
+    command is wrong, or nothing could be read or written.
     """
     from wdsflow.repair.repair_record import OtherRepair
     from wdsflow.repair.run_repair import repair_shards as run
     from wdsflow.shards.folder_lock import Busy
     from wdsflow.shards.urls import NoShards
 
-    warnings.filterwarnings("ignore", message=".*decompression bomb")  # Pillow's; such images are judged here
+    warnings.filterwarnings("ignore", message=".*decompression bomb")  # Pillow's; wdsflow judges such images
     options = {"caption": caption, "rename": _pairs(several(rename)), "drop_fields": several(drop_field)}
     switches = {"drop_bad": drop_bad, "dry_run": dry_run, "force": force, "restart": restart, "allow_pipe": allow_pipe}
     try:
@@ -88,12 +89,10 @@ def repair(
     except (ValueError, FileExistsError, Busy) as error:
         fail(str(error))
     except KeyboardInterrupt:
-        print("wdsflow: interrupted; the same command resumes where this one ended", file=sys.stderr)
+        print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
         raise
     except OSError as error:
-        cannot_write(
-            error, "make room there or choose another folder; finished shards are kept, and the same command resumes"
-        )
+        cannot_write(error, "free space there or choose another folder; the same command then resumes the run")
     if all(shard.unread for shard in report.shards):
         fail(_nothing(report))
     for option in report.idle:
@@ -119,7 +118,7 @@ def _nothing(report: "RepairReport") -> str:
 
 
 def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -> str:
-    """Return where in json captions are. Fails where no sample has one there; raises ValueError, NoShards."""
+    """Return the place of captions in json. Exits if no sample has one there; raises ValueError, NoShards."""
     from wdsflow.filtering.caption_place import AUTO, NoCaptions, check_captions, find_captions
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.shards.caption_field import parse_caption_field

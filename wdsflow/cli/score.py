@@ -1,4 +1,4 @@
-"""``wdsflow score``: compute scores, write ledgers, and no tars."""
+"""``wdsflow score``: compute scores, and write ledgers but no tars."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +41,7 @@ Scores = Annotated[
     typer.Option(
         "--scores",
         metavar="NAMES",
-        help="Scores to compute, joined by commas: min_side,caption_words.",
+        help="Scores to compute, separated by commas: min_side,caption_words.",
         rich_help_panel=MAIN,
         show_default=False,
     ),
@@ -83,14 +83,14 @@ def score(
 ) -> None:
     """Compute scores of all samples.
 
-    They are written to OUT/_wdsflow/ledger, one Parquet file per shard:
+    Writes them to OUT/_wdsflow/ledger, one Parquet file per shard:
 
     wdsflow score "in/{000..042}.tar" -o scores --scores min_side,caption_words,blur
 
-    Choose thresholds, and filter with wdsflow cut as often as you like. The predicate of a recipe is ignored here.
+    Then choose thresholds, and filter with wdsflow cut as often as you like. The predicate of a recipe is ignored.
 
-    Exit status: 0 if all is well; 1 if a shard could not be read, or a score has no value for more than half of the
-    samples; 2 if the command is wrong, or nothing could be read or written.
+    Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value for more than half of
+    the samples; 2 if the command is wrong, or nothing could be read or written.
     """
     typed = Typed(context)
     with explained(typed):
@@ -112,7 +112,7 @@ def score(
 
 
 def _asked(recipe: Path | None, flags: dict[str, Any]) -> "Recipe":
-    """Return what is computed. Raises ValueError."""
+    """Return the recipe. Raises ValueError."""
     from dataclasses import replace
 
     from wdsflow.filtering.recipe.recipe_file import merged
@@ -120,6 +120,6 @@ def _asked(recipe: Path | None, flags: dict[str, Any]) -> "Recipe":
     asked = replace(merged(recipe, flags), where="", pilot="")
     if not asked.scores and not asked.hash_images:
         raise Misuse(
-            "which scores? give --scores", "all that there are: wdsflow scores", scores=["caption_words,min_side"]
+            "no scores given: name them with --scores", "all scores: wdsflow scores", scores=["caption_words,min_side"]
         )
     return asked

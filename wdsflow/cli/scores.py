@@ -11,13 +11,14 @@ from wdsflow.text.install import install_extras
 if TYPE_CHECKING:
     from wdsflow.stages.scores.base import Score
 
-Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A score, for its whole page.", show_default=False)]
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A score; prints its page.", show_default=False)]
 
 
 def scores(name: Name = None) -> None:
-    """List the scores that a predicate may name.
+    """List the scores for predicates.
 
-    Or show the page of one, SCORE. Listed with tier (header, text, pixels, model: the cost), unit, range, and what has to be installed.
+    With SCORE, show its page. The list has tier (the cost: header, text, pixels, model), unit, range, and required
+    extras.
     """
     from wdsflow.filtering.where.known_facts import FACTS
     from wdsflow.stages.scores.score_catalog import all_scores
@@ -32,7 +33,7 @@ def scores(name: Name = None) -> None:
 
             close = nearest(name, known)
             fail(
-                f"there is no score {name!r}",
+                f"no score is called {name!r}",
                 f"did you mean {close}? wdsflow scores {close}" if close else "wdsflow scores",
             )
         _page(known[name])
@@ -71,7 +72,7 @@ def _page(score: "type[Score]") -> None:
     if score.scale_tolerance is not None:
         most, of = score.scale_tolerance
         print(
-            f"\ntolerance: {most:g}{' ' * bool(of)}{of}, at most, in photographs: large images are decoded at a reduced scale;"
+            f"\ntolerance: at most {most:g}{' ' * bool(of)}{of}, in photographs: large images are decoded at a reduced scale;"
         )
         print("stripes, checks and noise of a few pixels may change more", end="")
         print('; decode="exact" avoids it' if "decode" in {item.name for item in fields(score)} else "")

@@ -69,13 +69,13 @@ def train(
 
     srun --ntasks-per-node 8 wdsflow train -- --train-data ...
 
-    The names in the shards are read first, which takes seconds. A run that would hang is refused.
+    Reads the names in the shards first, which takes seconds, and refuses a run that would hang.
 
     Exit status: 0 trained; 1 the data or the run failed (--dry-run: errors found); 2 wrong command, or nothing could be read; 130 interrupted.
     """
     argv: list[str] = context.obj or []
     if not argv:
-        fail("no training command given; it follows --", "all options: wdsflow train --help")
+        fail("no training command given: write it after --", "all options: wdsflow train --help")
     options = _options(
         caption=caption,
         image=image,
@@ -96,7 +96,7 @@ def train(
     if dry_run:
         _report(argv, options)
     refused = not no_preflight and _refused(argv, options)
-    with full_disk("make room there; --resume latest after -- goes on at the latest checkpoint"):
+    with full_disk("free space there; --resume latest after -- resumes at the latest checkpoint"):
         raise typer.Exit(_train(argv, options, checkpoint_every, refused=refused))
 
 
@@ -119,7 +119,7 @@ def _options(**values: Any) -> "FeedOptions":
 
 
 def _parse(argv: Sequence[str]) -> None:
-    """Let open_clip_train refuse its arguments before anything else is done."""
+    """Let open_clip_train refuse its arguments before any other work."""
     from wdsflow.training.launch.launch import NoOpenClip, parse
 
     try:
@@ -129,7 +129,7 @@ def _parse(argv: Sequence[str]) -> None:
 
 
 def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
-    """Look at the shards on the first rank; end if they would starve it, or return True if it has others to tell."""
+    """Check the shards on the first rank; exit if they would starve it; return True if it must report to others."""
     from wdsflow.training.launch.launchers import rank_and_world
     from wdsflow.training.launch.refusal import ends_others
 
@@ -158,16 +158,16 @@ def _preflight(
 
 
 def _report(argv: Sequence[str], options: "FeedOptions") -> NoReturn:
-    """Print the whole report on the shards of this run, and exit.
+    """Print the full report on the shards of this run, and exit.
 
-    The status is 1 for a refusal, and for an error at which training would start all the same: a missing shard, say.
+    The status is 1 for a refusal, and for an error that training survives, such as a missing shard.
     """
     from wdsflow.training.launch.launchers import rank_and_world
     from wdsflow.validate.report import report_text
 
     found = _preflight(argv, options, rank_and_world()[1], dry_run=True)
     if found is None:
-        fail("this command trains on no shards that can be looked at")
+        fail("this command trains on no shards that wdsflow can check")
     for report in found.reports:
         report_text.show(report, console())
     for line in found.lines:
@@ -199,11 +199,11 @@ def _show(text: str) -> None:
 
 
 def _end(error: Exception) -> NoReturn:
-    """Say what is wrong with the data or the run, without a traceback."""
+    """Report what is wrong with the data or the run, without a traceback."""
     from wdsflow.training.launch.launchers import rank_and_world
 
-    logging.disable(logging.INFO)  # what torch logs at the end of Python would push the message away
+    logging.disable(logging.INFO)  # torch's logs at the end of Python would hide the message
     _show(str(error))
     if rank_and_world()[1] > 1:
-        os._exit(_FAILED)  # a process group whose other ranks are gone may never come down
+        os._exit(_FAILED)  # a process group whose other ranks are gone may never shut down
     raise typer.Exit(_FAILED)

@@ -122,7 +122,7 @@ def validate(
 
 
 def _train_data(training: Sequence[str]) -> list[str]:
-    """Return what the training command reads, where no url was given."""
+    """Return the shards of the training command, if no url was given."""
     from wdsflow.validate.advice.invocation import train_data
 
     named = train_data(training)
@@ -130,7 +130,7 @@ def _train_data(training: Sequence[str]) -> list[str]:
 
 
 def _nothing_read(report: "Report", form: str, output: Path | None) -> NoReturn:
-    """Report in one line that no shard could be read; programs and files get the whole report, which has no verdict."""
+    """Report in one line that no shard could be read; programs and files get the full report, without a verdict."""
     from wdsflow.validate.report import render
     from wdsflow.validate.verdicts.wording import unreadable_text
 
@@ -163,7 +163,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
 
 
 def _must_load(baseline: Path) -> None:
-    """Read the baseline once before any shard: a wrong path should not cost an hour."""
+    """Read the baseline before any shard: a wrong path must not cost an hour."""
     from wdsflow.validate.report.baseline import BaselineError, load_baseline
 
     try:
@@ -178,7 +178,7 @@ def _accept(report: "Report", path: Path) -> "Report":
     write_output(path, dump_baseline(report.findings))
     accepted = [fingerprint(finding) for finding in report.findings]
     findings, known = apply_baseline(report.findings, accepted)
-    print(f"wrote {len(set(accepted)):,} findings to {path}; --baseline {path} holds them back", file=sys.stderr)
+    print(f"wrote {len(set(accepted)):,} findings to {path}; with --baseline {path} they do not fail", file=sys.stderr)
     return replace(report, findings=findings, known=known, against_baseline=True)
 
 

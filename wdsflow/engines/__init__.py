@@ -1,1 +1,1 @@
-"""Who works on shards: processes of this machine, or a Ray cluster."""
+"""Engines that run tasks on shards: processes of this machine, or a Ray cluster."""

@@ -48,7 +48,7 @@ def send(pipe: IO[bytes], value: object) -> None:
 
 
 def receive(pipe: IO[bytes]) -> Any:
-    """Read a value. Raises EOFError where the other end is gone."""
+    """Read a value. Raises EOFError if the other end is gone."""
     length = pipe.read(_LENGTH.size)
     if len(length) < _LENGTH.size:
         raise EOFError

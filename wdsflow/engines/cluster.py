@@ -78,7 +78,7 @@ class _Driver:
         )
 
     def ask(self, what: str, *arguments: Any) -> Any:
-        """Make a request; return its answer, or raise what it raised. Raises EngineError where the driver ended."""
+        """Make a request; return its answer, or raise what it raised. Raises EngineError if the driver ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.interrupted = True

@@ -19,7 +19,7 @@ def shown_cores() -> int:
 
 
 def cpu_quota() -> float | None:
-    """Return how many processors' time the container grants; None where it grants all."""
+    """Return how many processors' time the container grants; None if it grants all."""
     with contextlib.suppress(OSError, ValueError, ZeroDivisionError):  # "max" is no number
         share, _, period = _GRANTED.read_text(encoding="ascii").partition(" ")
         return int(share) / int(period)

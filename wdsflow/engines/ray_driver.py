@@ -38,7 +38,7 @@ def serve() -> None:
 
 
 def _answer_all(requests: IO[bytes], answers: IO[bytes], stack: contextlib.ExitStack) -> None:
-    """Answer requests until one is to leave. Raises KeyboardInterrupt where the program is gone."""
+    """Answer requests until one is to leave. Raises KeyboardInterrupt if the program is gone."""
     driver = _Driver(stack)
     while True:
         try:

@@ -58,7 +58,7 @@ class _RayEngine(Engine[T]):
         self._feed()
 
     def next(self) -> tuple[T, Any]:
-        """Wait for an answer. Raises EngineError where nobody can work."""
+        """Wait for an answer. Raises EngineError if nobody can work."""
         while True:
             found, _ = self._ray.wait(list(self._under_way), timeout=_PATIENCE)
             if not found:
@@ -98,7 +98,7 @@ class _RayEngine(Engine[T]):
         """Take the loss of whoever worked."""
 
     def _check_alive(self) -> None:
-        """Raise EngineError where nobody works."""
+        """Raise EngineError if nobody works."""
 
 
 class RayTasks(_RayEngine[T]):
@@ -212,7 +212,7 @@ def _unusable(error: Exception) -> EngineError:
 
 
 def has_gpus(ray: Any) -> bool:
-    """Tell whether any node has GPUs: where none has, models run on the cores."""
+    """Return whether any node has GPUs: where none has, models run on the cores."""
     return bool(ray.cluster_resources().get("GPU"))
 
 

@@ -22,7 +22,7 @@ class RayWorker:
         self._process: Process | None = None
 
     def ready(self) -> str:
-        """Say what is wrong with this machine; "" where it can work."""
+        """Say what is wrong with this machine; "" if it can work."""
         trouble = self._site.trouble()
         if not trouble:
             self._process = Process(self._function, self._site.hold_open(), self._site.start_folder())

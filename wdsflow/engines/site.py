@@ -18,7 +18,7 @@ class Site:
     version: str = wdsflow.__version__
 
     def trouble(self) -> str:
-        """Say what is wrong with this machine; "" where it can work."""
+        """Say what is wrong with this machine; "" if it can work."""
         node = platform.node()
         if wdsflow.__version__ != self.version:
             return (

@@ -32,7 +32,7 @@ class Process:
         self._stopped, self._until = False, 0.0
 
     def work(self, task: Task) -> Any:
-        """Return the answer to a task, or Trouble; None where it was stopped."""
+        """Return the answer to a task, or Trouble; None if it was stopped."""
         deaths: list[int] = []
         while not self._stopped:
             worker = self._worker or self._start()

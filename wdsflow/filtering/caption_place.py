@@ -1,4 +1,4 @@
-"""Whether captions are where a recipe looks for them, found out before the first shard; and where they are."""
+"""Checks, before the first shard, that captions are where a recipe looks for them; finds their place."""
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -26,18 +26,18 @@ from wdsflow.stages.scores.selection import CAPTIONS, parse_captions
 from .where import Call
 
 AUTO = "auto"
-# Shards that are looked through, until a sample has a caption; of more, as many spread evenly. What a pipe gives is
-# read by a command that may take long.
+# Shards that are searched until a sample has a caption; of more shards, this many, spread evenly. A pipe is read by a
+# command that may take long.
 _MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
-_SURVEYED, _SAMPLES = 3, 100  # shards, and samples of each, that tell where captions are
+_SURVEYED, _SAMPLES = 3, 100  # shards, and samples of each, that are searched for captions
 _NOT_THERE = frozenset({"no-caption", "not-text"})
 _JSON = ("json", "jsn")
 _NOT_TEXT = frozenset({*_JSON, "cls", "label", "class"})
-_SIGNS = frozenset("|:;*")  # what has a meaning in a place
+_SIGNS = frozenset("|:;*")  # characters with a meaning in a place
 
 
 class FoundCaptions(NamedTuple):
-    """Where captions are, as --captions takes it, and in how many of the samples that were looked at."""
+    """The place of captions, as for --captions, and in how many of the checked samples they are."""
 
     place: str
     there: int
@@ -45,13 +45,11 @@ class FoundCaptions(NamedTuple):
     example: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.there:,} of {self.samples:,} samples looked at have one in {self.place}, such as {self.example!r}"
-        )
+        return f"{self.there:,} of {self.samples:,} checked samples have one in {self.place}, such as {self.example!r}"
 
 
 class NoCaptions(ValueError):
-    """No sample has a caption where a recipe looks for it. ``place`` is what was asked for, ``found`` where some are."""
+    """No sample has a caption where a recipe looks for it: in ``place``. ``found`` is a place with captions."""
 
     def __init__(
         self, place: str, samples: int, shards: int, names: Sequence[str], found: FoundCaptions | None
@@ -64,11 +62,10 @@ class NoCaptions(ValueError):
 def with_captions(
     urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False, earlier: Mapping[str, Any] | None = None
 ) -> tuple[Recipe, str]:
-    """Return a recipe that says where captions are, and a line on what was picked where it leaves that open ("auto").
+    """Return a recipe with the place of captions, and a line on the picked place if the recipe has "auto".
 
-    ``earlier`` is the recipe of a run that is to be resumed, as JSON holds it: what it picked stays, and what it found
-    is not looked for again. Otherwise shards are read until some sample has a caption in each place that is asked for.
-    Raises NoCaptions where none has.
+    ``earlier`` is the recipe of a run to resume, as JSON: its places are kept without a new search. Otherwise shards
+    are read until some sample has a caption in each given place. Raises NoCaptions if none has.
     """
     tars = [url for url in urls if not is_lines(url)]
     told = ""
@@ -84,7 +81,7 @@ def with_captions(
 
 
 def check_captions(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False) -> None:
-    """Raise NoCaptions if no sample of tars has a caption in a place that a recipe looks at."""
+    """Raise NoCaptions if no sample of tars has a caption in a place of a recipe."""
     missing = dict.fromkeys(_places(recipe))
     looked, samples, names = 0, 0, Counter[str]()
     for url in _spread(urls) if missing else ():
@@ -105,10 +102,9 @@ def check_captions(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = Fa
 def find_captions(
     urls: Sequence[str], recipe: Recipe, *, like: str = "", allow_pipe: bool = False
 ) -> FoundCaptions | None:
-    """Return where the captions of tars most likely are, by the first samples of three shards; None if nowhere.
+    """Return the most likely place of captions in tars, by the first samples of three shards; None if there is none.
 
-    ``like``: a place that holds none; a name of json that is spelled nearly like it comes first. The same shards give
-    the same answer.
+    ``like``: a place without captions; the nearest name in json comes first. The same shards give the same answer.
     """
     survey = _Survey()
     for view in _first(urls, recipe, allow_pipe=allow_pipe):
@@ -120,9 +116,9 @@ def find_captions(
 
 
 def _places(recipe: Recipe) -> list[str]:
-    """Return the places of captions that the scores of a recipe look at; one that was given counts in any case.
+    """Return the places of captions that the scores of a recipe use, and a given place in any case.
 
-    A score that the predicate tests for null says itself what becomes of samples without a caption.
+    A predicate that tests a score for null decides itself about samples without a caption.
     """
     program = program_of(recipe)
     terms = program.plan.terms if program.plan is not None else ()
@@ -145,12 +141,12 @@ def _tested_for_null(node: Node) -> Iterator[Call]:
 
 
 def _has(view: ShardView, place: str) -> bool:
-    """Tell whether a sample has a caption there, readable or not."""
+    """Return whether a sample has a caption there, readable or not."""
     try:
         view.captions(place)
     except ScoreError as error:
         return error.slug not in _NOT_THERE
-    except OSError:  # a stream that cannot go back to it: nobody knows
+    except OSError:  # a stream that cannot go back to it: unknown
         return True
     return True
 
@@ -179,7 +175,7 @@ def _views(url: str, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView
 
 
 def _spread(urls: Sequence[str]) -> list[str]:
-    """Return shards to look at: first, last, middle, then the others in order."""
+    """Return shards to check: first, last, middle, then the others in order."""
     first = urls[0]
     most = _MOST_PIPED if first.startswith("pipe:") else _MOST_REMOTE if "://" in first else _MOST
     some = urls if len(urls) <= most else [urls[number * len(urls) // most] for number in range(most)]
@@ -188,14 +184,14 @@ def _spread(urls: Sequence[str]) -> list[str]:
 
 
 class _Survey:
-    """What samples hold that may be captions."""
+    """Texts of samples that may be captions."""
 
     def __init__(self) -> None:
         from wdsflow.scan.evidence import ShardEvidence
         from wdsflow.scan.naming import CAPTIONS as KNOWN
 
         self._names = [name for name in KNOWN if name not in _NOT_TEXT]
-        self._texts: Counter[str] = Counter()  # member -> samples in which it holds text
+        self._texts: Counter[str] = Counter()  # member -> number of samples in which it holds text
         self._json = {member: ShardEvidence(member) for member in _JSON}
         self._samples = 0
 
@@ -213,7 +209,7 @@ class _Survey:
                 self._texts[place] += bool(_text(view, place))
 
     def best(self, like: str) -> str:
-        """Return the place with most captions, and after it the other kind where the first is not enough."""
+        """Return the place with most captions, followed by the other kind if the first is not enough."""
         counts: dict[str, int] = {}
         texts = [name for name, count in self._texts.items() if count]
         if texts:

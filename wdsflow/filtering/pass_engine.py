@@ -1,4 +1,4 @@
-"""The engine of a pass: who works on its shards."""
+"""The engine that processes the shards of a pass."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +23,7 @@ from .run_options import RunOptions
 
 
 def joined(options: RunOptions) -> AbstractContextManager[Cluster | None]:
-    """Stay in the cluster that a run works on, None for this machine. Raises EngineError."""
+    """Stay connected to the cluster of a run, None for this machine. Raises EngineError."""
     return nullcontext() if options.engine == "local" else connected(options.address)
 
 
@@ -37,11 +37,11 @@ def engine_for(
     *,
     scores: bool,
 ) -> Engine[ShardTask]:
-    """Return the engine that a run asks for.
+    """Return the engine of a run.
 
-    ``urls``: shards to work on. ``locks``: descriptors that workers of this machine hold. ``cluster``: where to work,
-    None for this machine. ``scores``: whether any are computed. Raises ValueError where memory is not enough for one
-    worker, EngineError where nobody can work.
+    ``urls``: shards to process. ``locks``: descriptors that workers of this machine hold. ``cluster``: the cluster,
+    None for this machine. ``scores``: whether any are computed. Raises ValueError if memory is not enough for one
+    worker, EngineError if nobody can work.
     """
     image = parse_size(recipe.image_memory)
     if cluster is None:
@@ -58,8 +58,8 @@ def _actors(
     ray: Any, *, site: Site, workers: int | None, memory: int | None, shards: int, image: int, gpus: float
 ) -> RayActors[ShardTask]:
     """Return the engine of a run on a cluster; runs where Ray is."""
-    own = 2 * BASE  # an actor, and the process that it looks after
+    own = 2 * BASE  # an actor, and its process
     gpus = gpus if has_gpus(ray) else 0.0
-    if memory is not None:  # else as many as the cluster has room for, whatever that is by then
+    if memory is not None:  # otherwise as many as the cluster has room for at that time
         workers = share_memory(memory, workers, shards, image, slots(ray, gpus), own)
     return RayActors(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)

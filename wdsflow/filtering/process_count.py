@@ -7,7 +7,7 @@ BASE = 160 << 20  # bytes of a process before it sees a sample
 
 
 class TooLittleMemory(ValueError):
-    """Memory that is not enough for one worker; ``least`` bytes are."""
+    """Too little memory for one worker, which needs ``least`` bytes."""
 
     def __init__(self, memory: int, image: int, least: int) -> None:
         super().__init__(
@@ -22,9 +22,9 @@ def share_memory(
 ) -> int:
     """Return the number of worker processes; 0 stays 0, which is work in this process.
 
-    ``memory`` bounds all processes together, the one that asks among them: there are fewer workers where it is not
-    enough for each to hold an image of ``image`` bytes. ``cores``: of a cluster, else this machine's.
-    ``own``: what a worker takes before it sees a sample. Raises ValueError where it is not enough for one.
+    ``memory`` bounds all processes together, the caller included: it allows as many workers as can each hold an image
+    of ``image`` bytes. ``cores``: those of a cluster, otherwise of this machine. ``own``: memory of a worker before its
+    first sample. Raises ValueError if it is not enough for one.
 
     >>> share_memory(4 << 30, 16, 100, 512 << 20)
     5

@@ -116,7 +116,7 @@ def cut_shards(
     check_lines(found, recipe)
     _refuse_same(ledger, layout)
     if not scored.inside.is_dir():
-        raise LedgerError(f"there are no ledgers in {ledger}: give the folder that filter or score wrote")
+        raise LedgerError(f"{ledger} has no ledgers: give the folder that filter or score wrote")
 
     recipe = _with_stages(recipe, scored)
 
@@ -131,10 +131,10 @@ def cut_shards(
 
 
 def _with_stages(recipe: Recipe, scored: Layout) -> Recipe:
-    """Return the recipe with what samples were scored by: stages, and how rows of JSON lines are read."""
+    """Return the recipe with the stages, and the settings for JSON lines, of the scores."""
     found_recipe = recorded_recipe(scored.run_file)
     if not found_recipe:
-        raise LedgerError(f"{scored.run_file} does not tell how {scored.folder} was scored: score it again")
+        raise LedgerError(f"{scored.run_file} does not record how {scored.folder} was scored: score again")
     stages = read_stages(found_recipe.get("stages", []))
     if recipe.stages and recipe.stages != stages:
         raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
@@ -152,7 +152,7 @@ def _scored_first(
     *,
     tars: bool,
 ) -> RunReport:
-    """Run one pass, or two where scores compare all samples: the first computes and gathers, the second decides."""
+    """Run one pass, or two if scores compare all samples: the first computes and gathers, the second decides."""
     recipe = canonical_recipe(recipe)
     layout = _layout(out, recipe, options, tars=tars)
     found, names = _shards(urls)
@@ -192,36 +192,38 @@ def _scored_first(
 def _reuse(
     ledger: str | os.PathLike[str] | None, names: list[str], layout: Layout, recipe: Recipe, options: RunOptions
 ) -> Reuse | None:
-    """Return what is taken from an earlier run. Raises LedgerError; ValueError where no embeddings could be kept."""
+    """Return what is taken from an earlier run. Raises LedgerError; ValueError if no embeddings could be kept."""
     program = program_of(recipe)
     if recipe.embeddings and not any(isinstance(score, ClipScore) for score in program.scores.values()):
-        raise ValueError("embeddings are kept of scores on a CLIP: ask for clip_similarity, zero_shot or aesthetic")
+        raise ValueError(
+            "--embeddings stores the embeddings of CLIP scores: add clip_similarity, zero_shot or aesthetic"
+        )
     if ledger is None:
         return None
     _refuse_same(ledger, layout)
     found = reuse_of(ledger, names, program)
     if options.say is not None:
         for line in found.missing:
-            options.say(f"{line}: computed anew")
+            options.say(f"{line}: computed again")
     return found
 
 
 def _refuse_same(ledger: str | os.PathLike[str], layout: Layout) -> None:
-    """Refuse to write where the ledgers lie: --restart would remove them."""
+    """Refuse to write into the folder of the ledgers: --restart would remove them."""
     if os.path.realpath(ledger) in map(os.path.realpath, (layout.folder, layout.scored.folder)):
-        raise ValueError(f"{layout.folder} cannot be read and written at once: give another folder for the output")
+        raise ValueError(f"{layout.folder} cannot be both --ledger and -o: give another folder for the output")
 
 
 def _take_sources(one: Pass, scored: Layout) -> None:
-    """Let a pass depend on the ledgers that it takes values from, and compare all samples where it has to."""
+    """Make a pass depend on its ledgers, and compare all samples if needed."""
     found = {name: fingerprint(str(path)) for name in one.names if (path := scored.ledger(name)).is_file()}
     missing = [name for name in one.names if name not in found]
-    if missing and (one.compares or not found):  # else the shards without one are told as not done
+    if missing and (one.compares or not found):  # otherwise the shards without one are reported as not done
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise LedgerError(f"{scored.folder} has no ledger of {missing[0]}{more}: score the shards, or leave them out")
     one.sources = digest([found.get(name) for name in one.names])
     for url, name in zip(one.urls, one.names, strict=True) if one.compares else ():
-        with suppress(SourceError):  # that it cannot be read now changes nothing for the others
+        with suppress(SourceError):  # even if it cannot be read now, the others are unaffected
             record = ShardRecord(0, url, name, "", input_identity(url))
             same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
     if one.compares:
@@ -230,7 +232,7 @@ def _take_sources(one: Pass, scored: Layout) -> None:
 
 
 def _check_scores(recipe: Recipe, scored: Layout, names: Sequence[str]) -> None:
-    """Raise MissingScore where the first ledger has no column for a score of the predicate."""
+    """Raise MissingScore if the first ledger has no column for a score of the predicate."""
     program = program_of(recipe)
     path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
     there = calls_of(read_about(path)) if path is not None else {}
@@ -242,7 +244,7 @@ def _check_scores(recipe: Recipe, scored: Layout, names: Sequence[str]) -> None:
 def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
     if compares and options.count > 1:
         raise ValueError(
-            "a score that compares all samples cannot be cut into slices: score the slices without it, or run it whole"
+            "a score that compares all samples cannot run in slices: score the slices without it, or run without --shard-count"
         )
 
 
@@ -254,5 +256,5 @@ def _layout(out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *,
 def _shards(urls: Urls) -> tuple[list[str], list[str]]:
     found = expand([urls] if isinstance(urls, str) else urls).urls
     if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
-        raise NoShards(found[0], f"there is no file {os.path.abspath(str(local_file(found[0])))}")
+        raise NoShards(found[0], f"no such file: {os.path.abspath(str(local_file(found[0])))}")
     return found, names_of(found)

@@ -1,4 +1,4 @@
-"""How a run works; none of it changes a byte of what comes out."""
+"""How a run works; these options do not change a byte of the output."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class RunOptions:
         allow_pipe: run ``pipe:`` urls in a shell.
         device: where models run; "auto" for all GPUs, or the CPU if there is none.
         gpu_memory: limit for models on each GPU, "8GiB" or "80%".
-        say: called with lines about models that were loaded.
+        say: called with lines about loaded models.
         begin: called with the number of shards and what is done to them, "scoring" or "writing". What it returns is
             called after each shard.
     """
@@ -53,11 +53,11 @@ class RunOptions:
     begin: Callable[[int, str], Tell | None] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse invalid options."""
         check_engine(self.engine, self.address)
         if self.engine == "ray" and self.workers == 0:
-            raise ValueError("0 workers means this process: leave the number out, or the engine ray")
+            raise ValueError("0 workers means this process: leave out the number, or the engine ray")
         if not 0 <= self.index < self.count:
-            raise ValueError(f"there is no slice {self.index} of {self.count}: they count from 0")
+            raise ValueError(f"slice {self.index} of {self.count} does not exist: slices count from 0")
         if self.restart and self.count > 1:
             raise ValueError("--restart would remove what other slices wrote: remove the folder before they start")

@@ -1,4 +1,4 @@
-"""One pass over shards: what is done already, what is left, and its results written down."""
+"""One pass over shards: processes those that are not done, and records the results."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -40,12 +40,12 @@ from .run_report import RunReport
 
 @dataclass
 class Pass:
-    """What each task of a run is made from, and where its results go.
+    """The common input of a run's tasks, and the place of their results.
 
-    ``scored``: the ledgers that have all values, where no sample is to be read. ``embedded``: the ledgers whose
-    embeddings are used. ``compares``: values of scores that
-    compare all samples are taken from the folder. ``cluster``: one that the caller has joined. ``before``: called when the folder is ready; it may set ``sources``
-    and fill the folder; where it returns False the run ends there.
+    ``scored``: ledgers that have all values, if no sample needs to be read. ``embedded``: ledgers whose embeddings are
+    used. ``compares``: values of scores that compare all samples are read from the folder. ``cluster``: a cluster that
+    the caller has joined. ``before``: called when the folder is ready; it may set ``sources`` and fill the folder; if
+    it returns False the run ends there.
     """
 
     kind: str
@@ -79,7 +79,7 @@ class Pass:
 
     @property
     def identity(self) -> str:
-        """The digest by which a later run tells whether a shard is done."""
+        """The digest by which a later run returns whether a shard is done."""
         identities = program_of(self.recipe).identities()
         return task_identity(self.recipe, {**identities, "kind": self.kind, "sources": self.sources})
 
@@ -89,7 +89,7 @@ class Pass:
         return every[self.options.index :: self.options.count]
 
     def run(self) -> RunReport:
-        """Do what is not done yet. Raises Busy, Differs, EngineError, FileExistsError, LedgerError, OutputError."""
+        """Process the shards that are not done. Raises Busy, Differs, EngineError, FileExistsError, LedgerError, OutputError."""
         report = RunReport(self.layout.folder, tars=self.tars, quarantine=self.layout.quarantined)
         report.dry_run, report.asked = self.options.dry_run, len(self.shards())
         made = not self.layout.folder.exists()
@@ -116,7 +116,7 @@ class Pass:
         return report
 
     def _enter(self, stack: ExitStack) -> list[int]:
-        """Make the folder ready; a dry run gets one that goes."""
+        """Prepare the folder; a dry run gets a temporary one."""
         options = self.options
         if options.dry_run:
             shared = self._shared_folder() if options.engine == "ray" else None
@@ -133,12 +133,12 @@ class Pass:
         return locks
 
     def _take_back(self) -> None:
-        """Leave the folder as it was where no shard was finished in it: nothing is to be resumed."""
+        """Restore the folder if no shard was finished in it: there is nothing to resume."""
         if self._open and self.options.count == 1:
             self._open = not abandon(self.layout, self.asked)
 
     def _leave(self, made: bool) -> None:
-        """Remove our files from a folder where nothing was done, and the folder if it was made for this."""
+        """Remove wdsflow's files from a folder without results, and the folder if this run created it."""
         if self.options.dry_run or self._open:
             return
         tidy(self.layout)
@@ -148,11 +148,11 @@ class Pass:
                 self.layout.folder.rmdir()
 
     def _await_workers(self) -> None:
-        with suppress(Busy):  # then they are told of by the next run
+        with suppress(Busy):  # then the next run reports them
             await_workers(self.layout, self.options.index, self.options.count)
 
     def _shared_folder(self) -> Path:
-        """Return a folder that others see as they would see the output: the nearest that is there."""
+        """Return the nearest existing folder: others see it as they would see the output."""
         folder = self.layout.folder.absolute()
         return next(path for path in (folder, *folder.parents) if path.is_dir())
 
@@ -179,13 +179,13 @@ class Pass:
             _note(strikes.rest(), manifest)
 
     def _models(self, stack: ExitStack) -> ModelPlace:
-        """Return where models run: on this machine in a process for each device, loaded and tried before the first shard."""
+        """Return the place of models: on this machine one process per device, loaded and tried before the first shard."""
         options, models = self.options, program_of(self.recipe).models
-        apart = options.engine != "local"  # there a process can be lost, and replaced, without its worker
+        apart = options.engine != "local"  # a lost process is replaced without its worker
         place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=apart)
         if not models or self.scored is not None or apart:
             return place
-        if self.embedded is not None:  # what it has is loaded only where a sample lacks it
+        if self.embedded is not None:  # models with stored embeddings are loaded only if a sample lacks one
             models = tuple(model for model in models if model not in self.embedded.served)
         if options.workers == 0:
             lines = models_at(place, 0, models).prepare(models).lines
@@ -224,7 +224,7 @@ class Pass:
 
 def _taken(task: ShardTask, answer: Any, report: RunReport, strikes: RunStrikes) -> ShardRecord | ShardFailure:
     if isinstance(answer, Trouble):
-        if answer.errno and answer.errno not in UNREADABLE:  # an output's fault: all others would meet it, too
+        if answer.errno and answer.errno not in UNREADABLE:  # a fault of the output: all others would fail too
             raise OutputError(answer.errno, answer.text)
         failure = ShardFailure(task.shard, task.url, task.name, answer.text)
         report.failures.append(failure)

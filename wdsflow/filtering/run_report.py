@@ -1,4 +1,4 @@
-"""What a run did: every sample is accounted for."""
+"""The report of a run: every sample is counted."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,8 +10,8 @@ from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.filtering.shard.tar_sample import HARMLESS
 from wdsflow.text.escape import escape
 
-_SHOWN = 20  # shards that are done again
-_NAMED = 3  # shards that could not be worked on, of those for the same reason
+_SHOWN = 20  # shown shards that are processed again
+_NAMED = 3  # shown shards with the same failure
 
 
 Key = TypeVar("Key", str, tuple[str, str])
@@ -24,18 +24,18 @@ class RunReport:
     out: Path
     records: list[ShardRecord] = field(default_factory=list)  # in the order of the shards
     failures: list[ShardFailure] = field(default_factory=list)
-    resumed: int = 0  # shards that an earlier run had finished
-    changed: list[str] = field(default_factory=list)  # shards that were done again, and why
+    resumed: int = 0  # shards that an earlier run finished
+    changed: list[str] = field(default_factory=list)  # shards that were processed again, and why
     tars: bool = True
     dry_run: bool = False
     whole: bool = True  # all shards of all slices are done
-    waits_for: tuple[str, ...] = ()  # scores that compare all samples, where shards are missing: nothing was decided
+    waits_for: tuple[str, ...] = ()  # scores that compare all samples, if shards are missing: nothing was decided
     bytes_out: int = 0
     quarantine: Path | None = None
     asked: int = 0  # shards of the run, or of its slice
 
     def check(self) -> None:
-        """Raise RuntimeError if a sample is unaccounted for."""
+        """Raise RuntimeError if the counts do not add up."""
         for record in self.records:
             record.check()
 
@@ -47,19 +47,19 @@ class RunReport:
 
     @property
     def unread(self) -> bool:
-        """Whether none of the shards could be worked on."""
+        """Whether none of the shards could be processed."""
         return bool(self.failures) and len(self.failures) >= self.asked
 
     @property
     def warning(self) -> str:
         """What is wrong with the result as a whole, "" if nothing is.
 
-        That nothing was kept, more than half was quarantined, a score has no value for more than half of the samples
-        (of ``score_shards``), or there were no samples at all; with the main reason and an example.
+        It is set if nothing was kept, more than half was quarantined, a score has no value for more than half of the
+        samples (of ``score_shards``), or the shards had no samples; with the main reason and an example.
         """
         samples, aside = self.total("samples"), self.merged("quarantined")
         if not samples:
-            return f"no samples: {_number(len(self.records), 'shard')} read, and none holds any" if self.records else ""
+            return f"no samples: {_number(len(self.records), 'shard')} read, and none has any" if self.records else ""
         if self.tars and not self.total("kept"):
             gone = Counter({("dropped", what): count for what, count in self.merged("dropped").items()})
             gone.update({("quarantined", what): count for what, count in aside.items()})
@@ -80,7 +80,7 @@ class RunReport:
         return ""
 
     def _example(self, kind: str, what: str) -> str:
-        """Return a reason with the first sample that it concerns."""
+        """Return a reason with its first sample."""
         for record in self.records:
             if f"{kind} {what}" in record.examples:
                 key, about = record.examples[f"{kind} {what}"]
@@ -132,12 +132,12 @@ class RunReport:
             yield f"not done: {', '.join(escape(url, 300) for url in urls[:_NAMED])}{more}: {escape(reason, 600)}"
         if self.waits_for:
             yield (
-                f"nothing was decided: {', '.join(self.waits_for)} looks at the samples of all shards "
+                f"nothing was decided: {', '.join(self.waits_for)} compares the samples of all shards "
                 "(the others are scored)"
             )
 
     def reasons(self) -> list[tuple[list[str], str]]:
-        """Return the shards that could not be worked on, by the reason."""
+        """Return the shards that could not be processed, by the reason."""
         found: dict[str, list[str]] = {}
         for failure in self.failures:
             found.setdefault(failure.reason, []).append(failure.url)
@@ -153,7 +153,7 @@ def _counted(sign: str, verb: str, counts: Counter[str], samples: int, width: in
 
 
 def _first(counts: Counter[Key]) -> tuple[Key, int]:
-    """Return what is there most often."""
+    """Return the most frequent entry."""
     return min(counts.items(), key=lambda item: (-item[1], item[0]))
 
 

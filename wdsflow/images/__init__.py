@@ -1,1 +1,1 @@
-"""Images as bytes: their headers, and Pillow and libjpeg as they come."""
+"""Images as bytes: their headers, and calls to Pillow and libjpeg."""

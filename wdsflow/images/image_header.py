@@ -14,7 +14,7 @@ _JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"
 
 
 def read_header(data: bytes) -> ImageHeader | None:
-    """Return what the first bytes of a file tell of the image, None where they are no image.
+    """Return what the first bytes of a file tell of the image, None if they are no image.
 
     4 KiB do for nearly all files. Where EXIF, a colour profile or a comment is larger, ``needs`` says with how many
     bytes to call again; that goes up to 1 MiB. Width, height, mode, progressive and orientation are Pillow's for

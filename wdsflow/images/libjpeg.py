@@ -10,7 +10,7 @@ _MOST_SCANNED = 4_000_000_000  # pixels times scans: a small progressive file ca
 
 @cache
 def load_simplejpeg() -> Callable[..., Any] | None:
-    """Return simplejpeg's decoder, None where it is not installed."""
+    """Return simplejpeg's decoder, None if it is not installed."""
     try:
         from simplejpeg import decode_jpeg
     except ImportError:
@@ -19,6 +19,6 @@ def load_simplejpeg() -> Callable[..., Any] | None:
 
 
 def keeps_busy(data: bytes, pixels: int) -> bool:
-    """Tell whether a progressive JPEG has so many scans that decoding it would take minutes or hours."""
+    """Return whether a progressive JPEG has so many scans that decoding it would take minutes or hours."""
     scans = data.count(b"\xff\xda")
     return scans > _MOST_SCANS and scans * pixels > _MOST_SCANNED

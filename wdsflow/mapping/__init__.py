@@ -1,4 +1,4 @@
-"""A function over many rows, within a bound on the memory of all processes."""
+"""A function over many rows, within a limit on the memory of all processes."""
 
 from typing import TYPE_CHECKING
 

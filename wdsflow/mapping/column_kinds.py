@@ -96,7 +96,7 @@ def _is_json(kind: Any) -> bool:
 
 
 def _inner(kind: Any) -> Any:
-    """Return what a list is of, None where it is no list."""
+    """Return what a list is of, None if it is no list."""
     if isinstance(kind, list):
         return kind[0]
     return kind.feature if type(kind).__name__ in _LISTS else None

@@ -102,7 +102,7 @@ class DatasetWork:
 
 
 def _mapped_files() -> int:
-    """Return the bytes of files that this process has mapped and read, 0 where the system does not tell."""
+    """Return the bytes of files that this process has mapped and read, 0 if the system does not tell."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/status").read_bytes().splitlines():
             if line.startswith(b"RssFile:"):

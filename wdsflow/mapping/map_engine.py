@@ -29,10 +29,10 @@ class BatchSource(Protocol):
     """Where rows come from."""
 
     def take(self, rows: int, room: int) -> RowBatch | None:
-        """Return the next rows, not more than so many, nor than so many bytes; None where there are no more."""
+        """Return the next rows, not more than so many, nor than so many bytes; None if there are no more."""
 
     def left(self) -> int | None:
-        """Return how many rows are left, None where nobody knows."""
+        """Return how many rows are left, None if nobody knows."""
 
 
 class Result(NamedTuple):
@@ -51,7 +51,7 @@ class MapEngine:
     def __init__(self, team: Team, source: BatchSource, folder: Path, ahead: int | None = None) -> None:
         self.team, self.source, self.ahead = team, source, ahead
         self.folder = Path(tempfile.mkdtemp(prefix="batches-", dir=folder))
-        self._again: list[tuple[int, RowBatch]] = []  # to be mapped anew
+        self._again: list[tuple[int, RowBatch]] = []  # to be mapped again
         self._results: dict[int, Result] = {}  # by their first row
         self._paths: dict[int, Path] = {}  # of batches that are worked on
         self._files = 0
@@ -149,7 +149,7 @@ class MapEngine:
         self.team.drop(worker)  # another takes its place
 
     def _split(self, worker: MapWorker, batch: RowBatch, answer: Failed) -> None:
-        """Map the rows of a batch that failed anew: each half by itself, a single row with all memory.
+        """Map the rows of a batch that failed again: each half by itself, a single row with all memory.
 
         A row is not to blame for the first death of a worker: somebody else may have killed that.
         """

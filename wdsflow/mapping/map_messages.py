@@ -102,7 +102,7 @@ class FailedRow:
 
 
 def packed(value: object, what: str) -> bytes:
-    """Pickle a value for a worker. Raises TypeError, with ``what`` it is, where that is impossible."""
+    """Pickle a value for a worker. Raises TypeError, with ``what`` it is, if that is impossible."""
     import dill
 
     try:

@@ -28,7 +28,7 @@ class Parts:
         self._empty: Path | None = None  # a file without a row; it says nothing of types
 
     def add(self, path: Path, rows: int) -> None:
-        """Take over the next file, which has so many rows. Raises KindError where its types do not go with the others'."""
+        """Take over the next file, which has so many rows. Raises KindError if its types do not go with the others'."""
         import datasets
         import pyarrow
 
@@ -93,8 +93,8 @@ class Parts:
 def to_dataset(files: list[Path], like: Any) -> Any:
     """Return the Dataset that the files are, with the description, split and format of another.
 
-    Where a column has a narrower type in some files, as only nulls or only whole numbers were there, these are written
-    anew. Raises KindError where there is no type for all.
+    If a column has a narrower type in some files, as only nulls or only whole numbers were there, these are written
+    again. Raises KindError if there is no type for all.
     """
     import datasets
 

@@ -44,7 +44,7 @@ class RowSource:
         return RowBatch(start, self._next, tuple(taken))
 
     def left(self) -> int | None:
-        """Return how many rows are left, None where nobody knows."""
+        """Return how many rows are left, None if nobody knows."""
         return None if self._count is None else max(self._count - self._next, 0)
 
     def finish(self) -> None:

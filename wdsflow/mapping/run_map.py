@@ -56,10 +56,10 @@ def bounded_map(
     """Map a function over many rows, within a bound on the memory of all processes together.
 
     The result is that of ``dataset.map(fn, batched=True)``: ``fn`` takes columns and returns columns. Batches have as
-    many rows as fit, by what rows took before, 1 at first and ``batch_size`` at most; so what ``fn`` makes of a row must
-    not depend on its neighbours, and ``fn`` may see a row more than once. There are as many workers as fit, one for each
-    core at most. A batch that fails, or whose worker dies, is mapped anew in halves, until the row is found that is to
-    blame. Workers are fresh processes; they map nothing that the system forbids them to allocate.
+    many rows as fit, by what rows took before, 1 at first and ``batch_size`` at most; so what ``fn`` makes of a row
+    must not depend on its neighbours, and ``fn`` may see a row more than once. There are as many workers as fit, one
+    for each core at most. A batch that fails, or whose worker dies, is mapped again in halves, until the row is found
+    that is to blame. Workers are fresh processes; they map nothing that the system forbids them to allocate.
 
     Args:
         dataset: A ``datasets.Dataset``; the result is one too, in files, opened as memory maps. Any other iterable
@@ -210,7 +210,7 @@ def _map_dataset(dataset: Any, options: _Options, features: Any, folder: Path | 
 
 
 def _parts(results: Iterable[Result], options: _Options, target: Path) -> Parts:
-    """Run it all, and return the files of the results; none where the function changes nothing."""
+    """Run it all, and return the files of the results; none if the function changes nothing."""
     parts, same, changed = Parts(target), 0, 0
     for result in results:
         if result.failed is not None:

@@ -49,7 +49,7 @@ class Team:
             worker.close()
 
     def room(self, worker: MapWorker, *, alone: bool) -> int:
-        """Return by how many bytes a worker may grow. Raises MappingError where that is next to nothing."""
+        """Return by how many bytes a worker may grow. Raises MappingError if that is next to nothing."""
         here = held(os.getpid())
         room = (self.usable - here) // (1 if alone else self.target) - worker.idle
         if room >= _LEAST:
@@ -63,7 +63,7 @@ class Team:
         return 0
 
     def settle(self, worker: MapWorker, batches_left: int | None) -> None:
-        """Take in what a worker takes after a batch; decide anew how many workers there are to be."""
+        """Take in what a worker takes after a batch; decide again how many workers there are to be."""
         worker.idle = held(worker.pid)
         worker.base = worker.base or worker.idle
         if worker.idle - worker.base > worker.room // 2:  # it keeps more and more

@@ -13,7 +13,7 @@ _UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
 
 
 def resident(pid: int) -> int:
-    """Return the resident bytes of a process, 0 where it is gone. Pages shared with others count in full."""
+    """Return the resident bytes of a process, 0 if it is gone. Pages shared with others count in full."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
     except (OSError, IndexError):
@@ -23,7 +23,7 @@ def resident(pid: int) -> int:
 def held(pid: int) -> int:
     """Return the resident bytes of a process with shared pages divided among those who share them (PSS).
 
-    The sum over processes is what they take together. Resident bytes where the system does not tell; 0 where the process
+    The sum over processes is what they take together. Resident bytes where the system does not tell; 0 if the process
     is gone.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -42,7 +42,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def forget_peak() -> bool:
-    """Let ``peak`` begin anew for this process; False where the system cannot."""
+    """Reset ``peak`` for this process; False if the system cannot."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -56,7 +56,7 @@ def peak() -> int:
 
 
 def private_data() -> int:
-    """Return the bytes of this process that ``RLIMIT_DATA`` counts, 0 where the system does not tell."""
+    """Return the bytes of this process that ``RLIMIT_DATA`` counts, 0 if the system does not tell."""
     return _status(b"VmData:")
 
 

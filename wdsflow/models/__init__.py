@@ -1,1 +1,1 @@
-"""Models of scores at work: one process a device, whatever the number of those who ask."""
+"""Processes that run the models of scores: one per device, for all workers."""

@@ -81,7 +81,7 @@ def _not_said_again(record: logging.LogRecord) -> bool:
 
 
 def _unreachable(error: BaseException) -> str:
-    """Return why nothing could be fetched, in the words of the first cause; "" where the error is another one."""
+    """Return why nothing could be fetched, in the words of the first cause; "" if the error is another one."""
     errors = sys.modules.get("huggingface_hub.errors")
     kinds: tuple[type[BaseException], ...] = (urllib.error.URLError,)
     if errors is not None:

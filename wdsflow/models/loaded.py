@@ -70,7 +70,7 @@ class LoadedModels:
         return seen.message(model.called())
 
     def _try_largest(self, model: Model) -> Probe | None:
-        """Load a model and bound its first batches by what its largest item takes; None where that is not tried."""
+        """Load a model and bound its first batches by what its largest item takes; None if that is not tried."""
         runner = self._runner(model)
         item = model.largest() if model.tries_on_cpu or self.device != "cpu" else None
         if item is None:

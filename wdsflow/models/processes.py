@@ -1,4 +1,4 @@
-"""The processes that run models: one a device, started anew when one ends."""
+"""The processes that run models: one a device, started again when one ends."""
 
 import contextlib
 import pickle
@@ -33,7 +33,7 @@ _MOST_ENDS = 100  # of processes in a row that had no output for anybody; then n
 
 
 class ModelProcesses(AbstractContextManager["ModelProcesses"]):
-    """A context in which models can be asked for at ``place``. Raises ModelError where there is no such device."""
+    """A context in which models can be asked for at ``place``. Raises ModelError if there is no such device."""
 
     def __init__(self, device: str = "auto", memory: str | None = None) -> None:
         try:

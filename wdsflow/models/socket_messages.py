@@ -9,7 +9,7 @@ _COUNT = struct.Struct("<Q")
 
 
 def send(to: socket.socket, value: Any) -> None:
-    """Write a value. Raises OSError where the other end is gone."""
+    """Write a value. Raises OSError if the other end is gone."""
     apart: list[pickle.PickleBuffer] = []
     data = pickle.dumps(value, 5, buffer_callback=apart.append)
     parts = [memoryview(data), *(buffer.raw() for buffer in apart)]
@@ -19,7 +19,7 @@ def send(to: socket.socket, value: Any) -> None:
 
 
 def receive(source: socket.socket) -> Any:
-    """Read a value of a process that is trusted. Raises EOFError or OSError where the other end is gone."""
+    """Read a value of a process that is trusted. Raises EOFError or OSError if the other end is gone."""
     (count,) = _COUNT.unpack(_read(source, _COUNT.size))
     sizes = [size for (size,) in _COUNT.iter_unpack(_read(source, count * _COUNT.size))]
     data = _read(source, sizes[0])

@@ -84,7 +84,7 @@ class Reader(ABC):
 
     @abstractmethod
     def joins(self, stop: Stop) -> bool:
-        """Tell whether a sample that is open where a shard ends is continued by the next shard's members."""
+        """Return whether a sample that is open where a shard ends is continued by the next shard's members."""
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
         """Return the shards of each worker, rank by rank, in the order in which it reads them in its epoch."""
@@ -96,11 +96,11 @@ class Reader(ABC):
         return shard.runs if other is None else other
 
     def opens(self, shard: ShardEvidence) -> bool:
-        """Tell whether this reader can read a shard that is stored as this one is; tarfile knows no zstd."""
+        """Return whether this reader can read a shard that is stored as this one is; tarfile knows no zstd."""
         return shard.compression in (None, "gz", "bz2", "xz")
 
     def flushes(self, shard: ShardEvidence) -> bool:
-        """Tell whether the sample that is open where a shard ends in an error still comes out before the error."""
+        """Return whether the sample that is open where a shard ends in an error still comes out before the error."""
         return False
 
     def bound_to(self, shards: Sequence[ShardEvidence]) -> "Reader":
@@ -112,7 +112,7 @@ class Reader(ABC):
         return None
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
-        """Return why even a full scan does not tell what this reader makes of the shards; "" where it does."""
+        """Return why even a full scan does not tell what this reader makes of the shards; "" if it does."""
         return ""
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:

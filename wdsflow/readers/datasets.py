@@ -82,7 +82,7 @@ class Datasets(RaisingReader):
         return incomplete(image is not None, caption, "dropped") or USABLE
 
     def flushes(self, shard: ShardEvidence) -> bool:
-        """Tell whether the cut member has another key than the open sample: it looks at the name first."""
+        """Return whether the cut member has another key than the open sample: it looks at the name first."""
         runs = self.runs(shard)
         last = runs.tail or runs.head
         cut = shard.tally("tar.truncated-data").key

@@ -37,7 +37,7 @@ def first_repeat(shape: Shape, reserved: Container[str], *, lower: bool) -> Part
 
 
 def is_marked_bad(sample: Sample) -> bool:
-    """Tell whether readers throw the sample away because it has a member ``.__bad__`` that is not empty."""
+    """Return whether readers throw the sample away because it has a member ``.__bad__`` that is not empty."""
     mark = sample.get(BAD_MARK)
     return mark is not None and mark.status != EMPTY
 

@@ -93,7 +93,7 @@ class RayData(RaisingReader):
         return ""
 
     def opens(self, shard: ShardEvidence) -> bool:
-        """Tell whether it can read the shard; Arrow unpacks zstd where the name ends so."""
+        """Return whether it can read the shard; Arrow unpacks zstd where the name ends so."""
         return super().opens(shard) or shard.url.endswith(".zst")
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:

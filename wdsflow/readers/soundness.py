@@ -12,7 +12,7 @@ _LARGEST_IMAGE = 1 << 30
 
 
 def trouble(sizes: Mapping[str, int], read: Callable[[str], bytes]) -> str:
-    """Say why OpenCLIP 3.3 would not train on a sample; empty where it would.
+    """Say why OpenCLIP 3.3 would not train on a sample; empty if it would.
 
     Args:
         sizes: bytes of each field.

@@ -29,7 +29,7 @@ def extension_of(suffix: str) -> str:
 
 
 def refused(part: Part, decoded: frozenset[str]) -> bool:
-    """Tell whether decoding one field raises. ``decoded`` has the extensions that the reader decodes."""
+    """Return whether decoding one field raises. ``decoded`` has the extensions that the reader decodes."""
     suffix = part.suffix
     extension = extension_of(suffix)
     if suffix == "gz" or suffix.endswith(".gz"):

@@ -69,7 +69,7 @@ def tidy_names(names: Sequence[str], archives: Sequence[int] | None = None) -> T
 
 
 def _are_tidy(names: Sequence[str]) -> bool:
-    """Tell whether all names are plain ones in one folder: the common case, in a part of the time."""
+    """Return whether all names are plain ones in one folder: the common case, in a part of the time."""
     if not names or junk(names[0]):
         return False
     folder = names[0].rpartition("/")[0]
@@ -85,7 +85,7 @@ def _are_tidy(names: Sequence[str]) -> bool:
 
 
 def junk(name: str) -> str:
-    """Say why a member can be no part of a sample; empty where it can.
+    """Say why a member can be no part of a sample; empty if it can.
 
     >>> junk("d/._a.jpg"), junk("README"), junk("./a.jpg")
     ('appledouble', 'no-extension', '')

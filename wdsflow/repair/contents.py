@@ -34,17 +34,17 @@ class Contents:
         self._elsewhere[id(member)] = member, source
 
     def read(self, member: Member, size: int | None = None) -> bytes:
-        """Return the first ``size`` bytes, or all. Raises ShortSourceError where the source ends early."""
+        """Return the first ``size`` bytes, or all. Raises ShortSourceError if the source ends early."""
         return self.part(member, 0, member.size if size is None else size)
 
     def part(self, member: Member, start: int, size: int) -> bytes:
-        """Return up to ``size`` bytes from ``start`` on. Raises ShortSourceError where the source ends early."""
+        """Return up to ``size`` bytes from ``start`` on. Raises ShortSourceError if the source ends early."""
         if member.kind == "sparse":
             return self._unfold(member)[start : start + size]
         return exactly(self._of(member), member.data + start, max(0, min(size, member.size - start)))
 
     def same(self, one: Member, other: Member) -> bool:
-        """Tell whether two members have the same contents."""
+        """Return whether two members have the same contents."""
         if one.size != other.size:
             return False
         if one is other:
@@ -66,7 +66,7 @@ class Contents:
             writer.add_range(name, self._of(member), member.data, member.size)
 
     def link_target(self, member: Member) -> str | None:
-        """Return the name of the member that a link points to; None where it leads out of the archive."""
+        """Return the name of the member that a link points to; None if it leads out of the archive."""
         stream = io.BytesIO(self._of(member).read_at(member.header, _HEADERS))
         try:
             with tarfile.open(fileobj=stream, mode="r:") as tar:

@@ -22,9 +22,9 @@ class Dots:
     """How the base names of one shard split into key and field.
 
     A dotted stem is a field of the longest shorter stem that has members of its own (``000`` for ``000.seg``), unless
-    it has an image and a caption itself. Where there is none, stems that share their first part are fields of that
-    part if each has one member, of different types (``000.input.jpg``, ``000.outputs.txt``), or if other first parts
-    have just the same ones (``000.left.jpg``, ``000.right.jpg``). All other dots belong to the key.
+    it has an image and a caption itself. If there is none, stems that share their first part are fields of that part if
+    each has one member, of different types (``000.input.jpg``, ``000.outputs.txt``), or if other first parts have just
+    the same ones (``000.left.jpg``, ``000.right.jpg``). All other dots belong to the key.
     """
 
     def __init__(self, bases: Iterable[tuple[str, str]]) -> None:
@@ -79,7 +79,7 @@ def cut(base: str) -> tuple[str, str]:
 
 
 def _shape(group: dict[str, set[str]]) -> frozenset[tuple[str, str]] | None:
-    """The fields that a group could be; None where it cannot be one sample."""
+    """The fields that a group could be; None if it cannot be one sample."""
     if len(group) < 2 or any(len(types) > 1 for types in group.values()):
         return None
     if not all(_WORD.fullmatch(rest) for rest in group):

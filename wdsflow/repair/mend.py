@@ -52,7 +52,7 @@ class Mender:
         self.made = 0
 
     def mend(self, sample: RegroupedSample) -> list[Field]:
-        """Return the members to write for one sample; none where it is dropped."""
+        """Return the members to write for one sample; none if it is dropped."""
         fields = self._rename(self._without_duplicates(sample))
         if self.edits.caption:
             fields = self._with_caption(fields, self.edits.caption)

@@ -36,7 +36,7 @@ def borders(urls: Sequence[str]) -> Mapping[int, Borders]:
 class Preview:
     """The samples that ``repair`` without options makes of one shard. Use as a context manager.
 
-    Raises SourceError where the shard cannot be read; ValueError where it can be read from front to back only.
+    Raises SourceError if the shard cannot be read; ValueError if it can be read from front to back only.
     """
 
     def __init__(self, url: str, moved: Borders, *, allow_pipe: bool = False) -> None:

@@ -33,7 +33,7 @@ class Record:
     """Holds a folder for one repair. Use as a context manager.
 
     ``repair.json`` has the options, and the names of all outputs that were ever begun: what exists under such a name is
-    ours. ``repair.jsonl`` has a line for each finished shard. Raises Busy where another run works in the folder.
+    ours. ``repair.jsonl`` has a line for each finished shard. Raises Busy if another run works in the folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -160,7 +160,7 @@ class Record:
             (f"its output was made from {line.get('url')}", lambda: line["url"] == job.url),
             ("other members move at its borders", lambda: line["moved"] == [job.skip, job.tail and job.tail[1]]),
             ("the input changed", lambda: line["inputs"] == json.loads(json.dumps(inputs_of(job)))),
-            (f"{job.target} is not what was written", lambda: line["written"] == _found(job.target)),
+            (f"{job.target} was changed since it was written", lambda: line["written"] == _found(job.target)),
         ]
         try:
             return next((reason for reason, holds in checks if not holds()), "")

@@ -34,7 +34,7 @@ class ShardRepair:
 
     @staticmethod
     def from_dict(found: dict[str, Any]) -> "ShardRepair":
-        """Read what ``to_dict`` returned. Raises TypeError where it is none."""
+        """Read what ``to_dict`` returned. Raises TypeError if it is none."""
         report = ShardRepair(**found)
         for name in ("dropped", "samples_dropped", "mended", "missed", "applied"):
             setattr(report, name, Counter(getattr(report, name)))
@@ -77,7 +77,7 @@ class RepairReport:
 
     @property
     def warning(self) -> str:
-        """Why no sample was written, "" where any was."""
+        """Why no sample was written, "" if any was."""
         if self.total("samples_written"):
             return ""
         samples, gone = self.total("samples"), self.merged("samples_dropped")

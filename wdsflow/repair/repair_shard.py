@@ -46,7 +46,7 @@ class Job:
 def repair_shard(job: Job, edits: Edits) -> ShardRepair:
     """Write a sound shard and account for every member of the old one.
 
-    What cannot be read is told in ``lost``. Raises OSError where the output cannot be written.
+    What cannot be read is told in ``lost``. Raises OSError if the output cannot be written.
     """
     report = ShardRepair(job.url)
     try:
@@ -71,7 +71,7 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
 
 
 def inputs_of(job: Job) -> list[dict[str, Any]]:
-    """Return what tells whether the shard, and the next one if members come from it, are what they were.
+    """Return what returns whether the shard, and the next one if members come from it, are what they were.
 
     Raises SourceError.
     """

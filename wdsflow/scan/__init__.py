@@ -1,1 +1,1 @@
-"""From bytes to evidence: what shards hold, member by member and field by field."""
+"""From bytes to evidence: the contents of shards, member by member and field by field."""

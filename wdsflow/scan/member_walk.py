@@ -18,7 +18,7 @@ class MemberWalk(Protocol):
         """What is wrong with the archive."""
 
     def has_holes(self, member: Row) -> bool:
-        """Tell whether a member is stored without some of its bytes."""
+        """Return whether a member is stored without some of its bytes."""
 
     def read(self, member: Row, start: int, size: int) -> bytes:
         """Return a part of the contents of a member of the latest batch."""

@@ -43,17 +43,17 @@ def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether Hugging Face datasets skip the member: its base name starts with a dot or two underscores."""
+    """Return whether Hugging Face datasets skip the member: its base name starts with a dot or two underscores."""
     return name.rpartition("/")[2].startswith((".", "__"))
 
 
 def is_junk(key: str) -> bool:
-    """Tell whether a key belongs to no sample of the user's: macOS twins, dot-files in folders."""
+    """Return whether a key belongs to no sample of the user's: macOS twins, dot-files in folders."""
     return key.endswith("/") or "__MACOSX/" in key
 
 
 def is_dotted(suffix: str) -> bool:
-    """Tell whether a field name looks like the rest of a base name with a dot in it.
+    """Return whether a field name looks like the rest of a base name with a dot in it.
 
     >>> is_dotted("v1.jpg"), is_dotted("0 (clean version).mp3"), is_dotted("seg.png"), is_dotted("txt.gz")
     (True, True, False, False)
@@ -63,7 +63,7 @@ def is_dotted(suffix: str) -> bool:
 
 
 def key_of(name: str) -> tuple[str, str] | None:
-    """Split a name as webdataset does; None where it skips the member."""
+    """Split a name as webdataset does; None if it skips the member."""
     if is_meta(name):
         return None
     key, suffix = split_name(name)

@@ -14,7 +14,7 @@ _FIRST, _NEXT = 512, 10_240  # bytes that tarfile reads at a time
 def by_arrow(
     shard: ShardEvidence, scan: Callable[[Source, ShardEvidence], object], *, allow_pipe: bool
 ) -> ShardEvidence | None:
-    """Return the evidence of a shard that Arrow unpacks by its name; None where that is the one which there is.
+    """Return the evidence of a shard that Arrow unpacks by its name; None if that is the one which there is.
 
     Args:
         shard: what a scan found without Arrow.

@@ -14,7 +14,7 @@ class CaptionField(NamedTuple):
 
 
 def parse_caption_field(text: str) -> CaptionField:
-    """Parse ``json:description;alt``. Raises ValueError where it is not of that form.
+    """Parse ``json:description;alt``. Raises ValueError if it is not of that form.
 
     >>> parse_caption_field("json:meta.caption;alt")
     CaptionField(member='json', names=('meta.caption', 'alt'))
@@ -27,7 +27,7 @@ def parse_caption_field(text: str) -> CaptionField:
 
 
 def caption_of(data: bytes, names: tuple[str, ...]) -> str | None:
-    """Return the first non-empty string under one of the names, stripped; None where there is none.
+    """Return the first non-empty string under one of the names, stripped; None if there is none.
 
     A list gives its first non-empty string. Json that cannot be parsed holds no caption.
 
@@ -56,7 +56,7 @@ def caption_in(value: Any) -> str | None:
 
 
 def parse_json(data: bytes | bytearray | memoryview | str) -> Any:
-    """Parse json as Python's json does, NaN and UTF-16 included. Raises ValueError, also where it is too deep."""
+    """Parse json as Python's json does, NaN and UTF-16 included. Raises ValueError, also if it is too deep."""
     import orjson
 
     try:

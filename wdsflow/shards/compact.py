@@ -66,7 +66,7 @@ def _range(held: Sequence[_Name]) -> str:
 
 
 def _holds(folder: str, urls: Sequence[str]) -> bool:
-    """Tell whether these are all shards of a folder, in the order in which it is read."""
+    """Return whether these are all shards of a folder, in the order in which it is read."""
     if not os.path.isdir(folder):
         return False
     found = expand([folder]).urls

@@ -7,7 +7,7 @@ IMAGES = ";".join(IMAGE_FIELDS)
 
 
 def alternatives(fields: str | Iterable[str]) -> tuple[str, ...]:
-    """Split names joined by semicolons. Raises ValueError where there are none, or webdataset's own (``__key__``).
+    """Split names joined by semicolons. Raises ValueError if there are none, or webdataset's own (``__key__``).
 
     >>> alternatives("jpg; png")
     ('jpg', 'png')

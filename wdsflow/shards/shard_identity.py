@@ -28,7 +28,7 @@ def fingerprint(path: str) -> dict[str, Any]:
 
 
 def input_identity(url: str) -> dict[str, Any]:
-    """Return what tells whether a shard is the one it was, as far as that can be had without reading it all.
+    """Return what returns whether a shard is the one it was, as far as that can be had without reading it all.
 
     For a local file size, time of change and pieces; for a remote one what its server tells. Raises SourceError.
     """

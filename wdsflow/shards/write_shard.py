@@ -41,7 +41,8 @@ class ShardWriter:
     The bytes depend on names and contents only: USTAR headers with fixed owner, mode and time 0, a PAX header only
     where a name or a size does not fit. Used as a context manager it commits, or aborts where an error passes.
 
-    Raises ShortSourceError where contents end early, FileExistsError where the file exists already and ``force`` is not given; OSError as the disk does.
+    Raises ShortSourceError if contents end early, FileExistsError if the file exists already and ``force`` is not
+    given; OSError if the disk fails.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -63,7 +64,7 @@ class ShardWriter:
     def add_range(self, name: str, source: Readable, offset: int, size: int) -> None:
         """Append a member whose contents are ``size`` bytes of ``source`` from ``offset``.
 
-        Raises ShortSourceError where the source has fewer bytes than that.
+        Raises ShortSourceError if the source has fewer bytes than that.
         """
         if size <= _SMALL:
             self.add_bytes(name, exactly(source, offset, size) if source.fd >= 0 else self._read(source, offset, size))
@@ -161,7 +162,7 @@ class ShardWriter:
 
 
 def exactly(source: Readable, offset: int, size: int) -> bytes:
-    """Read ``size`` bytes. Raises ShortSourceError where the source has fewer."""
+    """Read ``size`` bytes. Raises ShortSourceError if the source has fewer."""
     data = source.read_at(offset, size)
     if len(data) != size:
         raise ShortSourceError(f"the source ends at byte {offset + len(data)}, {size - len(data)} too early")

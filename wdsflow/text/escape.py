@@ -1,4 +1,4 @@
-"""How text that comes from data is shown: nothing in it can move a cursor, colour a terminal or break a line."""
+"""Escapes text from data: it cannot move a cursor, colour a terminal or break a line."""
 
 import unicodedata
 

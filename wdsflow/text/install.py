@@ -1,4 +1,4 @@
-"""The command that installs what is missing into the environment in which wdsflow runs, from where wdsflow came."""
+"""The command that installs missing packages into wdsflow's environment, from the source of wdsflow itself."""
 
 import json
 import os
@@ -20,12 +20,12 @@ _EXTRA = re.compile(r";\s*extra\s*==\s*[\"']([\w.-]+)[\"']\s*$")
 
 
 def install_extras(*extras: str) -> Command:
-    """Return the command that adds extras of wdsflow, such as ``clip`` and ``ocr``."""
-    from importlib.metadata import PackageNotFoundError, distribution  # takes long to import, and is hardly ever needed
+    """Return the command that installs extras of wdsflow, such as ``clip`` and ``ocr``."""
+    from importlib.metadata import PackageNotFoundError, distribution  # slow to import, and rarely needed
 
     try:
         found = distribution("wdsflow")
-    except PackageNotFoundError:  # a checkout that is on the path and not installed
+    except PackageNotFoundError:  # a checkout on the path that is not installed
         found = None
     return Command(f"{_installer()} {command(requirements(extras, found))}")
 
@@ -36,11 +36,11 @@ def install_packages(*requirements: str) -> Command:
 
 
 def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[str]:
-    """Return what names wdsflow with extras in the words of an installer: its origin as PEP 610 records it.
+    """Return wdsflow with extras as a requirement for an installer: its origin as recorded by PEP 610.
 
     Args:
         extras: names of extras.
-        found: wdsflow's distribution; None where it is not installed.
+        found: wdsflow's distribution; None if it is not installed.
     """
     listed = f"[{','.join(extras)}]"
     origin = json.loads((found and found.read_text("direct_url.json")) or "{}")
@@ -56,7 +56,9 @@ def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[
         below = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
         return [f"wdsflow{listed} @ {info.get('vcs', 'git')}+{url}@{info.get('commit_id', '')}{below}"]
     path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
-    if path and not os.path.exists(path):  # the checkout or the wheel is gone: what its extras ask for is known
+    if path and not os.path.exists(
+        path
+    ):  # the checkout or the wheel is gone, but the requirements of its extras are known
         return _required(extras, found)
     if folder is None:
         return [f"wdsflow{listed} @ {url}"]
@@ -69,9 +71,9 @@ def _required(extras: tuple[str, ...], found: "Distribution | None") -> list[str
 
 
 def _installer() -> str:
-    """Return the beginning of an install command that reaches the running interpreter when it is pasted."""
-    allow = " --break-system-packages" if _is_managed() else ""  # it holds wdsflow already
-    if PathFinder.find_spec("pip") is not None:  # past the finder of setuptools, which warns where distutils is in use
+    """Return the beginning of an install command for the running interpreter."""
+    allow = " --break-system-packages" if _is_managed() else ""  # wdsflow is already installed in it
+    if PathFinder.find_spec("pip") is not None:  # avoids the finder of setuptools, which warns if distutils is in use
         if _beside("pip"):
             return f"pip install{allow}"
         return f"{_python()} -m pip install{allow}"
@@ -87,11 +89,11 @@ def _python() -> str:
 
 
 def _beside(name: str) -> bool:
-    """Tell whether the program that a shell finds under a name is the running interpreter's own."""
+    """Return whether the program that a shell finds by a name belongs to the running interpreter."""
     found = shutil.which(name)
     return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
 
 
 def _is_managed() -> bool:
-    """Tell whether the interpreter is the system's, into which installers refuse to install unasked (PEP 668)."""
+    """Return whether the interpreter is the system's, into which installers refuse to install by default (PEP 668)."""
     return sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()

@@ -1,11 +1,11 @@
-"""Commands that can be pasted into a shell: one line each, with every word quoted as it needs."""
+"""Commands to paste into a shell: one line each, with every word quoted."""
 
 import shlex
 from collections.abc import Iterable
 
 
 class Command(str):
-    """Text that can be pasted into a shell, where other text tells what to do in words."""
+    """Text to paste into a shell; other text describes in words what to do."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Numbers and places in words: the same in every report format."""
+"""Numbers and places as text: the same in every report format."""
 
 import os
 import re
@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 from .escape import escape
 
-_LONG = 2_000  # characters of a message that is shown whole; messages cut what they quote themselves
+_LONG = 2_000  # characters of a message; messages cut their own quotes
 
 
 def how_many(number: int, noun: str, plural: str = "") -> str:
-    """Say how many.
+    """Return a number with its noun.
 
     >>> how_many(1, "shard"), how_many(12_000, "sample"), how_many(0, "batch", "batches")
     ('1 shard', '12,000 samples', '0 batches')
@@ -20,7 +20,7 @@ def how_many(number: int, noun: str, plural: str = "") -> str:
 
 
 def size(number: float) -> str:
-    """Say how many bytes, in decimal units as disks and networks are sold.
+    """Return a number of bytes in decimal units, as for disks and networks.
 
     >>> size(0), size(999), size(10_240), size(2_500_000), size(1.5e12)
     ('0 bytes', '999 bytes', '10 kB', '2.5 MB', '1.5 TB')
@@ -36,7 +36,7 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Say how long.
+    """Return a duration with its unit.
 
     >>> duration(0.04), duration(3.21), duration(75), duration(7_322)
     ('0.04 s', '3.2 s', '75 s', '2 h 2 min')
@@ -59,7 +59,7 @@ def short(url: str) -> str:
 
 
 def plain(message: str) -> str:
-    """Return a message as one line of harmless text; escaping what is escaped already changes nothing."""
+    """Return a message as one line of harmless text; escaping twice changes nothing."""
     return escape(message, _LONG)
 
 
@@ -69,11 +69,11 @@ def command_lines(command: str) -> list[str]:
     >>> command_lines("python - <<E\nprint(1)\nE")
     ['python - <<E', 'print(1)', 'E']
     """
-    return [escape(line, len(line)) for line in command.split("\n")] if command else []  # one that is cut is no command
+    return [escape(line, len(line)) for line in command.split("\n")] if command else []  # a cut command would be wrong
 
 
 def place(shard: str | None, key: str | None, offset: int | None, said: str = "") -> str:
-    """Say where, leaving out what the text ``said`` names already.
+    """Return the place, without the parts that the text ``said`` already names.
 
     >>> place("d/0001.tar", "cat", 5120), place("d/0001.tar", "cat", None, said="0001.tar: 3 of 9 ..."), place(None, None, 3)
     ('0001.tar, sample cat, byte 5,120', 'sample cat', '')
@@ -93,13 +93,13 @@ def _says(text: str, key: str) -> bool:
 
 
 def relative(url: str) -> str:
-    """Return a local path relative to the working folder where it lies in it; anything else as it is.
+    """Return a local path relative to the working folder if it is inside it; anything else unchanged.
 
     >>> relative("./shards/0.tar"), relative("s3://bucket/0.tar"), relative("/elsewhere/0.tar")
     ('shards/0.tar', 's3://bucket/0.tar', '/elsewhere/0.tar')
     """
     scheme = urlsplit(url).scheme
-    if len(scheme) > 1 and scheme != "file":  # one letter is a drive
+    if len(scheme) > 1 and scheme != "file":  # a single letter is a drive
         return url
     path = os.path.normpath(url.removeprefix("file:").replace("//", "/", 1) if scheme == "file" else url)
     inside = os.path.relpath(path) if os.path.isabs(path) else path

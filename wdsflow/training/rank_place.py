@@ -31,7 +31,7 @@ def place(args: Namespace | None = None) -> RankPlace:
 
 
 def talks() -> bool:
-    """Tell whether torch.distributed connects this process with others."""
+    """Return whether torch.distributed connects this process with others."""
     import torch.distributed
 
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
@@ -48,7 +48,7 @@ def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool)
     For one of OpenCLIP's transforms they are forked, and "auto" decides as torch's DataLoader would start its workers.
     Of any other transform nothing is known: it runs in processes always, started as usual.
 
-    Raises ValueError where there can be none.
+    Raises ValueError if there can be none.
     """
     methods = multiprocessing.get_all_start_methods()  # the usual one comes first
     usual = multiprocessing.get_start_method(allow_none=True) or methods[0]  # without deciding it for the user

@@ -62,7 +62,7 @@ def best_workers(set_name: str, plan: Plan, paths: list[str], samples: int) -> i
 
 
 def trials(set_name: str, plan: Plan | None) -> dict[int, float]:
-    """Return samples a second by the number of workers, empty where there were no trials."""
+    """Return samples a second by the number of workers, empty if there were no trials."""
     return _best.get((set_name, plan.train), {}) if plan is not None and not plan.workers else {}
 
 

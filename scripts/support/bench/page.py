@@ -10,7 +10,7 @@ INTRODUCTION = """\
 # Benchmarks
 
 Written by `scripts/bench --write-docs`; not by hand. Each comparison runs ours and the peer in turn on the same shards,
-every run in a fresh process; the figures are medians. Where the page cache is warm and one process does the work, its CPU
+every run in a fresh process; the figures are medians. If the page cache is warm and one process does the work, its CPU
 time counts, which other programs on the machine do not move; from a cold cache it is the time on the clock. The shards
 are made by the script with webdataset's own TarWriter: 8 x 5,000 samples of a jpg of 20 KB with txt and json, and 8 x 500
 of a jpg of 1.5 MB.
@@ -53,7 +53,7 @@ On the processor, float32. `clip-similarity` is beside forward passes of both to
 three batch sizes; ours computes no padding of captions, so it can be faster. Of ViT-B-32 one layer a tower is there instead
 of twelve: decoding, resizing and copying weigh twelve times as much. `clip-juicer*`: Data-Juicer runs its operator with one
 and with two processes, the better one counts, less the time of a run over 32 samples; the values of both are compared.
-Where the model itself takes most of the time, as on a processor, nobody can be much faster than it; the smaller the
+If the model itself takes most of the time, as on a processor, nobody can be much faster than it; the smaller the
 model, or the faster the device, the more counts what is around it.
 """
 

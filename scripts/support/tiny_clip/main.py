@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
 def ensure(folder: Path = FOLDER) -> Path:
     """Return the folder of a model that reaches the bar; train it first where it is not there yet.
 
-    Raises TrainingError where it falls short, FileExistsError where something else lies there.
+    Raises TrainingError if it falls short, FileExistsError if something else lies there.
     """
     recipe = Recipe()
     result = found(folder, recipe) or build(folder, recipe)

@@ -1,4 +1,4 @@
-"""How the small CLIP is built and trained. What is written here decides the weights; a change to it trains anew."""
+"""How the small CLIP is built and trained. What is written here decides the weights; a change to it trains again."""
 
 import hashlib
 import json

@@ -56,7 +56,7 @@ def choose(rng: random.Random, *, held_out: bool) -> Scene:
 
 
 def is_held_out(scene: Scene) -> bool:
-    """Tell whether this combination of attributes is kept from training."""
+    """Return whether this combination of attributes is kept from training."""
     digest = hashlib.sha256(repr([tuple(group) for group in scene]).encode()).digest()
     return int.from_bytes(digest[:4], "big") < HELD_OUT * 2**32
 
@@ -123,7 +123,7 @@ def _cross(arm: float = 0.3, end: float = 1.05) -> list[tuple[float, float]]:
     return [(math.hypot(x, y), math.atan2(x, y)) for x, y in half + [(-x, -y) for x, y in half]]
 
 
-# Where the objects of a group lie, in halves of its square, from its middle: one, a row, a column or a diagonal of two,
+# Positions of the objects of a group, in halves of its square, from its middle: one, a row, a column or a diagonal of two,
 # three quarters, all four.
 _A, _B, _C, _D = (-0.5, -0.5), (0.5, -0.5), (-0.5, 0.5), (0.5, 0.5)
 ARRANGEMENTS = {

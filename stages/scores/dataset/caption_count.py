@@ -1,4 +1,4 @@
-"""How often a caption is there."""
+"""How often a caption occurs."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionCount(DatasetScore):
-    """Number of captions in the data set that are the same as this one, itself counted: boilerplate has a high number.
+    """Number of captions in the data set that equal this one, itself included: boilerplate has a high number.
 
-    Upper and lower case, and how much white space there is, make no difference, as they make none to CLIP's
-    tokenizer. From 1 on. Source: our own; captions are compared by xxh3_128.
-    ``among="all"``: captions of all samples of the shards count, whatever other terms say of these. The value is the same
-    in score, filter and cut. ``among="kept"``: only captions count of samples that all other terms keep.
+    Case and the amount of white space make no difference, as for CLIP's tokenizer. From 1 on. Source: our own; captions
+    are compared by xxh3_128. ``among="all"``: captions of all samples of the shards count, even of those that other
+    terms drop. The value is the same in score, filter and cut. ``among="kept"``: only captions of samples that all
+    other terms keep count.
     """
 
     name: ClassVar[str] = "caption_count"
@@ -41,7 +41,7 @@ class CaptionCount(DatasetScore):
     def resolve(
         self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
     ) -> Iterator[tuple[int, int, Value]]:
-        """Yield how often each caption is there, in order."""
+        """Yield how often each caption occurs, in order."""
         from .comparing.count_same import number_of_same
 
         return number_of_same(records, 16, folder, memory)

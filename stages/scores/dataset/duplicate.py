@@ -1,4 +1,4 @@
-"""Whether an image was there before."""
+"""Whether an image occurred before."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicate(DatasetScore):
-    """Whether the same image, byte by byte, is at an earlier place: in an earlier shard, or earlier in its own.
+    """Whether the same image, byte for byte, occurs earlier: in an earlier shard, or earlier in the same shard.
 
-    The first of several is no duplicate. Images are compared by xxh3_128 of their bytes; captions do not matter.
-    ``among="all"``: all samples of the shards are compared, whatever other terms say of them. The value is the same in
+    The first of several is not a duplicate. Images are compared by xxh3_128 of their bytes; captions do not matter.
+    ``among="all"``: all samples of the shards are compared, even those that other terms drop. The value is the same in
     score, filter and cut. ``caption_words >= 4 and not duplicate`` loses an image whose first copy has a short caption.
-    ``among="kept"``: only samples are compared that all other terms keep. One copy of each stays, and images of
-    samples that other terms drop are not read.
-    Source: xxHash; Data-Juicer's image_deduplicator compares perceptual hashes instead, see near_duplicate.
+    ``among="kept"``: only samples that all other terms keep are compared. One copy of each stays, and images of samples
+    that other terms drop are not read. Source: xxHash; Data-Juicer's image_deduplicator compares perceptual hashes
+    instead, see near_duplicate.
     """
 
     name: ClassVar[str] = "duplicate"
-    tier: ClassVar[Tier] = "pixels"  # decodes none, but reads them all
+    tier: ClassVar[Tier] = "pixels"  # reads all images, but decodes none
     kind: ClassVar[Kind] = "boolean"
     subject: ClassVar[Subject] = "image"
 
@@ -37,7 +37,7 @@ class Duplicate(DatasetScore):
     def resolve(
         self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
     ) -> Iterator[tuple[int, int, Value]]:
-        """Yield whether each image was there before, in order."""
+        """Yield whether each image occurred before, in order."""
         from .comparing.count_same import later_of_same
 
         return later_of_same(records, 16, folder, memory)

@@ -1,4 +1,4 @@
-"""Whether an image that looks the same was there before."""
+"""Whether an image that looks the same occurred before."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ _FARTHEST = 10  # bits; beyond, images that have nothing to do with each other a
 
 @dataclass(frozen=True, kw_only=True)
 class NearDuplicate(DatasetScore):
-    """Whether an image that looks the same is at an earlier place and stays: its phash differs in ``distance`` bits at most.
+    """Whether an image that looks the same occurs earlier and stays: its phash differs in at most ``distance`` bits.
 
-    Images are gone through in the order of shards and samples: one within the distance of an earlier one that is no
-    near duplicate itself is one. So no two that are left are near each other, and each that is not is near one that is
-    left. ``distance`` from 0 to 10; the time grows fast with it. Flat images have nearly the same phash.
-    ``among="all"``: all samples of the shards are compared, whatever other terms say of them, and all images are decoded.
-    The value is the same in score, filter and cut. ``among="kept"``: only samples are compared that all other terms
-    keep. One image of each group stays, and images of samples that other terms drop are not decoded.
+    Images are compared in the order of shards and samples. An image is a near duplicate if it is within the distance of
+    an earlier image that is not a near duplicate itself. So no two remaining images are near each other, and each of
+    the others is near a remaining one. ``distance`` is 0 to 10; the time grows fast with it. Flat images have nearly
+    the same phash. ``among="all"``: all samples of the shards are compared, even those that other terms drop, and all
+    images are decoded. The value is the same in score, filter and cut. ``among="kept"``: only samples that all other
+    terms keep are compared. One image of each group stays, and images of samples that other terms drop are not decoded.
     Source: see phash; pairs are found by Manku, Jain and Das Sarma, WWW 2007. Data-Juicer's image_deduplicator with
     phash is distance 0.
     """
@@ -41,7 +41,9 @@ class NearDuplicate(DatasetScore):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.distance <= _FARTHEST:
-            raise ValueError(f"near_duplicate: distance={self.distance!r} is no number of bits from 0 to {_FARTHEST}")
+            raise ValueError(
+                f"near_duplicate: distance={self.distance!r} must be a number of bits from 0 to {_FARTHEST}"
+            )
 
     def gather(self, view: "View") -> bytes:
         """Return 8 bytes for each image."""

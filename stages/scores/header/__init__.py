@@ -1,1 +1,1 @@
-"""Scores of the first bytes of an image."""
+"""Scores from the first bytes of an image."""

@@ -1,4 +1,4 @@
-"""Whether an image moves."""
+"""Whether an image is animated."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Animated(ImageScore):
-    """Whether the file is an animation: GIF, WebP or PNG of several frames. Training sees the first frame only.
+    """Whether the file is an animation: GIF, WebP or PNG of several frames. Training sees only the first frame.
 
-    A GIF counts where it asks for looping or where a second frame begins within its first MiB. Source: the header.
+    A GIF counts if it loops, or if a second frame begins within its first MiB. Source: the header.
     """
 
     name: ClassVar[str] = "animated"

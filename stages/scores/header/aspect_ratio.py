@@ -1,4 +1,4 @@
-"""How much wider than high an image is."""
+"""The aspect ratio of an image."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""How large an encoded image is."""
+"""The size of an encoded image."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar

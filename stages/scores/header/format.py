@@ -12,7 +12,7 @@ from ..base import HeaderScore, Kind
 class Format(HeaderScore):
     """Format of the image by its first bytes, never by the field's name: "jpeg", "png", "webp", "gif", "bmp", "tiff", ...
 
-    Formats that are known by their mark alone have one too ("heic", "svg", "pdf"). Source: the header.
+    Formats that are recognized only by their mark are included ("heic", "svg", "pdf"). Source: the header.
     """
 
     name: ClassVar[str] = "format"

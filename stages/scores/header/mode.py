@@ -12,7 +12,7 @@ from ..base import HeaderScore, Kind, ScoreError
 class Mode(HeaderScore):
     """Colour mode of the image, by Pillow's name: "RGB", "L" (grey), "RGBA", "P" (palette), "CMYK", "1", "I;16", ...
 
-    Source: the header; equal to what ``PIL.Image.open`` says for JPEG, PNG, GIF, WebP and BMP.
+    Source: the header; equal to the mode of ``PIL.Image.open`` for JPEG, PNG, GIF, WebP and BMP.
     """
 
     name: ClassVar[str] = "mode"
@@ -21,5 +21,5 @@ class Mode(HeaderScore):
     def of(self, header: ImageHeader) -> str:
         """Return the mode."""
         if not header.mode:
-            raise ScoreError("unknown-mode", f"the header of this {header.format} does not tell, or cannot be decoded")
+            raise ScoreError("unknown-mode", f"the header of this {header.format} has no mode, or cannot be decoded")
         return header.mode

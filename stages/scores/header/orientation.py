@@ -1,4 +1,4 @@
-"""How an image is to be turned."""
+"""The EXIF orientation of an image."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Orientation(ImageScore):
     """EXIF orientation of the image: 1 is upright, 3 upside down, 6 and 8 are turned by a quarter.
 
-    1 to 8, and 1 where the file says nothing; another number as it stands in the file. Unknown ("unknown-orientation")
-    for AVIF, HEIC and JPEG XL. Source: EXIF 2.32, tag 274, or XMP where EXIF has none.
+    1 to 8, and 1 if the file has none; any other number is returned unchanged. Unknown ("unknown-orientation") for
+    AVIF, HEIC and JPEG XL. Source: EXIF 2.32, tag 274, or XMP if EXIF has none.
     """
 
     name: ClassVar[str] = "orientation"

@@ -1,4 +1,4 @@
-"""Headers that tell the size of their image."""
+"""Headers with the size of their image."""
 
 from wdsflow.images.header import ImageHeader
 
@@ -6,7 +6,7 @@ from ..score_errors import ScoreError
 
 
 def sized(header: ImageHeader) -> ImageHeader:
-    """Return the header. Raises ScoreError "unknown-size" where it does not tell width and height."""
+    """Return the header. Raises ScoreError "unknown-size" if it does not tell width and height."""
     if header.width and header.height:
         return header
-    raise ScoreError("unknown-size", f"the header of this {header.format} tells no width and height")
+    raise ScoreError("unknown-size", f"the header of this {header.format} has no width and height")

@@ -1,1 +1,1 @@
-"""Scores of pixels."""
+"""Scores from pixels."""

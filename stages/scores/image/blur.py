@@ -13,10 +13,10 @@ class Blur(PixelScore):
     """Variance of the Laplacian of the luma (levels 0 to 255): low is blurred or empty, high is sharp or noisy.
 
     Kernel [[0, 1, 0], [1, -4, 1], [0, 1, 0]], borders mirrored, as OpenCV's ``Laplacian(grey, CV_64F).var()``, on the
-    luma of at most 512 pixels a side: thresholds for full-size images do not carry over. From 0 on. Images that are more
-    than twice as large are decoded at a reduced scale, which leaves more detail: on photographs it is 20 % higher in the
-    mean, and 32 % at most, than it would be otherwise.
-    Source: Pech-Pacheco et al., Diatom autofocusing in brightfield microscopy, ICPR 2000.
+    luma of at most 512 pixels per side: thresholds for full-size images do not apply. From 0 on. Images that are more
+    than twice as large are decoded at a reduced scale, which leaves more detail: on photographs the value is 20 %
+    higher on average, and at most 32 %, than without. Source: Pech-Pacheco et al., Diatom autofocusing in brightfield
+    microscopy, ICPR 2000.
     """
 
     name: ClassVar[str] = "blur"

@@ -12,7 +12,7 @@ from .picture import Picture
 class Brightness(PixelScore):
     """Mean of the luma, as a share of white: 0 is black, 1 is white.
 
-    0 to 1, on the luma of at most 512 pixels a side. Source: ITU-R BT.601 (luma).
+    0 to 1, on the luma of at most 512 pixels per side. Source: ITU-R BT.601 (luma).
     """
 
     name: ClassVar[str] = "brightness"

@@ -13,7 +13,7 @@ from .picture import Picture
 class Contrast(PixelScore):
     """Standard deviation of the luma, as a share of white (RMS contrast): 0 is one tone, 0.5 is half black, half white.
 
-    0 to 0.5, on the luma of at most 512 pixels a side. Source: Peli, Contrast in complex images, JOSA A 1990.
+    0 to 0.5, on the luma of at most 512 pixels per side. Source: Peli, Contrast in complex images, JOSA A 1990.
     """
 
     name: ClassVar[str] = "contrast"

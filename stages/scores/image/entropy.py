@@ -13,8 +13,8 @@ from .picture import Picture
 class Entropy(PixelScore):
     """Shannon entropy of the luma's histogram of 256 levels, in bits: 0 is one tone; photographs have 6 to 8.
 
-    0 to 8, on the luma of at most 512 pixels a side, rounded to 12 digits after the point.
-    Source: Pillow's ``Image.entropy`` of the grey image.
+    0 to 8, on the luma of at most 512 pixels per side, rounded to 12 decimal places. Source: Pillow's ``Image.entropy``
+    of the grey image.
     """
 
     name: ClassVar[str] = "entropy"
@@ -27,5 +27,5 @@ class Entropy(PixelScore):
         """Return the entropy."""
         counts = [count for count in picture.histogram if count]
         size = sum(counts)
-        # Rounded, as logarithms differ in their last bit from machine to machine.
+        # Rounded, because logarithms differ in their last bit between machines.
         return abs(round(fsum(count / size * log2(size / count) for count in counts), 12))

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-_ROWS = 16  # one of so many is looked at first: most pictures are told by it
+_ROWS = 16  # one row of this many is checked first: it decides most pictures
 
 
 @dataclass(frozen=True, kw_only=True)
 class IsBlank(PixelScore):
-    """Whether the image is of one colour: nearly all pixels lie close to the median, in red, green and blue each.
+    """Whether the image has one colour: nearly all pixels are close to the median, in each of red, green and blue.
 
-    At least ``share`` of the values of each channel lie within ``tolerance`` levels of its median. Source: our own.
+    At least ``share`` of the values of each channel are within ``tolerance`` levels of its median. Source: our own.
     """
 
     name: ClassVar[str] = "is_blank"
@@ -32,7 +32,7 @@ class IsBlank(PixelScore):
         super().__post_init__()
         if not 0 <= self.tolerance <= 255 or not 0 < self.share <= 1:
             raise ValueError(
-                f"is_blank: tolerance={self.tolerance} lies outside 0..255, or share={self.share} outside 0..1"
+                f"is_blank: tolerance={self.tolerance} is outside 0..255, or share={self.share} outside 0..1"
             )
 
     def of(self, picture: Picture) -> bool:
@@ -40,7 +40,7 @@ class IsBlank(PixelScore):
         return not self._varied(picture) and all(self._even(channel) for channel in _channels(picture.image))
 
     def _varied(self, picture: Picture) -> bool:
-        """Tell whether some rows alone have more pixels off any median than a blank image may have in all."""
+        """Return whether some rows alone have more pixels off any median than a blank image may have in all."""
         import numpy as np
 
         width, height = picture.size

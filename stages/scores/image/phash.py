@@ -1,4 +1,4 @@
-"""What an image looks like, in 64 bits."""
+"""A perceptual hash of an image, in 64 bits."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -14,12 +14,12 @@ _ONE = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Phash(PixelScore):
-    """Perceptual hash: 16 hexadecimal digits that differ in few bits where images look alike.
+    """Perceptual hash: 16 hexadecimal digits that differ in few bits if images look alike.
 
     The luma at 32 x 32 pixels (Lanczos), its discrete cosine transform, the 8 x 8 lowest frequencies, a bit for each
-    that is above their median. Equal to ``imagehash.phash`` of the luma of at most 512 pixels a side; of larger images it
-    may differ from that of the full size by a few bits. See near_duplicate.
-    Source: ImageHash; Krawetz, Looks like it, 2011.
+    that is above their median. Equal to ``imagehash.phash`` of the luma of at most 512 pixels per side; for larger
+    images it may differ from that of the full size by a few bits. See near_duplicate. Source: ImageHash; Krawetz, Looks
+    like it, 2011.
     """
 
     name: ClassVar[str] = "phash"

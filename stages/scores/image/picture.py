@@ -1,4 +1,4 @@
-"""An image as the pixel scores see it."""
+"""An image as the input of pixel scores."""
 
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -19,13 +19,13 @@ _JPEG = b"\xff\xd8\xff"  # libjpeg-turbo gives arrays, Pillow its own images
 class Picture:
     """An image, decoded once and no larger than is needed.
 
-    RGB, of full size where the longer side has less than 1024 pixels, else at 1/2, 1/4, 1/8 ... of it, the least at
-    which none of the sides of ``luma`` has to be enlarged (libjpeg's scales for JPEG, means of blocks for others).
-    Transparency is dropped and EXIF's orientation ignored, as in training. What scores make of the scale: ``scale_tolerance``.
+    RGB, of full size if the longer side has less than 1024 pixels, otherwise at 1/2, 1/4, 1/8 ... of it, the least at
+    which no side of ``luma`` has to be enlarged (libjpeg's scales for JPEG, means of blocks for others). Transparency
+    is dropped and EXIF's orientation ignored, as in training. The effect on scores: ``scale_tolerance``.
     """
 
     def __init__(self, decoded: "Image | NDArray[np.uint8]") -> None:
-        # As it came from its decoder: to make the one of the other takes as long as some scores.
+        # As it came from its decoder: conversion takes as long as some scores.
         self._decoded = decoded
 
     @property
@@ -79,7 +79,7 @@ class Picture:
 
         from ...imaging.pixel_arrays import box_of
 
-        # Pillow's kernel, also where torch could be had: values must not depend on what else is installed.
+        # Pillow's kernel, even if torch is installed: values must not depend on other libraries.
         grey, size = self.image.convert("L"), fitted(*self.image.size)
         return grey if size == grey.size else grey.resize(size, Resampling.BILINEAR, box=box_of(self.image))
 
@@ -90,7 +90,7 @@ class Picture:
 
 
 def decode_picture(data: bytes, budget: int) -> Picture:
-    """Decode an image. Raises ScoreError, "over-budget" where that would take more than ``budget`` bytes."""
+    """Decode an image. Raises ScoreError, "over-budget" if that would take more than ``budget`` bytes."""
     try:
         return Picture(_decoder(budget, "numpy" if data.startswith(_JPEG) else "pil").decode(data, aim=_aim))
     except StageError as error:

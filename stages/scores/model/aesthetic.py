@@ -1,4 +1,4 @@
-"""How well an image pleases."""
+"""An aesthetic rating of an image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class Aesthetic(ClipScore):
     """Aesthetic rating of an image by a head on its CLIP embedding: about 1 to 10 for LAION's heads.
 
     ``head`` is a file, a state dict of torch or safetensors: one linear layer, or LAION's five (with or without ReLU
-    between, told by the names of its layers). ``model`` and ``pretrained`` have to be those that the head was trained
-    on: "ViT-L-14-quickgelu" and "openai" for LAION's. One value for each image, or the mean over frames of each video
-    (``frames``, ``sampling``, ``reduce``) where there is no image.
-    Four digits. Neighbours in a batch may change a value by 1e-3 in fp32, by 0.1 in bf16 and fp16; embeddings taken from
-    a ledger, half floats, by 0.0005 times the length of the weights of a linear head.
-    Source: LAION-Aesthetics V1 and V2 (improved-aesthetic-predictor). Data-Juicer's image_aesthetics_scores is a tenth
-    of it for the predictors named shunk031/aesthetics-predictor, with decode="exact".
+    between, by the names of its layers). ``model`` and ``pretrained`` must be those on which the head was trained:
+    "ViT-L-14-quickgelu" and "openai" for LAION's. One value for each image, or the mean over frames of each video
+    (``frames``, ``sampling``, ``reduce``) if the sample has no image. Four digits. Other items of a batch may change a
+    value by 1e-3 in fp32, by 0.1 in bf16 and fp16; embeddings from a ledger, half floats, by 0.0005 times the length of
+    the weights of a linear head. Source: LAION-Aesthetics V1 and V2 (improved-aesthetic-predictor). Data-Juicer's
+    image_aesthetics_scores is a tenth of it for the predictors named shunk031/aesthetics-predictor, with
+    decode="exact".
     """
 
     name: ClassVar[str] = "aesthetic"
@@ -51,7 +51,7 @@ class Aesthetic(ClipScore):
         return self.image_requests(view, self.fields_of(view))
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
-        """Return the rating of each image. Raises ValueError where the head is not for this model."""
+        """Return the rating of each image. Raises ValueError if the head is not for this model."""
         head = load_head(self.head)
         groups = self.grouped(view, outputs)
         return bare([round(reduced([finite(head(each)) for each in group], self.reduce), 4) for group in groups])

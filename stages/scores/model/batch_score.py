@@ -1,4 +1,4 @@
-"""The short way to a custom score that a model computes: load it, score a batch."""
+"""Base class of custom scores that a model computes: load the model, score a batch."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class BatchScore(ModelScore):
     """A frozen dataclass with ``name``, ``inputs``, ``load`` and ``score``; its fields are its settings.
 
-    ``inputs`` says what an item of a batch is: "image" an array (height, width, 3) of uint8, RGB, as ``Picture`` decodes
-    it, or of full size with decode="exact"; "caption" a string; "pair" both, each caption with the sample's first image.
-    An image or caption that the sample has several of gives a list of values.
+    ``inputs`` is the type of the items of a batch: "image" an array (height, width, 3) of uint8, RGB, as ``Picture``
+    decodes it, or of full size with decode="exact"; "caption" a string; "pair" both, each caption with the sample's
+    first image. If the sample has several images or captions, the value is a list.
     """
 
     inputs: ClassVar[Literal["image", "caption", "pair"]] = "image"
@@ -47,11 +47,11 @@ class BatchScore(ModelScore):
         return pixels + (0 if self.inputs == "image" else len(text))
 
     def models(self) -> tuple[Model, ...]:
-        """Return the one model."""
+        """Return the model."""
         return (_Own(score=self),)
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides a value."""
+        """Return what affects a value."""
         return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
 
     def requests(self, view: "View") -> list[Request]:
@@ -65,7 +65,7 @@ class BatchScore(ModelScore):
         return [Request(model, text, partial(self._pair, view, text)) for text in view.captions(self.caption)]
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        """Return the outputs. Raises ScoreError "not-finite", TypeError where one is no single value."""
+        """Return the outputs. Raises ScoreError "not-finite", TypeError if one is no single value."""
         return bare([scalar(output, self.kind, "score()") for output in outputs])
 
     def _pixels(self, view: "View", at: int) -> Any:

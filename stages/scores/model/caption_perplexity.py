@@ -1,4 +1,4 @@
-"""How much a caption surprises a language model."""
+"""The perplexity of a caption under a language model."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from .models.clip.clip_weights import source_of
 from .models.language_model import LanguageModel
 from .models.pairs import finite
 
-_MOST = 700  # nats; the exponential of more is no float
+_MOST = 700  # nats; the exponential of more is not a float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,12 +22,12 @@ class CaptionPerplexity(ModelScore):
     """Perplexity of the caption under a causal language model: from 1 on; low for plain sentences, high for noise.
 
     The exponential of the mean negative log likelihood of its tokens, each given those before it. The first is given
-    the token that begins a text (else the one that ends it), so a caption of one token has a value too; a caption
-    of none is an error ("empty-caption"), as is one of a single token under a model with neither. ``model`` is a name in
-    the hub, "name@revision" or a folder. Captions are cut after ``max_tokens``, or where the model ends. One value for
-    each caption.
-    Six significant digits. Neighbours in a batch may change a value by a part of 1e-4 in fp32, of 0.05 in bf16 and fp16.
-    Source: transformers' AutoModelForCausalLM. Data-Juicer's perplexity is another number (an n-gram model, log 10).
+    the token that begins a text (otherwise the one that ends it), so a caption of one token has a value too. A caption
+    without tokens is an error ("empty-caption"), as is a caption of one token under a model with neither. ``model`` is
+    a name in the hub, "name@revision" or a folder. Captions are cut after ``max_tokens``, or at the length of the
+    model. One value for each caption. Six significant digits. Other items of a batch may change a value by a part of
+    1e-4 in fp32, of 0.05 in bf16 and fp16. Source: transformers' AutoModelForCausalLM. Data-Juicer's perplexity is
+    another number (an n-gram model, log 10).
     """
 
     name: ClassVar[str] = "caption_perplexity"
@@ -44,7 +44,7 @@ class CaptionPerplexity(ModelScore):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.model or self.max_tokens < 2:
-            raise ValueError("caption_perplexity needs model='org/name' or a folder; max_tokens from 2 on")
+            raise ValueError("caption_perplexity needs model='org/name' or a folder; max_tokens must be at least 2")
 
     def _model(self) -> LanguageModel:
         return LanguageModel(model=self.model, precision=self.precision, max_tokens=self.max_tokens)
@@ -67,7 +67,7 @@ class CaptionPerplexity(ModelScore):
         first = [] if start is None else [start]
         ids = token_ids(self.model, text, most - len(first), special=False)
         if not ids or len(first) + len(ids) < 2:
-            raise ScoreError("empty-caption", f"{text[:60]!r} has {len(ids)} tokens: too few to tell")
+            raise ScoreError("empty-caption", f"{text[:60]!r} has {len(ids)} tokens: too few for a value")
         return np.array([*first, *ids], np.int32)
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:

@@ -1,4 +1,4 @@
-"""What a classifier says of an image."""
+"""The probability of a label of an image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,15 +24,14 @@ class Classify(PictureScore):
     """Probability of a label of an image, by any image classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision", a folder, or "nsfw" (Falconsai/nsfw_image_detection) or "watermark"
-    (amrul-hzz/watermark_detector); ``label`` a name or a number of one of its labels, which these two know themselves.
-    Softmax over the labels, a sigmoid where the model says that several may fit, the number itself where the model has
-    one label. One value for each image, or the mean over frames of each video (``frames``, ``sampling``,
-    ``reduce``) where there is no image.
-    Images are prepared by the model's own processor with decode="exact"; with "fast", where all that it does is to squeeze
-    them to a size, they are decoded at a reduced scale and squeezed by Pillow: see tolerance.
-    Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16.
-    Source: transformers' AutoModelForImageClassification. Data-Juicer's image_nsfw_score and image_watermark_prob are
-    the same numbers but for rounding, with decode="exact".
+    (amrul-hzz/watermark_detector); ``label`` is a name or a number of one of its labels; the last two have a default.
+    Softmax over the labels; a sigmoid if several labels may fit by the model's configuration; the number itself if the
+    model has one label. One value for each image, or the mean over frames of each video (``frames``, ``sampling``,
+    ``reduce``) if the sample has no image. With decode="exact", the model's own processor prepares images. With "fast",
+    if that processor only resizes them, images are decoded at a reduced scale and resized by Pillow: see tolerance. Six
+    digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16. Source: transformers'
+    AutoModelForImageClassification. Data-Juicer's image_nsfw_score and image_watermark_prob are the same numbers except
+    for rounding, with decode="exact".
     """
 
     name: ClassVar[str] = "classify"
@@ -57,7 +56,7 @@ class Classify(PictureScore):
         return (self._model(),)
 
     def requests(self, view: View) -> list[Request]:
-        """Return a request for each image. Raises ValueError where the model has no such label."""
+        """Return a request for each image. Raises ValueError if the model has no such label."""
         from .models.processors import preparation
 
         model = self._model()

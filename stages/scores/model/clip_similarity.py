@@ -1,4 +1,4 @@
-"""How well an image and its caption go together."""
+"""How well an image and its caption match."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,21 +14,19 @@ from .models.pairs import names_of, pairs, reduced
 
 @dataclass(frozen=True, kw_only=True)
 class ClipSimilarity(ClipTextScore):
-    """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 where they match, for ViT-B-32.
+    """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 if they match, for ViT-B-32.
 
-    One value for each caption. Where a sample has several images, it is the mean over them, or as ``reduce`` says the
-    largest or the smallest; over frames of its videos (``frames``, ``sampling``) where it has no image. ``model`` and
-    ``pretrained`` name any CLIP of OpenCLIP, or a file of weights; ``flip`` mirrors images before. Captions are cut
-    where the context ends.
-    ``tokenizer`` "openclip" repairs captions first, as training does (ftfy, entities of HTML): curly quotes, "&amp;",
-    ligatures and full-width forms become plain ones. "hf", transformers' CLIPTokenizer, takes them as they are; the two
-    differ by up to 0.1 for such captions, and not at all for others.
-    Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.01 in bf16 and fp16; embeddings taken from
-    a ledger, half floats, by 0.001. decode="fast" changed it on photographs by 0.014 at most (0.0024 in the mean) for a
-    CLIP of 64 pixels that was trained on drawings, by 0.0003 for a ViT-B-32 with random weights, and by 0.06 for a CLIP
-    of 32 pixels with random weights.
-    Source: CLIP (Radford et al. 2021). Data-Juicer's image_text_similarity (logits_per_text / 100) is the same number
-    but for rounding, for the same weights, with tokenizer="hf" and decode="exact".
+    One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
+    or the smallest; over frames of its videos (``frames``, ``sampling``) if it has no image. ``model`` and
+    ``pretrained`` name any CLIP of OpenCLIP, or a file of weights; ``flip`` mirrors images first. Captions are cut at
+    the end of the context. ``tokenizer`` "openclip" repairs captions first, as training does (ftfy, entities of HTML):
+    curly quotes, "&amp;", ligatures and full-width forms become plain ones. "hf", transformers' CLIPTokenizer, leaves
+    them unchanged; the two differ by up to 0.1 for such captions, and not at all for others. Six digits. Other items of
+    a batch may change a value by 1e-5 in fp32, by 0.01 in bf16 and fp16; embeddings from a ledger, half floats, by
+    0.001. On photographs, decode="fast" changed it by at most 0.014 (0.0024 on average) for a CLIP of 64 pixels that
+    was trained on drawings, by 0.0003 for a ViT-B-32 with random weights, and by 0.06 for a CLIP of 32 pixels with
+    random weights. Source: CLIP (Radford et al. 2021). Data-Juicer's image_text_similarity (logits_per_text / 100) is
+    the same number except for rounding, for the same weights, with tokenizer="hf" and decode="exact".
     """
 
     name: ClassVar[str] = "clip_similarity"

@@ -1,4 +1,4 @@
-"""Named entities in a caption."""
+"""The number of named entities in a caption."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 class Entities(TagScore):
     """Number of named entities in a caption, by Stanza: all, or those of a type.
 
-    ``type``: one that the model knows ("PERSON", of models trained on CoNLL "PER"; several as "PERSON;ORG"), "" for all; one
-    that it does not know is an error ("unknown-tag"). An entity counts once, however many words it has.
-    ``model``: a folder as ``stanza.download(model_dir=...)`` leaves it, or the recogniser's file; the folder's ``package``
-    of the language ``lang`` is taken. Nothing is downloaded. ``tokenizer``: another file to find words and sentences with;
-    ``pretokenized``: captions have words between spaces, and a sentence a line. Sentences above ``max_words`` words, or
-    above 100,000 padded characters, are looked at in pieces, and words above 1,000 characters as unknown ones; with
-    overlong="refuse" their captions are put aside ("long-sentence", "long-word"), as captions above 100,000 characters
-    always are ("long-caption"). One value for each caption.
-    Neighbours in a batch change nothing, but where two readings are as likely to 1e-5. Source: Stanza's NERProcessor.
+    ``type``: a type of the model ("PERSON"; for models trained on CoNLL, "PER"; several as "PERSON;ORG"), "" for all;
+    an unknown type is an error ("unknown-tag"). An entity counts once, however many words it has. ``model``: a folder
+    written by ``stanza.download(model_dir=...)``, of which ``package`` of the language ``lang`` is used, or the
+    recogniser's file. Nothing is downloaded. ``tokenizer``: another file that finds words and sentences;
+    ``pretokenized``: captions have words between spaces, and one sentence per line. Sentences above ``max_words``
+    words, or above 100,000 padded characters, are split, and words above 1,000 characters count as unknown; with
+    overlong="refuse" their captions are an error ("long-sentence", "long-word"). Captions above 100,000 characters
+    always are ("long-caption"). One value for each caption. Other items of a batch change a value only if two readings
+    are equally likely to 1e-5. Source: Stanza's NERProcessor.
     """
 
     name: ClassVar[str] = "entities"

@@ -1,4 +1,4 @@
-"""Whether an image and its caption match, as a model judges that reads both."""
+"""Whether an image and its caption match, by a model that reads both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,14 +20,12 @@ from .models.pairs import names_of, pairs, reduced
 class ImageTextMatch(PictureScore):
     """Probability that caption and image match, by BLIP's image-text matching: from 0 to 1.
 
-    One value for each caption. Where a sample has several images, it is the mean over them, or as ``reduce`` says the
-    largest or the smallest; over frames of its videos (``frames``, ``sampling``) where it has no image. ``model`` is a
-    BlipForImageTextRetrieval: a name in the hub, "name@revision" or a folder; ``flip`` mirrors images before. Captions
-    are cut after 512 tokens.
-    Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16.
-    ``decode``: see classify.
-    Source: BLIP (Li et al. 2022). Data-Juicer's image_text_matching_score, softmax(itm_score)[1], is the same number but
-    for rounding, with decode="exact".
+    One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
+    or the smallest; over frames of its videos (``frames``, ``sampling``) if it has no image. ``model`` is a
+    BlipForImageTextRetrieval: a name in the hub, "name@revision" or a folder; ``flip`` mirrors images first. Captions
+    are cut after 512 tokens. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and
+    fp16. ``decode``: see classify. Source: BLIP (Li et al. 2022). Data-Juicer's image_text_matching_score,
+    softmax(itm_score)[1], is the same number except for rounding, with decode="exact".
     """
 
     name: ClassVar[str] = "image_text_match"

@@ -1,10 +1,10 @@
-"""Scores that models compute: what a decoder prepares for a model, and what becomes of the model's outputs.
+"""Scores that models compute: what a decoder prepares for a model, and the use of the model's outputs.
 
-A ``Model`` is a value that says what to load; it is loaded once for each device, in a process of its own or in the
-one that asks, and then runs bounded batches of items of any samples. A ``ModelScore`` asks for items of a sample to be
-run and makes its value of the outputs. Scores whose models are equal share one, and items of one sample with equal keys
-are run once for all of them. A request may be for what is made of another's output: text is found once, for the score
-of its area and for that which reads it.
+A ``Model`` is a value that names what to load. It is loaded once for each device, in a separate process or in the
+calling one, and then runs bounded batches of items of any samples. A ``ModelScore`` requests items of a sample and
+computes its value from the outputs. Scores with equal models share one, and items of one sample with equal keys run
+once for all of them. A request may depend on another's output: text is detected once, for the score of its area and for
+the score that reads it.
 """
 
 from abc import ABC, abstractmethod
@@ -24,34 +24,34 @@ Output = Any  # the same: usually an array of float32 or a number
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
-    """What is loaded once for each device. Picklable, hashable; equal where the same would be loaded.
+    """A model that is loaded once for each device. Picklable, hashable; equal if the same would be loaded.
 
-    Its fields are all that decides what ``run`` returns; nothing comes from globals, as processes may be spawned.
-    ``packages``: the distributions whose versions decide outputs.
+    Only its fields affect the result of ``run``, not globals, because processes may be spawned. ``packages``: the
+    distributions whose versions affect outputs.
     """
 
-    kind: ClassVar[str]  # for people and for ceilings: "open_clip image"
+    kind: ClassVar[str]  # for messages and for ceilings: "open_clip image"
     packages: ClassVar[tuple[str, ...]] = ("torch",)
     on_cpu: ClassVar[bool] = True  # whether an item that does not fit on the device may be run on the CPU
-    tries_on_cpu: ClassVar[bool] = True  # whether the largest item is tried where the device is the CPU
+    tries_on_cpu: ClassVar[bool] = True  # whether the largest item is tried if the device is the CPU
 
     @abstractmethod
     def load(self, device: str) -> Any:
-        """Return whatever ``run`` needs, on a torch device ("cpu", "cuda:1"). Raises what loading raises."""
+        """Return the input of ``run``, on a torch device ("cpu", "cuda:1"). Raises the errors of loading."""
 
     @abstractmethod
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an output for each item, in order, off the device. Called in inference mode.
 
-        An output must not depend on the other items of the batch, but for rounding.
+        An output must not depend on the other items of the batch, except for rounding.
         """
 
     def called(self) -> str:
-        """Return what people know it by, for messages."""
+        """Return its name for messages."""
         return self.kind
 
     def fetched(self) -> ModelSource | None:
-        """Return where it comes from, if it is not on this machine; None where nothing is fetched."""
+        """Return its origin, if it is not on this machine; None if nothing is fetched."""
         return None
 
     def cost(self, item: Item) -> int:
@@ -59,41 +59,41 @@ class Model(ABC):
         return 1
 
     def largest(self) -> Item | None:
-        """Return an item of the largest cost there can be, to try before the first shard; None where none is known."""
+        """Return an item of the largest cost there can be, to try before the first shard; None if none is known."""
         return None
 
     def facts(self) -> Any:
-        """Return what decoders have to know of it, for ``recall``; called where it is loaded."""
+        """Return its facts for decoders, for ``recall``; called in the process that loaded it."""
         return None
 
     def recall(self, facts: Any) -> None:  # noqa: B027 - most have nothing to keep
-        """Take what ``facts`` returned in another process: whoever prepares items need not import what it imports."""
+        """Take the ``facts`` of another process: decoders need not import what the model imports."""
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides outputs: kind, settings, hashes of weights, versions of libraries."""
+        """Return what affects outputs: kind, settings, hashes of weights, versions of libraries."""
         settings = {item.name: getattr(self, item.name) for item in fields(self)}
         return {"kind": self.kind, "settings": settings, "versions": versions_of(*self.packages)}
 
 
 class Request(NamedTuple):
-    """An item that a model is to be run on."""
+    """An item for a model."""
 
     model: Model
     key: Hashable  # of the item among those of its sample and model: ("jpg", False), a caption
     make: Callable[..., Item]  # called once for equal keys of a sample, in the decoder; may raise ScoreError
-    after: "Request | None" = None  # what has to be run first; ``make`` is called with its output
+    after: "Request | None" = None  # request that must run first; ``make`` is called with its output
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelScore(Score):
-    """A score made of a model's outputs. ``precision`` and the like are settings of the score that asks."""
+    """A score computed from a model's outputs. ``precision`` and the like are settings of the score."""
 
     tier: ClassVar[Tier] = "model"
     gpus: ClassVar[float] = 0.25
 
     @abstractmethod
     def requests(self, view: "View") -> list[Request]:
-        """Return what is to be run for one sample. Raises ScoreError where it cannot be computed."""
+        """Return the requests for one sample. Raises ScoreError if it cannot be computed."""
 
     @abstractmethod
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
@@ -101,10 +101,10 @@ class ModelScore(Score):
 
     @abstractmethod
     def models(self) -> tuple[Model, ...]:
-        """Return the models that are asked, known before the first sample: they are loaded and tried first."""
+        """Return the models of the score; they are loaded and tried before the first sample."""
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides a value, the models included."""
+        """Return what affects a value, the models included."""
         return {**super().identity(), "models": [model.identity() for model in self.models()]}
 
     def score(self, *_: Any, **__: Any) -> Any:

@@ -6,7 +6,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 
 
 class ModelSource(NamedTuple):
-    """Where a model that is not on this machine comes from, and how a score names the same one in a folder."""
+    """The origin of a model that is not on this machine, and how a score names the same model in a folder."""
 
     repository: str = ""  # of the Hugging Face hub, "org/name"
     revision: str = ""

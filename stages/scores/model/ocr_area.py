@@ -1,4 +1,4 @@
-"""How much of a picture is under text."""
+"""The share of a picture that text covers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OcrArea(OcrScore):
-    """Share of the image under text, from 0 to 1; of a video, the mean of its first, middle and last frame.
+    """Share of the image that text covers, from 0 to 1; for a video, the mean of its first, middle and last frame.
 
-    Boxes of EasyOCR's detector at its default thresholds, cut at the edges. ``area``: "union", what lies under any box
-    (by Shapely); "sum", Data-Juicer's video_ocr_area_ratio: boxes that overlap count twice, and what reaches out of the
-    image counts, so that it may be above 1. ``reduce``: mean, max or min over a video's frames. ``decode`` "fast" decodes
-    images of more than twice the canvas at a reduced scale, "exact" at their full size. Rounded to 6 places;
-    batches do not show on a CPU, on a GPU by at most 0.002. Source: EasyOCR's CRAFT; Baek et al., 2019. See ``frames``,
-    ``sampling``, ``canvas``, ``weights`` in ocr_text.
+    Boxes of EasyOCR's detector at its default thresholds, cut at the edges. ``area``: "union", the area under any box
+    (by Shapely); "sum", Data-Juicer's video_ocr_area_ratio: overlapping boxes count twice, and parts outside of the
+    image count, so the value may be above 1. ``reduce``: mean, max or min over a video's frames. ``decode`` "fast"
+    decodes images of more than twice the canvas at a reduced scale, "exact" at their full size. Rounded to 6 places;
+    other items of a batch change nothing on a CPU, and at most 0.002 on a GPU. Source: EasyOCR's CRAFT; Baek et al.,
+    2019. See ``frames``, ``sampling``, ``canvas``, ``weights`` in ocr_text.
     """
 
     name: ClassVar[str] = "ocr_area"

@@ -1,4 +1,4 @@
-"""How much of a caption is written in its picture."""
+"""The share of a caption that is written in its picture."""
 
 import re
 import unicodedata
@@ -20,9 +20,10 @@ _WORD = re.compile(r"[^\W_]+")
 class OcrCaptionOverlap(ReadScore):
     """Share of the caption's words that are written in the image, from 0 to 1: 1 teaches a model to read, not to see.
 
-    Words are runs of letters and digits, after Unicode's NFKC and without regard to case; each place in the caption
-    counts, 0 where it has no word. The text is that of all images, or videos, of the sample: see ocr_text for
-    ``confidence``, ``language``, ``frames`` and the others. ``caption``: where captions lie. Source: our own.
+    Words are runs of letters and digits, after Unicode's NFKC and without regard to case. Each word of the caption
+    counts as often as it occurs; 0 if it has no word. The text is that of all images, or videos, of the sample: see
+    ocr_text for ``confidence``, ``language``, ``frames`` and the others. ``caption``: the place of captions. Source:
+    our own.
     """
 
     name: ClassVar[str] = "ocr_caption_overlap"
@@ -43,7 +44,7 @@ class OcrCaptionOverlap(ReadScore):
         return bare([_share(_words(caption), written) for caption in view.captions(self.caption)])
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions of what decides a value, that of Unicode among them."""
+        """Return the versions of what affects a value, including that of Unicode."""
         return {**super().versions(), "unicode": unicodedata.unidata_version}
 
 

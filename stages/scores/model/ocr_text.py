@@ -1,4 +1,4 @@
-"""What is written in a picture."""
+"""The text in a picture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OcrText(ReadScore):
-    """Text that is read in the image, "" where there is none; of a video, in its first, middle and last frame.
+    """Text that is read in the image, "" if there is none; of a video, in its first, middle and last frame.
 
-    Lines of EasyOCR in its order, joined by a space; frames of a video by a line end, those with the same text once.
+    Lines of EasyOCR in its order, joined by a space; frames of a video by a line break, frames with the same text once.
     ``confidence``: lines below it are left out. ``language`` is English ("en") by default; others need the weights of
-    another ``network``. ``frames``: of a video, how many are looked at; ``sampling``: "uniform" over its duration, or
-    "key" frames, of which 0 stands for all. ``canvas``: pixels of the longer side, at most. ``weights``: the folder of
-    EasyOCR's weights, "" for those of the extra ``ocr``. ``decode``: see ocr_area. Source: EasyOCR's ``readtext``, not quantised.
+    another ``network``. ``frames``: number of frames of a video; ``sampling``: "uniform" over its duration, or "key"
+    frames, of which 0 stands for all. ``canvas``: pixels of the longer side, at most. ``weights``: the folder of
+    EasyOCR's weights, "" for those of the extra ``ocr``. ``decode``: see ocr_area. Source: EasyOCR's ``readtext``, not
+    quantised.
     """
 
     name: ClassVar[str] = "ocr_text"

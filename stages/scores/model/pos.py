@@ -1,4 +1,4 @@
-"""Words of a part of speech."""
+"""The number or share of words with a part of speech."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,20 +18,18 @@ UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM 
 
 @dataclass(frozen=True, kw_only=True)
 class Pos(TagScore):
-    """Words of a caption that are of a part of speech, by Stanza: their number, or with measure="share" their share.
+    """Number of words of a caption with a part of speech, by Stanza; with measure="share", their share.
 
-    ``tag``: one of Universal Dependencies' ("NOUN", "VERB"; several as "NOUN;PROPN"), or with ``tags`` "xpos" one of the
-    model's own ("VBZ"), compared as a whole. The share is of all words, punctuation included; a caption without words has
-    none ("empty-caption"). Words are syntactic ones: "won't" may be two.
-    ``model``: a folder as ``stanza.download(model_dir=...)`` leaves it, or the tagger's file; the folder's ``package`` of
-    the language ``lang`` is taken. Nothing is downloaded. ``tokenizer``: another file to find words and sentences with;
-    ``pretokenized``: captions have words between spaces, and a sentence a line. Sentences above ``max_words`` words, or
-    above 100,000 padded characters, are tagged in pieces, and words above 1,000 characters as unknown ones; with
-    overlong="refuse" their captions are put aside ("long-sentence", "long-word"), as captions above 100,000 characters
-    always are ("long-caption"). A tag that the model does not know is an error ("unknown-tag"). One value for each
-    caption.
-    Six digits. Neighbours in a batch change nothing, but where two tags are as likely to 1e-5.
-    Source: Stanza's POSProcessor.
+    ``tag``: one of Universal Dependencies' ("NOUN", "VERB"; several as "NOUN;PROPN"), or with ``tags`` "xpos" one of
+    the model's own ("VBZ"), compared as a whole. The share is that of all words, punctuation included; a caption
+    without words has none ("empty-caption"). Words are syntactic: "won't" may be two. ``model``: a folder written by
+    ``stanza.download(model_dir=...)``, of which ``package`` of the language ``lang`` is used, or the tagger's file.
+    Nothing is downloaded. ``tokenizer``: another file that finds words and sentences; ``pretokenized``: captions have
+    words between spaces, and one sentence per line. Sentences above ``max_words`` words, or above 100,000 padded
+    characters, are split, and words above 1,000 characters count as unknown; with overlong="refuse" their captions are
+    an error ("long-sentence", "long-word"). Captions above 100,000 characters always are ("long-caption"). An unknown
+    tag is an error ("unknown-tag"). One value for each caption. Six digits. Other items of a batch change a value only
+    if two tags are equally likely to 1e-5. Source: Stanza's POSProcessor.
     """
 
     name: ClassVar[str] = "pos"
@@ -47,7 +45,9 @@ class Pos(TagScore):
         if not names:
             raise ValueError("pos needs tag='NOUN', or several as 'NOUN;PROPN'")
         if self.tags == "upos" and (odd := [name for name in names if name not in UPOS]):
-            raise ValueError(f"pos: {odd[0]!r} is none of {', '.join(UPOS)}; for the model's own give tags='xpos'")
+            raise ValueError(
+                f"pos: {odd[0]!r} is not one of {', '.join(UPOS)}; for the model's own tags give tags='xpos'"
+            )
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
         """Return the number, or the share, for each caption."""
@@ -55,5 +55,5 @@ class Pos(TagScore):
         if self.measure == "count":
             return bare([number for number, _ in found])
         if any(not words for _, words in found):
-            raise ScoreError("empty-caption", "it has no words to have a share of")
+            raise ScoreError("empty-caption", "it has no words")
         return bare([round(number / words, 6) for number, words in found])

@@ -1,4 +1,4 @@
-"""What a custom score may return: one number, truth value or text for each item. Anything else is refused by what it is."""
+"""Checks what a custom score returns: one number, truth value or text for each item. Anything else is refused."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ def scalar(value: Any, kind: Kind, method: str) -> Scalar:
         if not math.isfinite(plain):
             raise ScoreError("not-finite", f"{method} returned {float(plain)}")
         return plain if isinstance(plain, int) else float(plain)
-    raise TypeError(f"{method} returned {described(value)}: {_WANTED[kind]} is wanted for each item")
+    raise TypeError(f"{method} returned {described(value)}: it must return {_WANTED[kind]} for each item")
 
 
 def plain_item(value: Any) -> Any:
@@ -48,7 +48,7 @@ def rows_of(value: Any) -> list[Any] | None:
 def one_each(outputs: Any, count: int) -> list[Any]:
     """Return what ``score()`` returned for a batch, one plain value for each of ``count`` items.
 
-    An array has shape (n,) or (n, 1); () is accepted for a single item. Raises OutputsError where the values cannot be
+    An array has shape (n,) or (n, 1); () is accepted for a single item. Raises OutputsError if the values cannot be
     told apart by item.
     """
     items = f"{count:,} item{'s' * (count != 1)}"
@@ -57,13 +57,13 @@ def one_each(outputs: Any, count: int) -> list[Any]:
         rows = outputs.tolist() if shape[:1] == (count,) else [outputs.tolist()]
         values = [_single(row) for row in rows]
         if len(values) != count or any(isinstance(value, list) for value in values):
-            raise OutputsError(f"score() returned {described(outputs)} for {items}: the shape has to be ({count:,},)")
+            raise OutputsError(f"score() returned {described(outputs)} for {items}: the shape must be ({count:,},)")
         return values
     if not isinstance(outputs, Iterable) or isinstance(outputs, (str, bytes, Mapping, set, frozenset)):
-        raise OutputsError(f"score() returned {described(outputs)} for {items}: it has to return one value for each")
+        raise OutputsError(f"score() returned {described(outputs)} for {items}: it must return one value for each")
     values = [plain_item(value) for value in outputs]
     if len(values) != count:
-        raise OutputsError(f"score() returned {len(values):,} values for {items}: it has to return one for each")
+        raise OutputsError(f"score() returned {len(values):,} values for {items}: it must return one for each")
     return values
 
 

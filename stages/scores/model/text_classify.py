@@ -1,4 +1,4 @@
-"""What a classifier says of a caption."""
+"""The probability of a label of a caption."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ class TextClassify(ModelScore):
     """Probability of a label of a caption, by any text classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision" or a folder; ``label`` a name or a number of one of its labels.
-    Softmax over the labels, a sigmoid where the model says that several may fit, the number itself where the model has
-    one label. Captions are cut after ``max_tokens``, or where the model ends. One value for each caption.
-    Six digits. Neighbours in a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16.
-    Source: transformers' AutoModelForSequenceClassification.
+    Softmax over the labels; a sigmoid if several labels may fit by the model's configuration; the number itself if the
+    model has one label. Captions are cut after ``max_tokens``, or at the length of the model. One value for each
+    caption. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16. Source:
+    transformers' AutoModelForSequenceClassification.
     """
 
     name: ClassVar[str] = "text_classify"
@@ -40,7 +40,9 @@ class TextClassify(ModelScore):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.model or self.max_tokens < 1:
-            raise ValueError("text_classify needs model='org/name' or a folder, and label='...'; max_tokens from 1 on")
+            raise ValueError(
+                "text_classify needs model='org/name' or a folder, and label='...'; max_tokens must be at least 1"
+            )
 
     def _model(self) -> TextClassifier:
         return TextClassifier(model=self.model, precision=self.precision, max_tokens=self.max_tokens)
@@ -50,7 +52,7 @@ class TextClassify(ModelScore):
         return (self._model(),)
 
     def requests(self, view: View) -> list[Request]:
-        """Return a request for each caption. Raises ValueError where the model has no such label."""
+        """Return a request for each caption. Raises ValueError if the model has no such label."""
         model = self._model()
         label_index(self.model, self.label)
         return [Request(model, text, partial(self._ids, text)) for text in view.captions(self.caption)]

@@ -1,4 +1,4 @@
-"""Which of some descriptions an image fits."""
+"""How well an image fits one of several descriptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +21,11 @@ class ZeroShot(ClipTextScore):
     """Probability that an image fits the first of ``labels`` rather than one of the others: from 0 to 1.
 
     ``labels`` are texts with semicolons between: "a photo of a dog;a drawing of a dog;a text". The value is the first
-    of softmax(100 * cosine) over them. One value for each image, or the mean over frames of each video
-    (``frames``, ``sampling``, ``reduce``) where there is no image.
-    ``tokenizer``: see clip_similarity.
-    Six digits. Neighbours in a batch may change a value by 1e-4 in fp32, by 0.2 in bf16 and fp16; embeddings taken from
-    a ledger, half floats, by 0.03. decode="fast" changed it on photographs by 0.002 at most for a ViT-B-32 with random
-    weights; where two labels are about as likely, 0.01 of cosine are 0.25 of probability.
-    Source: CLIP (Radford et al. 2021), section 3.1.
+    of softmax(100 * cosine) over them. One value for each image, or the mean over frames of each video (``frames``,
+    ``sampling``, ``reduce``) if the sample has no image. ``tokenizer``: see clip_similarity. Six digits. Other items of
+    a batch may change a value by 1e-4 in fp32, by 0.2 in bf16 and fp16; embeddings from a ledger, half floats, by 0.03.
+    On photographs, decode="fast" changed it by at most 0.002 for a ViT-B-32 with random weights. If two labels are
+    about equally likely, 0.01 of cosine is 0.25 of probability. Source: CLIP (Radford et al. 2021), section 3.1.
     """
 
     name: ClassVar[str] = "zero_shot"

@@ -1,4 +1,4 @@
-"""How much of a caption is letters and digits."""
+"""The share of letters and digits in a caption."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ..base import TextScore
 class AlnumRatio(TextScore):
     """Share of the caption's characters that are letters or digits of any script (``str.isalnum``); 0 if it is empty.
 
-    All characters count, white space and punctuation among them: "a cat" has 0.8. 0 to 1. Source: Data-Juicer's
+    All characters count, including white space and punctuation: "a cat" has 0.8. 0 to 1. Source: Data-Juicer's
     alnum_ratio, the same number.
     """
 
@@ -24,5 +24,5 @@ class AlnumRatio(TextScore):
         return sum(map(str.isalnum, text)) / len(text) if text else 0.0
 
     def versions(self) -> dict[str, Any]:
-        """Return the version of Unicode, which knows what is a letter."""
+        """Return the version of Unicode, which defines letters."""
         return {"unicode": unicodedata.unidata_version}

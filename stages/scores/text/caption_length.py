@@ -1,4 +1,4 @@
-"""How long a caption is."""
+"""The length of a caption."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ from ..base import TextScore
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionLength(TextScore):
-    """Length of the caption in characters (Unicode code points), as it stands: white space at its ends counts.
+    """Length of the caption in characters (Unicode code points); white space at its ends counts.
 
     An emoji or a letter with its accents may take several. From 0 on. Source: Data-Juicer's text_len, the same number.
     """

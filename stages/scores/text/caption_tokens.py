@@ -14,9 +14,9 @@ _MOST_CACHED = 1 << 17  # words
 class CaptionTokens(TextScore):
     """Number of tokens of the caption in OpenCLIP's tokenizer of ``model``, start and end marks not counted.
 
-    What has more than 75 is cut in training where the context has 77, as that of ViT-B-32 has. From 0 on. Captions of
-    more than 20,000 characters, or with a word of more than 500, are an error ("too-long").
-    Source: ``open_clip.get_tokenizer``. Imports torch.
+    Captions of more than 75 tokens are cut in training if the context has 77, as for ViT-B-32. From 0 on. Captions of
+    more than 20,000 characters, or with a word of more than 500, are an error ("too-long"). Source:
+    ``open_clip.get_tokenizer``. Imports torch.
     """
 
     name: ClassVar[str] = "caption_tokens"
@@ -43,5 +43,5 @@ class CaptionTokens(TextScore):
         return tokens
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions of OpenCLIP, and of what the tokenizers of some models come from."""
+        """Return the versions of OpenCLIP, and of the libraries of some tokenizers."""
         return versions_of(*self.packages, "transformers", "tokenizers")

@@ -9,12 +9,12 @@ from .counted import CountedScore
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionWords(CountedScore):
-    """Number of words in the caption: what white space separates. "500 Japanese yen." has 3; unspaced scripts are one word.
+    """Number of words in the caption, separated by white space. "500 Japanese yen." has 3; unspaced scripts are one word.
 
     From 0 on. Source: our own; the same as ``len(caption.split())`` in Python, which DataComp's basic filter counts.
-    With count="data-juicer" it is Data-Juicer's num_words, "500 Japanese yen." has 2: special characters, digits among
-    them, are stripped from each word's ends, and what is empty then does not count. By default ("auto") that is the count
-    for Data-Juicer's JSON lines; "plain" is the count above for these, too.
+    With count="data-juicer" it is Data-Juicer's num_words; "500 Japanese yen." has 2: special characters, including
+    digits, are stripped from each word's ends, and empty words do not count. By default ("auto") this count is used for
+    Data-Juicer's JSON lines; "plain" uses the count above for these too.
     """
 
     name: ClassVar[str] = "caption_words"
@@ -26,5 +26,5 @@ class CaptionWords(CountedScore):
         return len(text.split())
 
     def data_juicer(self, text: str) -> int:
-        """Return the number of words that are not digits or punctuation alone."""
+        """Return the number of words that are not only digits or punctuation."""
         return len(juicer_words(text))

@@ -11,10 +11,10 @@ from .lengths import checked
 
 @dataclass(frozen=True, kw_only=True)
 class CharRepetition(TextScore):
-    """Share of the caption's ``n`` characters long pieces that are among its most repeated ones.
+    """Share of the caption's pieces of ``n`` characters that are among its most repeated ones.
 
     Of the distinct pieces (n-grams) the min(floor(sqrt(distinct)), repeated) most frequent ones are added up and
-    divided by all pieces. White space is part of them, and upper and lower case differ. 0 to 1; 0 where there is no piece
+    divided by all pieces. White space is part of them, and upper and lower case differ. 0 to 1; 0 if there is no piece
     of that length. ``n`` from 1 to 50. Source: Data-Juicer's char_rep_ratio, the same number.
     """
 

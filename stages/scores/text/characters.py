@@ -1,4 +1,4 @@
-"""Special characters and words of a caption, as people count them and as Data-Juicer does."""
+"""Special characters and words of a caption, by the plain count and by Data-Juicer's."""
 
 import unicodedata
 from collections.abc import Callable
@@ -29,7 +29,7 @@ is_juicer_special = _JuicerSpecial().__getitem__
 
 
 def words(text: str) -> list[str]:
-    """Return what white space separates, without the special characters at both ends unless there is nothing else.
+    """Return the words between white space, without special characters at both ends unless a word has no others.
 
     >>> words("A cat, 3 (three) dogs -- and it's 10°")
     ['A', 'cat', '3', 'three', 'dogs', '--', 'and', "it's", '10']
@@ -40,7 +40,7 @@ def words(text: str) -> list[str]:
 def juicer_words(text: str) -> list[str]:
     """Return Data-Juicer's words: split at spaces, tabs and line ends, its special characters stripped, none empty.
 
-    Numbers and lone punctuation are no words.
+    Numbers and lone punctuation are not words.
 
     >>> juicer_words("A cat, 3 (three) dogs -- and it's 10°")
     ['A', 'cat', 'three', 'dogs', 'and', "it's"]

@@ -1,4 +1,4 @@
-"""Scores of captions that count in two ways: as people do, and as Data-Juicer does."""
+"""Scores of captions with two counts: the plain one and Data-Juicer's."""
 
 import unicodedata
 from abc import abstractmethod
@@ -27,13 +27,13 @@ class CountedScore(TextScore):
         """Return the value of a caption as Data-Juicer counts."""
 
     def of(self, text: str) -> Scalar:
-        """Return the value of a caption that lies in a tar."""
+        """Return the value of a caption in a tar."""
         return self.data_juicer(text) if self.count == "data-juicer" else self.plain(text)
 
     def way(self, view: "View") -> Callable[[str], Scalar]:
-        """Return what scores the captions of a sample."""
+        """Return the function that scores the captions of a sample."""
         return self.data_juicer if view.of_data_juicer and self.count == "auto" else self.of
 
     def versions(self) -> dict[str, Any]:
-        """Return the version of Unicode, which decides what is a letter and what is white space."""
+        """Return the version of Unicode, which defines letters and white space."""
         return {"unicode": unicodedata.unidata_version}

@@ -1,4 +1,4 @@
-"""How much of a caption is words of a list."""
+"""The share of a caption's words that are in a list."""
 
 import re
 from collections.abc import Iterable
@@ -16,15 +16,14 @@ _LARGEST = 64 << 20  # bytes of a file
 
 @dataclass(frozen=True, kw_only=True)
 class FlaggedWords(CountedScore):
-    """Share of the caption's words that are in a list of yours: 0 where none is, 1 where all are.
+    """Share of the caption's words that are in your list: 0 if none is, 1 if all are.
 
-    ``words`` is the list, or a text with commas or spaces between; ``file`` a text file in UTF-8 with a word a line
-    ("#" begins a comment), read once when the score is made. Upper and lower case are the same. The caption's words are
-    what white space separates; each is compared as it is written, and without punctuation at its ends. Entries of several
-    words are refused. 0 for a caption without words. No list comes with this package.
-    Source: Data-Juicer's flagged_words_ratio, with other words. With count="data-juicer" it is that number: Data-Juicer's
-    words, see caption_words, are no numbers. By default ("auto") that is the count for its JSON lines; "plain" is the
-    count above for these, too.
+    ``words`` is the list, or a text with commas or spaces between; ``file`` a text file in UTF-8 with one word per line
+    ("#" begins a comment), read once when the score is created. Case does not matter. The caption's words are separated
+    by white space; each is compared as it is written, and without punctuation at its ends. Entries of several words are
+    refused. 0 for a caption without words. wdsflow contains no list. Source: Data-Juicer's flagged_words_ratio, with
+    other words. With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers. By
+    default ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
     """
 
     name: ClassVar[str] = "flagged_words"
@@ -52,7 +51,7 @@ class FlaggedWords(CountedScore):
         return frozenset(juicer for word in self.words for juicer in juicer_words(word))
 
     def plain(self, text: str) -> float:
-        """Return the share of what white space separates."""
+        """Return the share of words between white space."""
         lower = text.lower()
         pairs = list(zip(lower.split(), words(lower), strict=True))
         return sum(not self._flagged.isdisjoint(pair) for pair in pairs) / len(pairs) if pairs else 0.0
@@ -63,7 +62,7 @@ class FlaggedWords(CountedScore):
         return sum(word in self._juicer_flagged for word in found) / len(found) if found else 0.0
 
     def settings(self) -> dict[str, Any]:
-        """Return the list by its hash: not where it came from, and not at full length."""
+        """Return the list by its hash, without its origin and its full text."""
         digest = blake2b("\n".join(self.words).encode(), digest_size=16).hexdigest()
         return {"caption": self.caption, "count": self.count, "words": f"{len(self.words)} words, blake2b {digest}"}
 

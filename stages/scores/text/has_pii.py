@@ -1,4 +1,4 @@
-"""Whether a caption holds what belongs to a person."""
+"""Whether a caption contains personal data."""
 
 import re
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ _NATIONAL = re.compile(r"\(?0\d[\d ()/-]*[ )/-][\d ()/-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class HasPii(TextScore):
-    """Whether the caption holds an e-mail address or a telephone number.
+    """Whether the caption contains an e-mail address or a telephone number.
 
-    Numbers count where they are written as telephone numbers are: with a country's code ("+44 20 7946 0958", 8 to 15
-    digits, E.164), in the American way ("(212) 555-0123"), or in groups that begin with 0 ("030 1234567", 9 to 12
-    digits). Bare digits, dates and prices do not. ``email`` and ``phone`` say what to look for. Source: our own; it
-    finds the usual forms and proves nothing about the others.
+    Numbers count if they are written like telephone numbers: with a country code ("+44 20 7946 0958", 8 to 15 digits,
+    E.164), in the American form ("(212) 555-0123"), or in groups that begin with 0 ("030 1234567", 9 to 12 digits).
+    Bare digits, dates and prices do not count. ``email`` and ``phone`` choose what to look for. Source: our own; it
+    finds the usual forms, not all of them.
     """
 
     name: ClassVar[str] = "has_pii"
@@ -30,14 +30,14 @@ class HasPii(TextScore):
     phone: bool = True
 
     def of(self, text: str) -> bool:
-        """Return whether it holds one."""
+        """Return whether it contains one."""
         if self.email and "@" in text and _EMAIL.search(text):
             return True
         return self.phone and has_phone(text)
 
 
 def has_phone(text: str) -> bool:
-    """Tell whether there is a telephone number in a text.
+    """Return whether a text contains a telephone number.
 
     >>> has_phone("call 555-867-5309"), has_phone("call 212-555-0123"), has_phone("made 2019-05-12 in 1920 x 1080")
     (True, True, False)

@@ -22,9 +22,9 @@ _HEX = re.compile(r"(?=[0-9a-f-]*[0-9])(?=[0-9a-f-]*[a-f])[0-9a-f-]{8,}", re.IGN
 class IsFilenameLike(TextScore):
     """Whether the caption is a file's name or a camera's number instead of a description.
 
-    True where the whole of it ends as files of pictures do ("cat 2.jpg"), is a camera's or program's numbering
-    ("IMG_1234", "Screenshot 2020-01-02"), a hexadecimal name of at least 8 digits, or one word of at least five
-    characters of which half are digits ("20190512_113045"). Source: our own.
+    True if the whole caption ends like a picture file ("cat 2.jpg"), or is a number by a camera or program ("IMG_1234",
+    "Screenshot 2020-01-02"), a hexadecimal name of at least 8 digits, or one word of at least five characters, half of
+    them digits ("20190512_113045"). Source: our own.
     """
 
     name: ClassVar[str] = "is_filename_like"

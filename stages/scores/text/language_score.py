@@ -1,4 +1,4 @@
-"""How sure the language of a caption is."""
+"""The probability of the language of a caption."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,7 +9,7 @@ from .languages import detect
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageScore(TextScore):
-    """Probability of the caption's most likely language, see language; 0 where there are no letters.
+    """Probability of the caption's most likely language, see language; 0 if there are no letters.
 
     0 to 1. Source: as language; Data-Juicer's lang_score.
     """
@@ -25,5 +25,5 @@ class LanguageScore(TextScore):
         return detect(text)[1]
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions of the model's package and of what runs it."""
+        """Return the versions of the model's package and of its runtime."""
         return versions_of(*self.packages, "fasttext-predict", "fasttext-predict-v2")

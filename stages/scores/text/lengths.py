@@ -4,6 +4,6 @@ _LONGEST = 50
 
 
 def checked(name: str, n: int) -> None:
-    """Raise ValueError where ``n`` is no length of an n-gram."""
+    """Raise ValueError if ``n`` is no length of an n-gram."""
     if not 1 <= n <= _LONGEST:
-        raise ValueError(f"{name}: n={n!r} is no length from 1 to {_LONGEST}")
+        raise ValueError(f"{name}: n={n!r} must be a length from 1 to {_LONGEST}")

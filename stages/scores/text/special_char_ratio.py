@@ -1,4 +1,4 @@
-"""How much of a caption is neither letters, digits nor white space."""
+"""The share of special characters in a caption."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,11 +11,11 @@ from .counted import CountedScore
 class SpecialCharRatio(CountedScore):
     """Share of the caption's characters that are special: punctuation, symbols, emoji, control characters.
 
-    Special is what Unicode calls neither a letter, a mark nor a number (categories other than L, M and N), and what is no
-    white space. 0 to 1, and 0 for an empty caption; white space counts among all characters. Source: our own.
-    With count="data-juicer" it is Data-Juicer's special_char_ratio: digits and white space are special, too; five marks
-    (ratio sign, heavy line, angle brackets, full-width per cent) are not, and of the letters in its table none is. By
-    default ("auto") that is the count for its JSON lines; "plain" is the count above for these, too.
+    Special characters are neither letters, marks nor numbers in Unicode (categories other than L, M and N), nor white
+    space. 0 to 1, and 0 for an empty caption; white space counts among all characters. Source: our own. With
+    count="data-juicer" it is Data-Juicer's special_char_ratio: digits and white space are special too; five marks
+    (ratio sign, heavy line, angle brackets, full-width per cent) and the letters in its table are not. By default
+    ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
     """
 
     name: ClassVar[str] = "special_char_ratio"

@@ -12,12 +12,12 @@ from .lengths import checked
 
 @dataclass(frozen=True, kw_only=True)
 class WordRepetition(CountedScore):
-    """Share of the caption's runs of ``n`` words that occur more than once; upper and lower case are the same.
+    """Share of the caption's runs of ``n`` words that occur more than once; case does not matter.
 
     Words are what white space separates, numbers among them; punctuation at their ends makes no difference. 0 to 1; 0
-    where there are fewer than ``n`` words. ``n`` from 1 to 50. Source: Data-Juicer's word_rep_ratio, with other words.
-    With count="data-juicer" it is that number: Data-Juicer's words, see caption_words, are no numbers. By default ("auto")
-    that is the count for its JSON lines; "plain" is the count above for these, too.
+    if there are fewer than ``n`` words. ``n`` from 1 to 50. Source: Data-Juicer's word_rep_ratio, with other words.
+    With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers. By default
+    ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
     """
 
     name: ClassVar[str] = "word_repetition"
@@ -31,7 +31,7 @@ class WordRepetition(CountedScore):
         checked(self.name, self.n)
 
     def plain(self, text: str) -> float:
-        """Return the share, numbers being words."""
+        """Return the share; numbers are words."""
         return self._share(words(text.lower()))
 
     def data_juicer(self, text: str) -> float:

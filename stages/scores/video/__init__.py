@@ -1,1 +1,1 @@
-"""Videos as scores see them: header facts without decoding, and single frames as images. By PyAV."""
+"""Videos as scores see them: header facts without decoding, and single frames as images, by PyAV."""

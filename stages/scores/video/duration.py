@@ -1,4 +1,4 @@
-"""How long a video is."""
+"""The duration of a video."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,8 +12,8 @@ from .video_score import VideoScore
 class Duration(VideoScore):
     """Duration of the video in seconds, to the microsecond, by its header.
 
-    That of the first video stream; of the whole file where the header tells no other. "unknown-duration" where it tells
-    none, as in what was recorded live. From 0 on. Source: PyAV; Data-Juicer's video_duration rounds it to seconds.
+    That of the first video stream, or of the whole file if the header has no other. "unknown-duration" if it has none,
+    as in live recordings. From 0 on. Source: PyAV; Data-Juicer's video_duration rounds it to seconds.
     """
 
     name: ClassVar[str] = "duration"
@@ -23,5 +23,5 @@ class Duration(VideoScore):
     def of(self, facts: VideoFacts) -> float:
         """Return the duration."""
         if facts.duration is None:
-            raise ScoreError("unknown-duration", "the header tells no duration")
+            raise ScoreError("unknown-duration", "the header has no duration")
         return round(float(facts.duration), 6)

@@ -5,7 +5,7 @@ HEAD = 256  # bytes that are enough to look at
 
 
 def least_size(head: bytes) -> int:
-    """Return the size in bytes that a file has to have by its own header, 0 where that does not tell.
+    """Return the size in bytes that a file has to have by its own header, 0 if that does not tell.
 
     Matroska and WebM: the end of the segment. AVI: the end of the first RIFF chunk. Others tell by their index.
 
@@ -27,7 +27,7 @@ def least_size(head: bytes) -> int:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int] | None:
-    """Return an EBML number and where it ends; None where it is not there, or stands for an unknown size."""
+    """Return an EBML number and where it ends; None if it is not there, or stands for an unknown size."""
     first = data[at] if at < len(data) else 0
     length = 9 - first.bit_length()
     if not first or at + length > len(data):

@@ -1,4 +1,4 @@
-"""How many frames a video shows in a second."""
+"""The frame rate of a video."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,9 +10,9 @@ from .video_score import VideoScore
 
 @dataclass(frozen=True, kw_only=True)
 class Fps(VideoScore):
-    """Frames per second of the video: the mean by its header, else the rate that FFmpeg takes it for.
+    """Frames per second of the video: the mean by its header, otherwise FFmpeg's guess.
 
-    "unknown-fps" where there is neither. From 0 on. Source: PyAV's average_rate, guessed_rate.
+    "unknown-fps" if there is neither. From 0 on. Source: PyAV's average_rate, guessed_rate.
     """
 
     name: ClassVar[str] = "fps"
@@ -22,5 +22,5 @@ class Fps(VideoScore):
     def of(self, facts: VideoFacts) -> float:
         """Return the rate."""
         if facts.fps is None:
-            raise ScoreError("unknown-fps", "the header tells no rate of frames")
+            raise ScoreError("unknown-fps", "the header has no frame rate")
         return round(float(facts.fps), 6)

@@ -40,7 +40,7 @@ def video_frames(reader: FieldReader, name: str, sampling: Sampling, budget: int
     fewer frames. Source: Data-Juicer's ``extract_video_frames_uniformly``. "key": frames at key frames, ``frames`` of
     them evenly chosen, the middle one for 1, all for 0; the first frame where there is none.
 
-    Raises ScoreError: "over-budget" where the frames would take more than ``budget`` bytes, "truncated", "undecodable".
+    Raises ScoreError: "over-budget" if the frames would take more than ``budget`` bytes, "truncated", "undecodable".
     """
     with opened(reader, name) as container:
         stream = video_stream(container)
@@ -75,7 +75,7 @@ class _Taker:
         """Take frames at times evenly over the duration."""
         facts, base = self.facts, self.stream.time_base
         if facts.duration is None:
-            raise ScoreError("unknown-duration", "the header tells no duration, so there are no times to look at")
+            raise ScoreError("unknown-duration", "the header has no duration, so frames cannot be chosen by time")
         count = min(count, facts.frames or count)
         step = facts.duration / 2 if count == 1 else facts.duration / (count - 1)
         times = [step] if count == 1 else [step * number for number in range(count)]
@@ -124,7 +124,7 @@ class _Taker:
         return [packet.pts for packet in packets if packet.is_keyframe and packet.pts is not None]
 
     def _decoded(self) -> Iterator[Any]:
-        """Yield frames from where the container stands on. Raises ScoreError where there are far too many."""
+        """Yield frames from where the container stands on. Raises ScoreError if there are far too many."""
         for number, frame in enumerate(self.container.decode(self.stream)):
             if number >= _MOST_DECODED:
                 raise ScoreError("few-key-frames", f"{_MOST_DECODED:,} frames were decoded to reach one")
@@ -132,7 +132,7 @@ class _Taker:
                 yield frame
 
     def _is_far(self, before: int, wanted: Fraction) -> bool:
-        """Tell whether seeking saves decoding."""
+        """Return whether seeking saves decoding."""
         index = self.stream.index_entries
         place = index.search_timestamp(int(wanted)) if len(index) else -1
         far: bool = index[place].timestamp > before if place >= 0 else (wanted - before) * self.stream.time_base > _NEAR
@@ -153,7 +153,7 @@ class _Taker:
         return self._decoded()
 
     def _seek(self, pts: int) -> bool:
-        """Seek backwards to a key frame; False where this file cannot be sought in."""
+        """Seek backwards to a key frame; False if this file cannot be sought in."""
         import av
 
         try:

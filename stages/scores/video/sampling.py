@@ -12,7 +12,7 @@ class Sampling(NamedTuple):
     frames: int = 3
 
     def checked(self, name: str) -> "Sampling":
-        """Return it. Raises ValueError, in the name of a score, where there is no such sampling."""
+        """Return it. Raises ValueError, in the name of a score, if there is no such sampling."""
         if self.frames < (self.how == "uniform"):
             least = "at least 1" if self.how == "uniform" else "at least 1, or 0 for all key frames"
             raise ValueError(f"{name}: frames={self.frames}; it has to be {least}")

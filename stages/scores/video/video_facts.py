@@ -1,4 +1,4 @@
-"""What the header of a video tells."""
+"""The facts in the header of a video."""
 
 import re
 from fractions import Fraction
@@ -36,9 +36,9 @@ def facts_of(container: Any, stream: Any, size: int) -> VideoFacts:
     """Return the facts of an open video of ``size`` bytes. Raises ScoreError."""
     context = stream.codec_context
     if context is None:
-        raise ScoreError("undecodable", "its codec is not known here")
+        raise ScoreError("undecodable", "its codec is unknown")
     if not (context.width > 0 and context.height > 0):
-        raise ScoreError("unknown-size", "the header tells no width and height")
+        raise ScoreError("unknown-size", "the header has no width and height")
     index = stream.index_entries
     if len(index) and index[-1].pos + index[-1].size > size:
         raise ScoreError("truncated", f"its last frame ends at byte {index[-1].pos + index[-1].size:,} of {size:,}")

@@ -1,4 +1,4 @@
-"""What scores of pictures by models share: whose pictures are looked at, images or frames of videos."""
+"""Base of model scores of pictures: of images, or of frames of videos."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ class PreparedVideo(Prepares, Protocol):
 class PictureScore(ModelScore):
     """A score of a sample's images, or of frames of its videos where it has no image.
 
-    Settings of all of them: ``image`` and ``video`` name fields, and only that is looked at then. ``frames``: of a video,
-    how many are looked at; ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all.
-    ``decode``: "fast" decodes a large image at a reduced scale, "exact" at its full size; frames always have theirs.
+    Settings of all of them: ``image`` and ``video`` name the only fields to use. ``frames``: number of frames of a
+    video; ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all. ``decode``: "fast"
+    decodes a large image at a reduced scale, "exact" at its full size; frames always have theirs.
     """
 
     image: str = ""
@@ -66,7 +66,7 @@ class PictureScore(ModelScore):
         return {**super().versions(), **versions_of("av")}
 
     def image_fields(self, view: "View") -> tuple[str, ...]:
-        """Return the images that are looked at, none where videos are. Raises ScoreError where there is neither."""
+        """Return the images that are looked at, none if videos are. Raises ScoreError if there is neither."""
         if self.video:
             return ()
         try:

@@ -1,4 +1,4 @@
-"""Scores of what a video's header tells."""
+"""Scores from a video's header."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class VideoScore(Score):
-    """A score of what each video's header tells. ``video`` names the field, "" is mp4, webm, mkv, avi or mov."""
+    """A score from each video's header. ``video`` names the field, "" is mp4, webm, mkv, avi or mov."""
 
     tier: ClassVar[Tier] = "header"
     subject: ClassVar[Subject] = "video"

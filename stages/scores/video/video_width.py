@@ -9,7 +9,7 @@ from .video_score import VideoScore
 
 @dataclass(frozen=True, kw_only=True)
 class VideoWidth(VideoScore):
-    """Width of the video's frames in pixels, as stored: a rotation that the header asks for is ignored.
+    """Width of the video's frames in pixels, as stored: a rotation in the header is ignored.
 
     From 1 on. Source: PyAV; Data-Juicer's video_width.
     """

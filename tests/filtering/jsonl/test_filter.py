@@ -99,7 +99,7 @@ def test_a_token_that_is_nowhere_keeps_nothing_and_is_told(tmp_path, workers):
     path = write_set(tmp_path / "in", token="<image>")
     report = filtered(path, tmp_path / "out", "min_side >= 0", RunOptions(workers=workers))
     assert (report.total("kept"), report.whole) == (0, False)
-    assert "'<__dj__image>'; there are '<image>'" in report.failures[0].reason
+    assert "'<__dj__image>'; the texts have '<image>'" in report.failures[0].reason
     assert not (tmp_path / "out/data.jsonl").exists()
     again = filtered(path, tmp_path / "new", "min_side >= 0", image_token="<image>")
     assert again.total("kept") == 6

@@ -62,5 +62,5 @@ def test_a_token_that_occurs_nowhere_keeps_nothing_in_a_process_of_any_kind(tmp_
         options = RunOptions(workers=1, device="cpu")
         report = pool.apply_async(filter_shards, (source, tmp_path / "out", recipe, options)).get()
     assert (report.total("kept"), report.whole) == (0, False)
-    assert "no text has the token '<picture>'; there are '<image>'" in report.failures[0].reason
+    assert "no text has the token '<picture>'; the texts have '<image>'" in report.failures[0].reason
     assert not list((tmp_path / "out").glob("data*"))

@@ -37,8 +37,8 @@ def test_tokens_of_ones_own_are_values_that_travel():
     [
         ({"image": ""}, "empty"),
         ({"end": " "}, "empty"),
-        ({"image": "<x>", "video": "<x>"}, "cannot be told"),
-        ({"image": "<img", "video": "<img2"}, "cannot be told"),
+        ({"image": "<x>", "video": "<x>"}, "cannot be distinguished"),
+        ({"image": "<img", "video": "<img2"}, "cannot be distinguished"),
     ],
 )
 def test_tokens_that_would_be_mistaken_are_refused(tokens, message):
@@ -56,9 +56,9 @@ def problem(tokens, *rows):
 def test_a_token_that_is_nowhere_is_told_with_those_that_are_there():
     text = "<image> a cat <image> and a <b>dog</b>"
     found = problem(MediaTokens(), (text, 2, 0), ("<image> x", 1, 0), ("no picture", 0, 0))
-    assert "2 rows have images, and no text has the token '<__dj__image>'; there are '<image>', '<b>'" in found
+    assert "2 rows have images, and no text has the token '<__dj__image>'; the texts have '<image>', '<b>'" in found
     assert "--image-token" in found
-    assert "nothing like a token" in problem(MediaTokens(), ("words", 0, 3))
+    assert "none has anything like a token" in problem(MediaTokens(), ("words", 0, 3))
     assert "--video-token" in problem(MediaTokens(), ("words", 0, 3))
 
 

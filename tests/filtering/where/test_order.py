@@ -133,7 +133,7 @@ def test_a_pilot_counts_what_passes_and_explains_the_plan():
     assert lines[1].split() == ["1", "width", ">", "1", "width", "header", "1", "ms", "50.0%", "100.0%"]
     assert lines[3].split() == ["3", "blur", ">", "1", "blur", "pixels", "500", "ms", "100.0%", "25.0%"]
     assert lines[4] == (
-        "measured on 100 samples; on average 127 ms a sample, with every score for every sample 503 ms;"
+        "measured on 100 samples; on average 127 ms per sample, with every score for every sample 503 ms;"
         " 25.0% pass all terms"
     )
     assert "rough" in explain(plan(where))

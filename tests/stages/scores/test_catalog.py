@@ -49,7 +49,7 @@ def test_settings_are_part_of_the_identity():
     ("name", "settings", "message"),
     [
         ("widht", {}, "did you mean 'width'"),
-        ("zzzzzz", {}, "there are aesthetic, "),
+        ("zzzzzz", {}, "use one of aesthetic, "),
         ("near_duplicate", {"distanc": 3}, "did you mean 'distance'"),
         ("near_duplicate", {"distance": "3"}, "type int"),
         ("near_duplicate", {"distance": 11}, "0 to 10"),
@@ -93,7 +93,7 @@ def test_scores_of_others_come_by_entry_points(monkeypatch):
         having(("mine", Mine))
         assert isinstance(make_score("mine", image="png"), Mine)
         having(("other", Mine))
-        with pytest.raises(ValueError, match="no score of that name"):
+        with pytest.raises(ValueError, match="not a score of that name"):
             make_score("other")
     finally:
         monkeypatch.undo()

@@ -82,9 +82,9 @@ def test_a_score_may_look_at_another_image():
 
 def test_what_is_missing_is_an_error_that_names_what_is_there():
     view = View({"cls": b"1", "json": b"{}"}, key="a")
-    with pytest.raises(ScoreError, match=r"no-image: no field 'jpg;png;jpeg;webp'; there are 'cls', 'json'"):
+    with pytest.raises(ScoreError, match=r"no-image: no field 'jpg;png;jpeg;webp'; it has 'cls', 'json'"):
         view.headers()
-    with pytest.raises(ScoreError, match=r"no-caption: none in 'txt'; there are 'cls', 'json'"):
+    with pytest.raises(ScoreError, match=r"no-caption: none in 'txt'; it has 'cls', 'json'"):
         view.captions()
 
 

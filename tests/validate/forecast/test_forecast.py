@@ -207,7 +207,7 @@ def test_an_empty_validation_set_crashes_3_3_and_is_passed_over_by_4():
     assert old.validation_crash
     assert old.validation.startswith("none of the 4 samples of --val-data is usable: rank 0 crashes after epoch 1")
     new = forecast(shards(9, 9), OpenClip4(), given, validation=empty)
-    assert (new.validation_crash, "reports nothing" in new.validation) == (False, True)
+    assert (new.validation_crash, "reports no figures" in new.validation) == (False, True)
     full = Evidence("full", [evidence_of("v.tar", plain(1))])
     assert forecast(shards(9, 9), OpenClip33(), given, validation=full).validation is None
     assert "none of the 1 shards of --val-data exists" in forecast(shards(9, 9), OpenClip33(), given).validation

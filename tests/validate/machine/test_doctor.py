@@ -39,7 +39,7 @@ def test_webdataset_after_0_2_95_breaks_openclip_3_3():
     (found,) = said("versions", versions=SOUND | {"webdataset": "1.0.2"})
     assert found.status == "error"
     assert "fname" in found.message
-    assert found.cure == install_packages("webdataset<=0.2.86")
+    assert found.fix == install_packages("webdataset<=0.2.86")
 
 
 def test_openclip_without_webdataset_is_an_error():
@@ -57,11 +57,11 @@ def test_shared_memory_is_measured_against_what_batches_need(free, status):
 def test_openclip_s_defaults_need_more_than_docker_gives():
     (found,) = said("shared memory", shm_total=64 << 20, shm_free=64 << 20)
     assert "308 MB" in found.message  # 2 batches x 4 workers x 64 images x 3 x 224 x 224 floats
-    assert "--shm-size" in found.cure
+    assert "--shm-size" in found.fix
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "status", "cure"),
+    ("soft", "hard", "status", "fix"),
     [
         (1024, 1_048_576, "warning", "ulimit -n 65536"),
         (2048, 8192, "info", "ulimit -n 8192"),
@@ -70,10 +70,10 @@ def test_openclip_s_defaults_need_more_than_docker_gives():
         (UNLIMITED, UNLIMITED, "ok", ""),
     ],
 )
-def test_the_cure_for_few_open_files_is_one_that_the_hard_limit_allows(soft, hard, status, cure):
+def test_the_fix_for_few_open_files_is_one_that_the_hard_limit_allows(soft, hard, status, fix):
     (found,) = said("open files", files_soft=soft, files_hard=hard)
     assert found.status == status
-    assert cure in found.cure
+    assert fix in found.fix
 
 
 def test_spawned_workers_break_openclip_3_and_not_4():
@@ -107,7 +107,7 @@ def test_debugging_allocators_and_useless_tunables_are_told():
 def test_huge_pages_are_advised_only_where_they_exist_and_are_not_set():
     glibc = {"libc": "glibc 2.36", "huge_pages": "madvise"}
     (found,) = said("allocator", **glibc)
-    assert (found.status, found.cure) == ("info", "export GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
+    assert (found.status, found.fix) == ("info", "export GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
     assert said("allocator", libc="glibc 2.31", huge_pages="madvise") == []
     assert said("allocator", libc="glibc 2.36", huge_pages="never") == []
     assert worst("allocator", variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, **glibc) == "ok"
@@ -122,7 +122,7 @@ def test_tensorflow_beside_torch_is_a_warning_until_it_is_told_to_share():
 
 def test_limits_of_a_container_are_told():
     (found,) = said("cores", cores=64, quota=4.0)
-    assert (found.status, found.cure) == ("info", "train with --workers 4")
+    assert (found.status, found.fix) == ("info", "train with --workers 4")
     assert worst("memory", memory=64 * GIB, memory_limit=8 * GIB) == "info"
     assert worst("memory", memory=64 * GIB, overcommit=2) == "warning"
 
@@ -135,7 +135,7 @@ def test_threads_are_compared_with_cores(value, status):
 def test_variables_that_rewrite_urls_are_named():
     (found,) = said("url variables", variables={"GOPEN_REWRITE": "a=b", "HOME": "/root"})
     assert "GOPEN_REWRITE=a=b" in found.message
-    assert found.cure == "unset GOPEN_REWRITE"
+    assert found.fix == "unset GOPEN_REWRITE"
 
 
 BAD = (
@@ -166,11 +166,11 @@ BAD = (
 def test_every_trouble_has_a_fix():
     found = examine(BAD[0])
     assert {each.name for each in found if each.status == "ok"} <= {"installed", "memory", "GPU allocator"}
-    assert [each for each in found if each.status in {"warning", "error"} and not each.cure] == []
+    assert [each for each in found if each.status in {"warning", "error"} and not each.fix] == []
 
 
 def test_every_fix_that_is_a_command_runs_as_it_is_printed():
-    fixes = {each.cure for machine in BAD for each in examine(machine) if isinstance(each.cure, Command)}
+    fixes = {each.fix for machine in BAD for each in examine(machine) if isinstance(each.fix, Command)}
     assert len(fixes) > 8
     for fix in fixes:
         if " install " not in fix:  # tests/text does those

@@ -25,7 +25,7 @@ def test_the_verdict_is_the_first_line_and_says_why():
 def test_a_sound_set_takes_a_few_lines():
     shown = lines(factories.healthy())
     assert shown[0] == "OpenCLIP 3.3.0  TRAINS  30 of 30 samples reach a batch"
-    assert "Nothing found that would hurt." in shown
+    assert "No problems found." in shown
     assert len(shown) < 8
 
 
@@ -139,9 +139,9 @@ def test_an_unsafe_fix_says_so():
 
 def test_a_fix_is_printed_once_and_pointed_at_afterwards():
     report = factories.healthy()
-    cure = Repair("wdsflow repair shards -o repaired")
+    fix = Repair("wdsflow repair shards -o repaired")
     report = replace(
-        report, findings=[factories.finding("W001", repair=cure), factories.finding("W002", "warning", repair=cure)]
+        report, findings=[factories.finding("W001", repair=fix), factories.finding("W002", "warning", repair=fix)]
     )
     shown = lines(report)
     assert shown.count("       wdsflow repair shards -o repaired") == 1
@@ -233,6 +233,6 @@ def test_a_report_without_shards_or_verdicts_is_still_a_text():
 def test_an_error_beside_a_good_verdict_is_told_at_once():
     report = factories.healthy()
     report = replace(report, findings=[factories.finding("W001"), factories.finding("W002", "warning")])
-    assert "    but 1 error below must be looked at (exit status 1)" in lines(report)
+    assert "    but check 1 error below (exit status 1)" in lines(report)
     report = replace(report, findings=report.findings[1:])
     assert not any("exit status" in line for line in lines(report))

@@ -14,7 +14,7 @@ from wdsflow.validate.rules.rule_catalog import RULES, BadRule, Rule, UnknownCod
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"
-PARTS = ("What: ", "Why it hurts: ", "In the wild: ", "Cure: ")
+PARTS = ("What: ", "Why it matters: ", "In practice: ", "Fix: ")
 # "tar.directory" is shown by `wdsflow inspect` and no reader minds; "key.again-junk" tells how W032 hurts.
 INFORMATIONAL = {"tar.directory", "key.again-junk"}
 
@@ -77,7 +77,7 @@ def test_explain_shows_the_page_of_a_code_in_any_case():
     page = explain(" w006 ")
 
     assert page.startswith("W006 (error): The members of a sample are not next to each other\n\nWhat: ")
-    assert "\nCure: ``wdsflow repair SHARD -o repaired``" in page
+    assert "\nFix: ``wdsflow repair SHARD -o repaired``" in page
     assert page.endswith("Not reported in shards where one of these is: W012\n")
 
 

@@ -1,4 +1,4 @@
-"""Findings are no errors where nothing is lost, and cures do not cost what they should save."""
+"""Findings are no errors where nothing is lost, and fixes do not cost what they should save."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_twins_are_an_error_only_where_they_part_samples_or_end_the_reader(
 
     assert finding.severity == severity
     assert finding.readers == ((reader,) if severity == "error" else ())
-    assert ("they part no sample here" in finding.message) is not between
+    assert ("they split no sample here" in finding.message) is not between
 
 
 def test_json_that_is_bad_in_every_sample_is_put_out_of_the_way_and_costs_no_sample(tmp_path: Path):

@@ -94,7 +94,7 @@ def test_many_shards_are_folded_into_one_finding():
 
     assert len(findings) == 21
     assert findings[-1].shard is None
-    assert findings[-1].message == "Links are skipped: the same in 30 more shards, 60 times in all"
+    assert findings[-1].message == "Links are skipped: the same in 30 more shards, 60 times in total"
     assert findings[-1].count == 60
     assert sum(finding.count for finding in findings) == 100
 

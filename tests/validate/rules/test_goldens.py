@@ -1,4 +1,4 @@
-"""What each rule says, word by word. ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` writes the files anew."""
+"""What each rule says, word by word. ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` writes the files again."""
 
 import os
 from pathlib import Path

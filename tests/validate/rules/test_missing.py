@@ -57,7 +57,7 @@ def test_nothing_is_advised_where_nothing_can_serve(tmp_path: Path):
 def test_level_names_says_how_to_learn_the_json_field(tmp_path: Path):
     case = Case({"0.tar": tar(samples(10, jpg=jpeg(), json=words({"caption": "a dog"})))}, level="names")
 
-    assert "--level headers tells which json field holds captions" in only(case.findings(tmp_path, "F101")).message
+    assert "--level headers finds the json field that holds captions" in only(case.findings(tmp_path, "F101")).message
 
 
 def test_image_and_caption_can_both_be_missing_everywhere(tmp_path: Path):

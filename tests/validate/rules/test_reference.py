@@ -12,7 +12,7 @@ def test_the_page_has_every_rule_once_with_its_four_parts():
 
     assert sorted(codes) == sorted(RULES)
     assert len(codes) == len(set(codes))
-    for part in ("What", "Why it hurts", "In the wild", "Cure"):
+    for part in ("What", "Why it matters", "In practice", "Fix"):
         assert len(re.findall(rf"^\*\*{part}:\*\* ", page, re.MULTILINE)) == len(RULES)
 
 
@@ -20,5 +20,5 @@ def test_code_is_marked_as_markdown_wants_it():
     page = reference()
 
     assert "``" not in page
-    assert r"A \_\_MACOSX folder" in page
+    assert r"The shard has a \_\_MACOSX folder" in page
     assert "`__MACOSX/`" in page

@@ -1,4 +1,4 @@
-"""What the rules about training commands say, word by word. ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` writes anew."""
+"""What the rules about training commands say, word by word. ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` rewrites them."""
 
 import os
 from collections.abc import Callable

@@ -166,8 +166,8 @@ def test_an_error_while_the_chain_is_built_is_the_verdict():
         return [sample["txt"] for sample in source]
 
     assert "stage 2 eager raises KeyError: 'txt'" in trace([samples(1), eager]).verdict
-    assert "stage 2 int is no valid stage" not in trace([samples(1), 7]).verdict
-    assert "stage 2 int raises TypeError: int is no valid stage" in trace([samples(1), 7]).verdict
+    assert "stage 2 int is not a valid stage" not in trace([samples(1), 7]).verdict
+    assert "stage 2 int raises TypeError: int is not a valid stage" in trace([samples(1), 7]).verdict
 
 
 def test_a_blocked_read_is_named(up: threading.Event):

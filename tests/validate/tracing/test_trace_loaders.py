@@ -77,7 +77,7 @@ def test_resampled_shards_without_a_usable_sample(tmp_path: Path):
         dataset(write_shards(tmp_path, ("jpg",)), resampled=True).select(has_caption), samples=200, seconds=LONG
     )
     assert "drops 200 of 200 samples" in result.verdict
-    assert "will read on forever" in result.verdict
+    assert "will read endlessly" in result.verdict
 
 
 def test_resampled_shards_without_any_sample(tmp_path: Path):
@@ -87,7 +87,7 @@ def test_resampled_shards_without_any_sample(tmp_path: Path):
     result = trace(wds.DataPipeline(source, wds.tarfile_to_samples()), seconds=LONG)
     assert result.ending == "pass"
     assert "makes no sample of" in result.verdict
-    assert "this pipeline would repeat it forever" in result.verdict
+    assert "this pipeline would repeat it endlessly" in result.verdict
 
 
 def test_a_loader_with_workers_is_taken_apart_and_runs_here(tmp_path: Path):
@@ -149,7 +149,7 @@ def test_open_clip_with_captions_in_json(tmp_path: Path):
     result = trace(loader, seconds=LONG)
     assert result.verdict == (
         "stage 7 select(filter_no_caption_or_no_image) drops 60 of 60 samples; fields seen: jpg, json; "
-        "0 samples left after one full pass: OpenCLIP would repeat it forever"
+        "0 samples left after one full pass: OpenCLIP would repeat it endlessly"
     )
     assert not result.ok
 
@@ -167,10 +167,10 @@ def test_open_clip_with_sound_shards_and_the_loader_works_as_before(tmp_path: Pa
 def test_open_clip_with_fewer_samples_than_one_batch(tmp_path: Path):
     result = trace(open_clip_loader(write_shards(tmp_path, ("jpg", "txt")), batch_size=64), seconds=LONG)
     assert "gets 60 samples, too few for one batch of 64" in result.verdict
-    assert "OpenCLIP would repeat it forever" in result.verdict
+    assert "OpenCLIP would repeat it endlessly" in result.verdict
 
 
 def test_open_clip_resampled_with_captions_in_json(tmp_path: Path):
     result = trace(open_clip_loader(write_shards(tmp_path, ("jpg", "json")), resampled=True), seconds=LONG)
     assert "drops 1,000 of 1,000 samples; fields seen: jpg, json" in result.verdict
-    assert "OpenCLIP will read on forever" in result.verdict
+    assert "OpenCLIP will read endlessly" in result.verdict

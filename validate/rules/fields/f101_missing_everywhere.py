@@ -18,19 +18,19 @@ from ..kit.rule_commands import is_option, repair
 class MissingEverywhere(Rule):
     """No sample has the field that training needs.
 
-    What: a reader asks for an image field (jpg, png, jpeg or webp) and a caption field (txt), and one of the two is
-    in no sample at all. The message names the fields that are there, and where the captions are if they were found.
+    What: a reader needs an image field (jpg, png, jpeg or webp) and a caption field (txt), and no sample has one of the
+    two. The message names the fields that samples have, and the place of the captions if they were found.
 
-    Why it hurts: OpenCLIP's filter drops a sample that lacks either, without a word. webdataset up to 0.2.88, which
-    OpenCLIP pins, then begins its shards again, and again: training hangs at "Start epoch 0" with the GPU at 0 % and
-    no message. webdataset 1.x raises at the first sample; Hugging Face datasets give None.
+    Why it matters: OpenCLIP's filter silently drops a sample that lacks either. webdataset up to 0.2.88, which OpenCLIP
+    pins, then reads its shards again and again: training hangs at "Start epoch 0" with the GPU at 0 % and no message.
+    webdataset 1.x raises an error at the first sample; Hugging Face datasets give None.
 
-    In the wild: captions in json only (open_clip#1016), class labels in .cls (open_clip#569), ``input.jpg`` and
+    In practice: captions in json only (open_clip#1016), class labels in .cls (open_clip#569), ``input.jpg`` and
     ``outputs.txt`` (open_clip#480), ``.txt.gz``, ``.caption``, images as .gif or .tif.
 
-    Cure: ``wdsflow repair URL... -o repaired --caption json:FIELD`` writes txt members from json,
-    ``--rename OLD=NEW`` gives fields their usual names. OpenCLIP 4 can also read them as they are:
-    ``--json-text-key FIELD``, ``--text-key NAME``, ``--image-key NAME``.
+    Fix: ``wdsflow repair URL... -o repaired --caption json:FIELD`` writes txt members from json, ``--rename OLD=NEW``
+    renames fields. OpenCLIP 4 can also read them as they are: ``--json-text-key FIELD``, ``--text-key NAME``,
+    ``--image-key NAME``.
     """
 
     code = "F101"
@@ -46,12 +46,12 @@ class MissingEverywhere(Rule):
             yield self.finding(context, role, names, [want.reader.name for want in wanting])
 
     def finding(self, context: Context, role: Role, names: tuple[str, ...], hurt: list[str]) -> Finding:
-        """Return the finding for one thing that is nowhere."""
+        """Return the finding for one role that no sample has."""
         samples = context.evidence.samples
         shards = [shard for shard in context.evidence.shards if shard.runs.head is not None]
         head = shards[0].runs.head if shards else None
         have = _fields(context)
-        hint, cure = _instead(context, role, names, have, hurt)
+        hint, fix = _instead(context, role, names, have, hurt)
         fields = ", ".join(escape(name, 40) for name in have[:6]) + (", ..." if len(have) > 6 else "")
         return Finding(
             code=self.code,
@@ -63,7 +63,7 @@ class MissingEverywhere(Rule):
             count=samples,
             rate=1.0,
             readers=tuple(hurt),
-            repair=cure,
+            repair=fix,
         )
 
 
@@ -107,7 +107,7 @@ def _fields(context: Context) -> list[str]:
 def _instead(
     context: Context, role: Role, names: tuple[str, ...], have: list[str], hurt: list[str]
 ) -> tuple[str, Repair | None]:
-    """Return what may serve in place of what is missing, as a remark and as a command."""
+    """Return a replacement for the missing field, as a remark and as a command."""
     usual = {"txt"} if role == "caption" else {"jpg", "png", "jpeg", "webp"}
     if there := [name for name in have if name in usual and name not in names]:  # only the command is odd
         return _rename(context, role, there[0], names, hurt)
@@ -116,7 +116,7 @@ def _instead(
         if found is not None:
             return found
         if context.evidence.level == "names" and not {"text", "caption", "captions"} & set(have):
-            return "; --level headers tells which json field holds captions", None
+            return "; --level headers finds the json field that holds captions", None
     known = CAPTIONS if role == "caption" else IMAGES
     hollow = empty_fields(context.evidence.shards)
     for candidate in known:
@@ -149,7 +149,7 @@ def _json_caption(context: Context, names: tuple[str, ...], hurt: list[str]) -> 
 def _rename(
     context: Context, role: Role, name: str, names: tuple[str, ...], hurt: list[str]
 ) -> tuple[str, Repair | None]:
-    """Return how the field ``name`` gets one of the ``names`` wanted; where only the command is odd, how that changes."""
+    """Return how to give the field ``name`` one of the wanted ``names``, or how to correct the command."""
     shown, usual = escape(name, 40), ("txt",) if role == "caption" else ("jpg", "png", "jpeg", "webp")
     new = next((each for each in (*usual, *names) if each in names and each not in ("json", "jsn")), "")
     key = f"--{'text' if role == 'caption' else 'image'}-key"
@@ -161,13 +161,13 @@ def _rename(
     if name in usual and name not in names:
         return hint, Repair("", note=f"{shown} may hold {kind}", flags=(key, name))
     note = _open_clip_4(context, hurt, f"{key} {shown}")
-    if name == new:  # in capital letters, which every repair makes small
+    if name == new:  # upper case: every repair writes lower case
         return hint, repair(context.targets(), note=note)
     return hint, repair(context.targets(), "--rename", f"{name}={new}", note=note) if new else None
 
 
 def _open_clip_4(context: Context, hurt: list[str], flag: str) -> str:
-    """Return the flag as advice where OpenCLIP 4 is at hand."""
+    """Return the flag as advice if OpenCLIP 4 is one of the readers."""
     version = context.environment.get("open_clip_torch", "")
     major = version.partition(".")[0]
     at_hand = "open-clip-4" in hurt or (major.isdigit() and int(major) >= 4)

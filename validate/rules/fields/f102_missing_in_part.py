@@ -15,41 +15,42 @@ from .f101_missing_everywhere import field_phrase
 class MissingInPart(Rule):
     """Some samples lack the image or the caption.
 
-    What: samples without the field that a reader asks for, in shards where other samples have it, and nothing in them
-    that could serve instead.
+    What: some samples lack a field that a reader needs and that other samples have, and no other field of theirs can
+    serve instead.
 
-    Why it hurts: OpenCLIP drops them without a word and without a count; an epoch then has fewer samples than
-    ``--train-num-samples`` says, and the rest is repeated to fill it. webdataset 1.x ends at the first of them.
-    Hugging Face datasets and Ray Data give None.
+    Why it matters: OpenCLIP drops them silently and without a count; an epoch then has fewer samples than
+    ``--train-num-samples``, and repeats the rest to fill up. webdataset 1.x ends at the first of them. Hugging Face
+    datasets and Ray Data give None.
 
-    In the wild: downloads where the image failed and only the json was kept, captions removed by a filter, README.md
-    and other files that become samples of their own (open_clip PR#179; Mobile-O#8).
+    In practice: downloads where the image failed and only the json was kept, captions removed by a filter, README.md
+    and other files that become separate samples (open_clip PR#179; Mobile-O#8).
 
-    Cure: ``wdsflow repair URL... -o repaired --drop-bad`` leaves them out, and others whose image, caption or json cannot
-    be used, so that counts are true. Captions that are in json are kept with ``--caption json:FIELD``. ``wdsflow inspect SHARD`` lists which fields samples have.
+    Fix: ``wdsflow repair URL... -o repaired --drop-bad`` leaves them out, with all samples whose image, caption or json
+    cannot be used; counts are then correct. ``--caption json:FIELD`` keeps captions that are in json. ``wdsflow inspect
+    SHARD`` lists the fields of samples.
     """
 
     code = "F102"
     severity = "warning"
-    requires = ("W006", "W012", "W022", "W029", "W030")  # each makes half samples of whole ones
+    requires = ("W006", "W012", "W022", "W029", "W030")  # each splits samples
 
     def check(self, context: Context) -> Iterator[Finding]:
-        yield from partial_losses(context, self.code, instead=False, cure=self.cure)
+        yield from partial_losses(context, self.code, instead=False, fix=self.fix)
 
-    def cure(self, context: Context, lack: Lack) -> Repair:
-        """Return the cure for samples that lack something."""
+    def fix(self, context: Context, lack: Lack) -> Repair:
+        """Return the fix for samples that lack something."""
         return self.repair(lack.shard.url)
 
     def repair(self, *urls: str) -> Repair:
         return leave_out(urls)
 
 
-Cure = Callable[[Context, Lack], Repair | None]
-_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # told by the rules in `requires`
+Fix = Callable[[Context, Lack], Repair | None]
+_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # reported by the rules in `requires`
 
 
-def partial_losses(context: Context, code: str, *, instead: bool, cure: Cure) -> Iterator[Finding]:
-    """Yield findings for samples that lack something, with or without a field that could serve instead."""
+def partial_losses(context: Context, code: str, *, instead: bool, fix: Fix) -> Iterator[Finding]:
+    """Yield findings for samples that lack a field, with or without a field that could serve instead."""
     rows: dict[tuple[str, tuple[str, ...], str, int], list[tuple[Wants, Lack]]] = defaultdict(list)
     totals: dict[str, int] = defaultdict(int)
     for want in wants(context):
@@ -75,7 +76,7 @@ def partial_losses(context: Context, code: str, *, instead: bool, cure: Cure) ->
             count=lack.count,
             rate=min(lack.count / lack.shard.samples, 1.0) if lack.shard.samples else None,
             readers=tuple(names),
-            repair=cure(context, lack),
+            repair=fix(context, lack),
         )
 
 

@@ -12,29 +12,29 @@ from .f102_missing_in_part import partial_losses
 class OtherName(Rule):
     """In some samples the image or the caption has another name.
 
-    What: samples without the field that a reader asks for, which have one that may hold the same: ``caption`` or
-    ``json`` for txt, ``gif``, ``jfif`` or ``input.jpg`` for jpg. Other samples of the set have the right one.
+    What: some samples lack a field that a reader needs, and have one that may hold the same: ``caption`` or ``json``
+    for txt, ``gif``, ``jfif`` or ``input.jpg`` for jpg. Other samples of the set have the right field.
 
-    Why it hurts: field names are compared as wholes: ``input.jpg`` is not ``jpg``, ``txt.gz`` is not ``txt``. OpenCLIP
-    drops these samples without a word, webdataset 1.x ends at the first of them. Training goes on with the part of
-    the set that is named as expected, which may be one source of several.
+    Why it matters: field names are compared as wholes: ``input.jpg`` is not ``jpg``, ``txt.gz`` is not ``txt``.
+    OpenCLIP drops these samples silently; webdataset 1.x ends at the first of them. Training continues with the part of
+    the set that has the expected names, which may be one source of several.
 
-    In the wild: sets put together from several sources (Mobile-O#8; datasets#7055), images by their original
+    In practice: sets put together from several sources (Mobile-O#8; datasets#7055), images by their original
     extension, captions first in txt and later in json.
 
-    Cure: ``wdsflow repair SHARD -o repaired --rename OLD=NEW`` renames a field, ``--caption json:FIELD`` writes txt
+    Fix: ``wdsflow repair SHARD -o repaired --rename OLD=NEW`` renames a field, ``--caption json:FIELD`` writes txt
     members from json.
     """
 
     code = "F103"
     severity = "warning"
-    requires = ("W006", "W012", "W022", "W029", "W030")  # each makes half samples of whole ones
+    requires = ("W006", "W012", "W022", "W029", "W030")  # each splits samples
 
     def check(self, context: Context) -> Iterator[Finding]:
-        yield from partial_losses(context, self.code, instead=True, cure=self.cure)
+        yield from partial_losses(context, self.code, instead=True, fix=self.fix)
 
-    def cure(self, context: Context, lack: Lack) -> Repair | None:
-        """Return the command that gives the field its usual name; None where none can, or the reader wants another one."""
+    def fix(self, context: Context, lack: Lack) -> Repair | None:
+        """Return the command that gives the field its usual name; None if none can or the reader wants another one."""
         url = lack.shard.url
         new = "txt" if lack.roles[0] == "caption" else "jpg"
         if new not in wanted(context, lack.reader, lack.roles[0]):

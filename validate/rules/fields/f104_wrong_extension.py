@@ -2,17 +2,17 @@ from ..kit.caption_rule import QualityRule
 
 
 class WrongExtension(QualityRule):
-    """Images are of another format than their name says.
+    """Images have another format than their extension says.
 
-    What: the first bytes tell another format than the extension, such as PNG data in ``a.jpg``.
+    What: the first bytes are of another format than the extension, such as PNG data in ``a.jpg``.
 
-    Why it hurts: Pillow looks at the bytes, so that OpenCLIP, webdataset and Hugging Face datasets decode them. Readers
-    that choose a decoder by name or know JPEG only (DALI, turbojpeg, GPU decoders) fail on them.
+    Why it matters: Pillow looks at the bytes, so OpenCLIP, webdataset and Hugging Face datasets decode them. Readers
+    that choose a decoder by name, or decode only JPEG (DALI, turbojpeg, GPU decoders), fail on them.
 
-    In the wild: img2dataset with ``--disable_all_reencoding`` names every image jpg (img2dataset#344, #457); web
+    In practice: img2dataset with ``--disable_all_reencoding`` names every image jpg (img2dataset#344, #457); web
     servers that send WebP under a .jpg url.
 
-    Cure: nothing for OpenCLIP. img2dataset re-encodes by default: leave ``--disable_all_reencoding`` out.
+    Fix: nothing for OpenCLIP. img2dataset re-encodes by default: leave ``--disable_all_reencoding`` out.
     """
 
     code = "F104"

@@ -11,17 +11,17 @@ from ..kit.shape_rule import Counted, counted, loss
 
 
 class MixedExtensions(Rule):
-    """Images come under several extensions.
+    """Images have several extensions.
 
     What: some samples have their image as jpg, others as png, jpeg or webp.
 
-    Why it hurts: OpenCLIP takes the first of the four that is there. Hugging Face datasets fix their columns by the
-    first five samples: an image under another extension is left out and its row has None. DALI and other readers
-    that ask for one name skip or fail.
+    Why it matters: OpenCLIP takes the first of the four that a sample has. Hugging Face datasets take their columns
+    from the first five samples: an image with another extension is left out, and its row has None. DALI and other
+    readers that need one name skip these samples or fail.
 
-    In the wild: downloads that keep the original extension (datasets#6880, #7055; Mobile-O#8).
+    In practice: downloads that keep the original extension (datasets#6880, #7055; Mobile-O#8).
 
-    Cure: ``wdsflow repair URL... -o repaired --rename jpeg=jpg --rename png=jpg`` gives all images one name; Pillow
+    Fix: ``wdsflow repair URL... -o repaired --rename jpeg=jpg --rename png=jpg`` gives all images one name; Pillow
     goes by the bytes. img2dataset writes one format with ``--encode_format jpg``.
     """
 
@@ -60,7 +60,7 @@ class MixedExtensions(Rule):
         )
 
     def _lost(self, context: Context, common: str, rare: list[str]) -> dict[str, int]:
-        """Return for each reader how many samples it would use more if all images had one name."""
+        """Return for each reader how many more samples it would use if all images had one name."""
         lost: dict[str, int] = {}
         for reader in context.readers:
             bound = context.bound(reader)

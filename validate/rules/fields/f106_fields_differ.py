@@ -13,16 +13,16 @@ class FieldsDiffer(Rule):
     """Shards have different fields.
 
     What: a field that most samples of a shard have (at least nine in ten) is missing in other shards, or the other way
-    round. Each shard is compared with what most shards have.
+    round. Each shard is compared with the majority of shards.
 
-    Why it hurts: readers that fix their columns by the first samples (Hugging Face datasets, tables made from shards)
-    give None for the rest or fail: "the key/value pairs do not match". A part of the set may come from another source
-    or an older version than you think.
+    Why it matters: readers that take their columns from the first samples (Hugging Face datasets, tables made from
+    shards) give None for the rest or fail: "the key/value pairs do not match". Part of the set may come from another
+    source or an older version than you think.
 
-    In the wild: datasets#6900, #7055; a set to which shards were added later; two exports in one folder.
+    In practice: datasets#6900, #7055; a set to which shards were added later; two exports in one folder.
 
-    Cure: write all shards with the same fields: ``wdsflow inspect URL...`` lists them for each shard;
-    ``wdsflow repair SHARD -o repaired --rename OLD=NEW`` where only the name differs.
+    Fix: write all shards with the same fields: ``wdsflow inspect URL...`` lists them for each shard. If only the name
+    differs: ``wdsflow repair SHARD -o repaired --rename OLD=NEW``.
     """
 
     code = "F106"

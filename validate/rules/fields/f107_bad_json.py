@@ -13,18 +13,19 @@ from ..kit.shape_rule import counted, mend_status
 class BadJson(LossRule):
     """Json does not parse, or is not an object.
 
-    What: a json member that Python's json refuses (cut, empty, not UTF-8, nested too deep), or one that holds a list, a
+    What: Python's json refuses a json member (cut, empty, not UTF-8, nested too deep), or the member holds a list, a
     number or a string instead of an object.
 
-    Why it hurts: OpenCLIP 3.3 decodes every field of a sample, whether it needs it or not: a json that does not parse
-    drops the sample although image and caption are fine, with a warning that names neither. webdataset 1.x ends
-    there. OpenCLIP 4 reads json only with ``--json-text-key``, and then drops what has no caption.
+    Why it matters: OpenCLIP 3.3 decodes every field of a sample, even if it does not need it. It drops a sample whose
+    json does not parse, although image and caption are valid, with a warning that names neither key nor field.
+    webdataset 1.x ends there. OpenCLIP 4 reads json only with ``--json-text-key``, and then drops samples without a
+    caption.
 
-    In the wild: json written by hand with single quotes, NaN for other parsers, files of no bytes from a writer that
-    was killed (img2dataset#344).
+    In practice: json written by hand with single quotes, NaN for other parsers, empty files from a writer that was
+    killed (img2dataset#344).
 
-    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out; to keep them, write the json again
-    with ``json.dumps``, or, where most of them are bad, take them out of the way: ``--rename json=json_raw``.
+    Fix: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out. To keep them, write the json again
+    with ``json.dumps``. If most of them are bad, rename the field: ``--rename json=json_raw``.
     """
 
     code = "F107"
@@ -38,8 +39,8 @@ class BadJson(LossRule):
         told = [f"{text}: {shard.tally(name).count:,}" for name, text in words.items() if shard.tally(name).count]
         return f"{how_many(count, 'json field')} of no use ({', '.join(told)})"
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair:
-        """Drop samples where few are at fault; where most are, keep them and put the field out of the way."""
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair:
+        """Drop samples if few are at fault; if most are, keep them and rename the field."""
         bad: Counter[str] = Counter()
         for item in counted(shard.runs):
             bad.update({part.suffix.lower(): item.count for part in item.shape if _MEND(part) != part})

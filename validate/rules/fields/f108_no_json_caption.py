@@ -10,19 +10,19 @@ from ..kit.shape_rule import counted, mend_status
 
 
 class NoJsonCaption(LossRule):
-    """The json has no caption under the name asked for.
+    """The json has no caption under the given name.
 
-    What: with ``--json-text-key``, json members in which none of these names holds a string with more than white space:
-    the name is missing, or its value is null, a number or a list.
+    What: with ``--json-text-key``, some json members have no caption under any of these names: the name is missing, or
+    its value is null, a number, a list or only white space.
 
-    Why it hurts: OpenCLIP 4 makes an empty caption of it and drops the sample, without a word. If the name is misspelt
-    all samples go, and training hangs.
+    Why it matters: OpenCLIP 4 reads an empty caption and silently drops the sample. If the name is misspelt, all
+    samples are dropped, and training hangs.
 
-    In the wild: ``--json-text-key captions`` where the field is called ``caption``; lists of captions; null where the
+    In practice: ``--json-text-key captions`` where the field is called ``caption``; lists of captions; null if the
     captioner failed.
 
-    Cure: name the field that is there, several in order of preference: ``--json-text-key "caption;text"``.
-    ``wdsflow inspect SHARD`` lists all names with an example.
+    Fix: name the right field, or several in order of preference: ``--json-text-key "caption;text"``. ``wdsflow inspect
+    SHARD`` lists all names with an example.
     """
 
     code = "F108"

@@ -12,14 +12,14 @@ class CaptionNotUtf8(LossRule):
 
     What: text members whose bytes do not decode: Latin-1, Windows-1252, UTF-16, or damage.
 
-    Why it hurts: OpenCLIP 3.3 decodes them strictly; the UnicodeDecodeError drops the sample with a warning that names
-    neither key nor shard. OpenCLIP 4 drops them without a word. webdataset 1.x, Hugging Face datasets and Ray Data end
+    Why it matters: OpenCLIP 3.3 decodes them strictly; the UnicodeDecodeError drops the sample with a warning that
+    names neither key nor shard. OpenCLIP 4 drops them silently. webdataset 1.x, Hugging Face datasets and Ray Data end
     with an exception.
 
-    In the wild: "'utf-8' codec can't decode byte 0x92 in position 12" for typographic quotes from Windows; captions
+    In practice: "'utf-8' codec can't decode byte 0x92 in position 12" for typographic quotes from Windows; captions
     written by PowerShell, which is UTF-16 (joy-caption-batch#1; FluxTrainer#14).
 
-    Cure: convert the files before packing: ``iconv -f WINDOWS-1252 -t UTF-8 a.txt > b.txt``.
+    Fix: convert the files before packing: ``iconv -f WINDOWS-1252 -t UTF-8 a.txt > b.txt``.
     ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out.
     """
 

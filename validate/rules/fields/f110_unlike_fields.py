@@ -11,19 +11,19 @@ _LOOKED_AT = 5
 
 
 class UnlikeFields(Rule):
-    """Samples differ in their fields where a reader wants them alike.
+    """Samples have different fields, but a reader needs the same ones.
 
     What: the first five samples of the first shard do not have the same fields; or, for Ray Data, an image that the
     first sample of a shard has is missing in a later one.
 
-    Why it hurts: Hugging Face datasets, and with them the viewer of the Hub, read the first five samples and end at
-    once: "The TAR archives of the dataset should be in WebDataset format, but the files in the archive don't share
-    the same prefix or the same types." Ray Data makes a tensor of each image column and fails on rows without it.
-    OpenCLIP and webdataset do not mind.
+    Why it matters: Hugging Face datasets, and the viewer of the Hub, read the first five samples and end at once: "The
+    TAR archives of the dataset should be in WebDataset format, but the files in the archive don't share the same prefix
+    or the same types." Ray Data makes a tensor of each image column and fails on rows without it. OpenCLIP and
+    webdataset accept such samples.
 
-    In the wild: the data set page on the Hub shows an error instead of pictures (datasets#6880, #7144).
+    In practice: the data set page on the Hub shows an error instead of pictures (datasets#6880, #7144).
 
-    Cure: let all samples have the same fields; an optional field must be absent in all of the first five, or present.
+    Fix: give all samples the same fields; an optional field must be in all of the first five, or in none of them.
     ``wdsflow inspect SHARD`` shows the fields in the order of the shard.
     """
 
@@ -56,7 +56,7 @@ class UnlikeFields(Rule):
             yield Finding(
                 code=self.code,
                 severity="error",
-                message=f"the first shard has no sample to tell the fields by: {context.titles(hurt)} "
+                message=f"the first shard has no sample that shows the fields: {context.titles(hurt)} "
                 f"end{'s' if len(hurt) == 1 else ''} with an exception",
                 shard=shard.url,
                 readers=hurt,
@@ -83,7 +83,7 @@ def _names(crashes: dict[str, Fate | None]) -> tuple[str, ...]:
 
 
 def _early(runs: Runs) -> Iterator[tuple[Shape, str, int]]:
-    """Yield each shape that is first met among the first five runs, behind the first."""
+    """Yield each new shape among the second to fifth run."""
     for item in runs.inner:
         if 1 + sum(item.before) < _LOOKED_AT:
             yield item.shape, item.key, item.offset

@@ -10,16 +10,16 @@ from ..kit.rule_commands import is_option, repair
 class UnsafeField(TallyRule):
     """Pickled fields run code when they are read.
 
-    What: members named .pickle, .pkl, .pyd or .pth. Reading a pickle executes whatever its author put in. wdsflow never
-    opens them.
+    What: members named .pickle, .pkl, .pyd or .pth. Reading a pickle executes the code that its author put in. wdsflow
+    never opens them.
 
-    Why it hurts: webdataset's ``decode`` unpickles such fields by itself, and OpenCLIP 3.3 decodes every field of a
-    sample, whether it needs it or not: whoever made the shard can run programs on every training machine. Older
+    Why it matters: webdataset's ``decode`` unpickles such fields by itself, and OpenCLIP 3.3 decodes every field of a
+    sample, even if it does not need it. Whoever made the shard can run programs on every training machine. Older
     versions of Ray Data and Hugging Face datasets did the same.
 
-    In the wild: embeddings stored by ``torch.save`` beside images; metadata as pickle out of habit.
+    In practice: embeddings stored by ``torch.save`` next to images; metadata as pickle out of habit.
 
-    Cure: ``wdsflow repair SHARD -o repaired --drop-field pickle`` leaves the field out. When packing, store arrays as
+    Fix: ``wdsflow repair SHARD -o repaired --drop-field pickle`` leaves the field out. When packing, store arrays as
     .npy and metadata as .json. webdataset 1.x refuses pickles with ``WDS_SECURE=1``.
     """
 
@@ -27,7 +27,7 @@ class UnsafeField(TallyRule):
     severity = "error"
     tallies = ("field.unsafe",)
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         names = sorted(name for name in shard.fields if kind_of(name) in ("pickle", "torch"))
         options = [word for name in names or [tally.detail.lower()] for word in ("--drop-field", name)]
         if not all(is_option(name) for name in options[1::2]):
@@ -36,6 +36,4 @@ class UnsafeField(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
-        return (
-            f"{how_many(count, 'field')} {verb} pickled{first_seen(detail)}: decoding runs code of its author's choice"
-        )
+        return f"{how_many(count, 'field')} {verb} pickled{first_seen(detail)}: decoding runs its author's code"

@@ -11,15 +11,15 @@ from ..kit.shape_rule import mend_status
 class EmptyCaption(LossRule):
     """Captions are empty.
 
-    What: text members without a byte, or of white space only.
+    What: text members that are empty or only white space.
 
-    Why it hurts: OpenCLIP 3.3 trains on them: the caption is the start and end token, alike for all such images, which
-    pulls these images together. OpenCLIP 4 drops the samples without a word.
+    Why it matters: OpenCLIP 3.3 trains on them: the caption is the start and end token, the same for all such images,
+    which pulls these images together. OpenCLIP 4 drops the samples silently.
 
-    In the wild: img2dataset writes an empty .txt where the table has no caption (img2dataset#46); captioners that
-    failed (SimpleTuner#1100).
+    In practice: img2dataset writes an empty .txt if the table has no caption (img2dataset#46); captioners that failed
+    (SimpleTuner#1100).
 
-    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves these samples out. OpenCLIP 4 skips them by itself.
+    Fix: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves these samples out. OpenCLIP 4 skips them by itself.
     """
 
     code = "F112"

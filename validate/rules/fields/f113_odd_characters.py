@@ -4,15 +4,15 @@ from ..kit.caption_rule import QualityRule
 class OddCharacters(QualityRule):
     r"""Captions have control characters, NULs or a byte-order mark.
 
-    What: characters that are no text: NUL, terminal escapes, other control characters, or U+FEFF at the start.
+    What: characters that are not text: NUL, terminal escapes, other control characters, or U+FEFF at the start.
 
-    Why it hurts: OpenCLIP's tokenizer keeps the mark and the controls as tokens of their own, in front of the first
-    word or in the middle of one. In a terminal or a log, escapes change colours, titles or what is seen; wdsflow
-    shows them spelled out.
+    Why it matters: OpenCLIP's tokenizer makes separate tokens of the mark and the control characters, before the first
+    word or in the middle of one. In a terminal or a log, escapes change colours and titles or hide text; wdsflow shows
+    them spelled out.
 
-    In the wild: text saved as "UTF-8 with BOM" by Windows editors, text taken from PDF files.
+    In practice: text saved as "UTF-8 with BOM" by Windows editors, text taken from PDF files.
 
-    Cure: clean the captions before packing:
+    Fix: clean the captions before packing:
     ``text = "".join(c for c in text.lstrip("\ufeff") if c.isprintable() or c.isspace())``
     """
 

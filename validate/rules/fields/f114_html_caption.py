@@ -6,12 +6,12 @@ class HtmlCaption(QualityRule):
 
     What: tags such as ``<br>`` or entities such as ``&amp;`` in captions.
 
-    Why it hurts: OpenCLIP's tokenizer turns entities back into characters, but leaves tags: ``br``, ``href`` and
+    Why it matters: OpenCLIP's tokenizer turns entities back into characters, but leaves tags: ``br``, ``href`` and
     ``span`` become words that the model learns, and they fill the 77 tokens.
 
-    In the wild: alt texts and product descriptions taken from pages without cleaning.
+    In practice: alt texts and product descriptions taken from pages without cleaning.
 
-    Cure: clean the captions before packing: ``text = html.unescape(re.sub(r"<[^>]*>", " ", text))``
+    Fix: clean the captions before packing: ``text = html.unescape(re.sub(r"<[^>]*>", " ", text))``
     """
 
     code = "F114"

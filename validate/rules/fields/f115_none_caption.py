@@ -6,12 +6,12 @@ class NoneCaption(QualityRule):
 
     What: a missing caption that was turned into text.
 
-    Why it hurts: all these images are trained with one and the same word, and the sample looks complete to every reader
-    and filter.
+    Why it matters: all these images are trained with the same word, and the sample looks complete to every reader and
+    filter.
 
-    In the wild: ``str(value)`` on an empty cell of a pandas table gives ``nan``; OpenCLIP's own csv reader does that.
+    In practice: ``str(value)`` on an empty cell of a pandas table gives ``nan``; OpenCLIP's own csv reader does that.
 
-    Cure: leave such rows out before packing: ``table = table.dropna(subset=["caption"])``
+    Fix: leave such rows out before packing: ``table = table.dropna(subset=["caption"])``
     """
 
     code = "F115"

@@ -6,11 +6,11 @@ class FilenameCaption(QualityRule):
 
     What: the whole caption is one word with an image extension, such as ``IMG_0042.JPG``.
 
-    Why it hurts: the sample looks complete, and the model learns that pictures are called IMG.
+    Why it matters: the sample looks complete, but the model learns that pictures are called IMG.
 
-    In the wild: alt texts filled in by cameras, scanners and content management systems.
+    In practice: alt texts filled in by cameras, scanners and content management systems.
 
-    Cure: leave them out before packing:
+    Fix: leave them out before packing:
     ``if re.fullmatch(r"\S+\.(jpe?g|png|gif|webp)", text, re.I): continue``
     """
 

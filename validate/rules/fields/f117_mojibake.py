@@ -6,12 +6,12 @@ class Mojibake(QualityRule):
 
     What: UTF-8 text that was read as Latin-1 and saved again: ``Ã©`` for ``é``, ``â€™`` for an apostrophe.
 
-    Why it hurts: it is valid UTF-8, so no reader complains. OpenCLIP's tokenizer repairs it where ftfy is used (as in
-    its default cleaning); other tokenizers learn the broken letters and spend two or three tokens on each.
+    Why it matters: it is valid UTF-8, so no reader complains. OpenCLIP's tokenizer repairs it if it uses ftfy (as its
+    default cleaning does); other tokenizers learn the broken letters and spend two or three tokens on each.
 
-    In the wild: pages whose declared encoding was believed, csv files opened and saved in a spreadsheet.
+    In practice: pages that declare a wrong encoding, csv files opened and saved in a spreadsheet.
 
-    Cure: repair the captions before packing: ``text = ftfy.fix_text(text)``
+    Fix: repair the captions before packing: ``text = ftfy.fix_text(text)``
     """
 
     code = "F117"

@@ -4,16 +4,16 @@ from ..kit.caption_rule import QualityRule
 class LongCaption(QualityRule):
     """Captions are longer than a text model reads.
 
-    What: more than 75 words. A word is at least one token, and CLIP reads 77 tokens of which two are start and end, so
-    that these are cut for certain; shorter ones may be.
+    What: more than 75 words. A word is at least one token, and CLIP reads 77 tokens, two of which are start and end.
+    Such captions are always cut; shorter ones may be.
 
-    Why it hurts: OpenCLIP's tokenizer cuts them without a word: what stands behind the 75th token is never trained.
-    The tokenizer of openai/CLIP raises "Input ... is too long for context length 77" instead.
+    Why it matters: OpenCLIP's tokenizer cuts them silently: tokens after the 75th are never trained. The tokenizer of
+    openai/CLIP raises "Input ... is too long for context length 77" instead.
 
-    In the wild: captions written by language models, product descriptions (open_clip#857, #515).
+    In practice: captions written by language models, product descriptions (open_clip#857, #515).
 
-    Cure: put what matters first, or train a model with a longer context, such as one with ``"context_length": 256`` in
-    its config.
+    Fix: put the important words first, or train a model with a longer context, such as one with ``"context_length":
+    256`` in its config.
     """
 
     code = "F118"

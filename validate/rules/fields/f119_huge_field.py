@@ -5,17 +5,17 @@ from ..kit.base import TallyRule, first_seen
 
 
 class HugeField(TallyRule):
-    """A field is too large to be looked into.
+    """A field is too large to be checked.
 
-    What: a text member over 1 MiB, a json member over 16 MiB, or another field over 256 MiB. It was not decoded here,
-    so that the verdict assumes it to be sound.
+    What: a text member over 1 MiB, a json member over 16 MiB, or another field over 256 MiB. It was not decoded here;
+    the verdict assumes that it is valid.
 
-    Why it hurts: readers load and decode it as a whole; a tokenizer works through all of a caption to keep 77 tokens,
-    which can hold up a worker for minutes. It is most likely another file under a wrong name.
+    Why it matters: readers load and decode it as a whole. A tokenizer processes the whole caption to keep 77 tokens,
+    which can block a worker for minutes. It is most likely another file under a wrong name.
 
-    In the wild: a log or a whole table saved as .txt, base64 images inside json.
+    In practice: a log or a whole table saved as .txt, base64 images inside json.
 
-    Cure: look at it: ``tar --extract --to-stdout -f SHARD NAME | head --bytes 1000``, and leave it out when packing.
+    Fix: look at it: ``tar --extract --to-stdout -f SHARD NAME | head --bytes 1000``, and leave it out when packing.
     """
 
     code = "F119"
@@ -24,6 +24,4 @@ class HugeField(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
-        return (
-            f"{how_many(count, 'field')} {verb} too large to be looked into{first_seen(detail)}: readers load all of it"
-        )
+        return f"{how_many(count, 'field')} {verb} too large to be checked{first_seen(detail)}: readers load all of it"

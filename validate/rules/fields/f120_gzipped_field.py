@@ -12,12 +12,12 @@ class GzippedField(TallyRule):
 
     What: members such as ``a.txt.gz`` or ``a.json.gz``.
 
-    Why it hurts: webdataset unpacks and decodes them, but the field keeps its name ``txt.gz``, and OpenCLIP asks for
-    ``txt``: to its filter the sample has no caption, and it is dropped without a word. Short texts get larger by gzip.
+    Why it matters: webdataset unpacks and decodes them, but the field keeps its name ``txt.gz``, and OpenCLIP needs
+    ``txt``: its filter finds no caption, and silently drops the sample. gzip makes short texts larger.
 
-    In the wild: exports that compress text on principle; samples with ``.cls.gz``.
+    In practice: exports that always compress text; samples with ``.cls.gz``.
 
-    Cure: ``wdsflow repair SHARD -o repaired --rename txt.gz=txt`` unpacks and renames them.
+    Fix: ``wdsflow repair SHARD -o repaired --rename txt.gz=txt`` unpacks and renames them.
     """
 
     code = "F120"
@@ -25,7 +25,7 @@ class GzippedField(TallyRule):
     tallies = ()
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Count by shape: a field's name tells it at every level."""
+        """Count by shape: the field's name shows it at every level."""
         tally = Tally()
         for item in counted(shard.runs):
             packed = [part.suffix for part in item.shape if part.suffix.lower().endswith(".gz")]
@@ -37,7 +37,7 @@ class GzippedField(TallyRule):
         verb = "is" if count == 1 else "are"
         return f"{how_many(count, 'field')} {verb} gzipped{first_seen(detail)}: readers keep .gz in the field name"
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()
         if not is_option(name) or name == "gz":
             return None

@@ -12,26 +12,26 @@ _OTHERS = ("image", "text", "json", "pickle", "torch")  # rules of their own
 
 
 class BadField(LossRule):
-    """A field that nobody needs drops the sample.
+    """An unneeded field drops the sample.
 
-    What: a member besides image, caption and json that its decoder refuses: an ``.id`` or ``.cls`` that is no
+    What: the decoder refuses a member other than image, caption and json: an ``.id`` or ``.cls`` that is not an
     integer, a damaged ``.npy``, ``.mp`` or ``.cbor``, a ``.gz`` that is not gzip.
 
-    Why it hurts: OpenCLIP 3.3 decodes every field of a sample by its extension. One that fails drops the sample
-    although image and caption are fine, with a warning that names neither. If all samples have such a field, none is
-    left and training hangs. webdataset 1.x ends with an exception.
+    Why it matters: OpenCLIP 3.3 decodes every field of a sample by its extension. If one field fails, the sample is
+    dropped, although image and caption are valid, with a warning that names neither key nor field. If all samples have
+    such a field, none is left and training hangs. webdataset 1.x ends with an exception.
 
-    In the wild: ``.id`` with a hexadecimal name, ``.index`` with text, empty side files (cosmos#3).
+    In practice: ``.id`` with a hexadecimal name, ``.index`` with text, empty side files (cosmos#3).
 
-    Cure: rename the field to one that is left as bytes: ``wdsflow repair SHARD -o repaired --rename id=id_raw``, or
-    leave it out: ``--drop-field id``. OpenCLIP 4 decodes only image and caption.
+    Fix: rename the field to one that readers leave as bytes: ``wdsflow repair SHARD -o repaired --rename id=id_raw``,
+    or leave it out: ``--drop-field id``. OpenCLIP 4 decodes only image and caption.
     """
 
     code = "F121"
     tallies = ("field.bad",)
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Count by shape, which tells gzipped ones too, or else by the tally."""
+        """Count by shape, which shows gzipped fields too; otherwise by the tally."""
         tally = Tally()
         for item in counted(shard.runs):
             bad = [part.suffix for part in item.shape if part.status == BAD and _is_other(part.suffix)]
@@ -44,9 +44,9 @@ class BadField(LossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "does" if count == 1 else "do"
-        return f"{how_many(count, 'field')} besides image and caption {verb} not decode{first_seen(detail)}"
+        return f"{how_many(count, 'field')} other than image and caption {verb} not decode{first_seen(detail)}"
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()
         if not is_option(name):
             return None

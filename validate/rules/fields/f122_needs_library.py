@@ -15,15 +15,15 @@ _KINDS = ("msgpack", "cbor", "tenbin", "torch", "npy", "npz")
 class NeedsLibrary(LossRule):
     """A field needs a library that is not installed here.
 
-    What: members such as ``.mp`` (msgpack) or ``.cbor`` whose decoder is a package of its own. It is missing in this
-    environment; whether it is where you train is for you to check.
+    What: members such as ``.mp`` (msgpack) or ``.cbor`` whose decoder is a separate package. It is missing in this
+    environment; check the environment in which you train.
 
-    Why it hurts: OpenCLIP 3.3 decodes every field. Without the package each such sample is dropped with a warning that
-    names neither key nor cause: if all samples have the field, none is left and training hangs.
+    Why it matters: OpenCLIP 3.3 decodes every field. Without the package, each such sample is dropped with a warning
+    that names neither key nor cause. If all samples have the field, none is left and training hangs.
 
-    In the wild: shards made with one environment and read with another.
+    In practice: shards made with one environment and read with another.
 
-    Cure: ``pip install msgpack`` for .mp and .msg, ``pip install cbor`` for .cbor, or leave the field out when packing.
+    Fix: ``pip install msgpack`` for .mp and .msg, ``pip install cbor`` for .cbor, or leave the field out when packing.
     """
 
     code = "F122"
@@ -32,7 +32,7 @@ class NeedsLibrary(LossRule):
     def mend(self, part: Part) -> Part:
         return _MEND(part)
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         package = _PACKAGES.get(kind_of(tally.detail))
         return Repair(install_packages(package), note="where you train, too") if package else None
 

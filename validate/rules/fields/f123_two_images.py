@@ -9,18 +9,18 @@ from ..kit.shape_rule import counted, wanted
 
 
 class TwoImages(Rule):
-    """Samples have two fields of which only one is used.
+    """Samples have two fields, and only one is used.
 
     What: ``a.jpg`` and ``a.png`` in one sample, or two of the caption fields named with ``--text-key``.
 
-    Why it hurts: OpenCLIP renames the first of ``jpg;png;jpeg;webp`` that is there to ``image`` and removes the others,
-    without a word. If the png is the picture and the jpg its thumbnail or mask, the model sees the wrong one. Both
-    are read and, in OpenCLIP 3.3, decoded.
+    Why it matters: OpenCLIP renames the first of ``jpg;png;jpeg;webp`` that a sample has to ``image``, and silently
+    removes the others. If the png is the picture and the jpg its thumbnail or mask, the model sees the wrong one. Both
+    are read, and OpenCLIP 3.3 decodes both.
 
-    In the wild: an image beside its mask, depth map or low-resolution copy under the usual extension.
+    In practice: an image with its mask, depth map or low-resolution copy, each with a usual extension.
 
-    Cure: give the second picture a name of its own: ``wdsflow repair URL... -o repaired --rename png=mask.png``.
-    OpenCLIP 4 can choose: ``--image-key png``.
+    Fix: give the second picture another name: ``wdsflow repair URL... -o repaired --rename png=mask.png``. OpenCLIP 4
+    can choose: ``--image-key png``.
     """
 
     code = "F123"

@@ -8,20 +8,21 @@ from ..kit.base import Context, Rule
 
 _SHARE = 0.05
 _LEAST = 20
-_NONE = ("", "nan", "none", "null")  # F112 and F115 speak of these
+_NONE = ("", "nan", "none", "null")  # F112 and F115 report these
 
 
 class FrequentCaption(Rule):
-    """One caption stands for many images.
+    """Many images have the same caption.
 
-    What: a single caption makes up at least 5 % of all, and 20 or more. The count is a lower bound.
+    What: a single caption makes up at least 5 % of all captions, and occurs at least 20 times. The count is a lower
+    bound.
 
-    Why it hurts: the contrastive loss takes every other pair of a batch for a mismatch. With one caption in 20 the
-    same, a batch of 1,000 holds 50 pairs that match and are pushed apart. The loss stays high and the model unsharp.
+    Why it matters: the contrastive loss takes every other pair of a batch for a mismatch. If one caption in 20 is the
+    same, a batch of 1,000 has 50 matching pairs that are pushed apart. The loss stays high and the model inaccurate.
 
-    In the wild: boilerplate ("Buy now", "Image may contain"), class labels as captions, a captioner stuck in a phrase.
+    In practice: boilerplate ("Buy now", "Image may contain"), class labels as captions, a captioner stuck in a phrase.
 
-    Cure: leave the caption out before packing: ``if text == "...": continue``. For class labels, vary the sentence or
+    Fix: leave the caption out before packing: ``if text == "...": continue``. For class labels, vary the sentence or
     use a loss made for labels.
     """
 

@@ -13,18 +13,18 @@ from ..kit.shape_rule import folded
 
 
 class JsonAsText(Rule):
-    """Json is taken for the caption as it stands.
+    """The raw json is taken for the caption.
 
     What: ``--text-key`` names ``json``, and samples have it.
 
-    Why it hurts: OpenCLIP 4 takes the bytes of the field for the caption: braces, names and urls are tokenized, and the
-    77 tokens are full before the caption comes. With 3.3 and a pipeline of your own that renames json to text it is
-    worse: the tokenizer walks through the dict, and the caption of every image is the first name in it. The loss falls
-    a little and nothing complains.
+    Why it matters: OpenCLIP 4 takes the bytes of the field for the caption: it tokenizes braces, names and urls, and
+    the 77 tokens are full before the caption begins. With 3.3 and a custom pipeline that renames json to text it is
+    worse: the tokenizer iterates over the dict, and the caption of every image is its first name. The loss falls a
+    little and nothing reports an error.
 
-    In the wild: the quick fix for captions in json (see the maintainer's warning in open_clip#1016).
+    In practice: the quick fix for captions in json (see the maintainer's warning in open_clip#1016).
 
-    Cure: read one field of it: ``--json-text-key FIELD`` (OpenCLIP 4), or write txt members:
+    Fix: read one field of it: ``--json-text-key FIELD`` (OpenCLIP 4), or write txt members:
     ``wdsflow repair URL... -o repaired --caption json:FIELD``
     """
 
@@ -56,11 +56,11 @@ class JsonAsText(Rule):
                 offset=place[1].offset,
                 count=count,
                 readers=(reader.name,),
-                repair=_cure(context),
+                repair=_fix(context),
             )
 
 
-def _cure(context: Context) -> Repair | None:
+def _fix(context: Context) -> Repair | None:
     named, edits = caption_name(context.evidence.shards), caption_edits(context.evidence.shards)
     if named is None or edits is None:
         return None

@@ -12,19 +12,19 @@ from ..kit.rule_commands import renamed, repair
 class TypesDiffer(TallyRule):
     """The values of a column change their type.
 
-    What: json, an array or msgpack whose values have other types than those of the first five samples; or first samples
-    that do not agree among themselves, or hold what Arrow does not take, such as a list of numbers and strings, or an
-    integer of more than 64 bits.
+    What: json, arrays or msgpack have values of other types than those of the first five samples; or the first samples
+    do not agree, or hold values that Arrow does not accept, such as a list of numbers and strings, or an integer of
+    more than 64 bits.
 
-    Why it hurts: Hugging Face datasets take the types of their columns from the first five samples of the first shard.
-    Later values are converted to these types. A string in a column of numbers, a number where a list was, or a list
-    where an object was end the reader with an exception, often after hours. Missing names and null are fine.
+    Why it matters: Hugging Face datasets take the types of their columns from the first five samples of the first
+    shard. Later values are converted to these types. A string in a column of numbers, a number instead of a list, or a
+    list instead of an object ends the reader with an exception, often after hours. Missing names and null are fine.
 
-    In the wild: sizes that are null or "unknown" where a download failed, tags that are one string or a list of strings,
-    metadata of several sources in one set.
+    In practice: sizes that are null or "unknown" after a failed download, tags that are one string or a list of
+    strings, metadata of several sources in one set.
 
-    Cure: write the values with one type, or keep the field as bytes, which any column holds:
-    ``wdsflow repair URL... -o repaired --rename json=json_raw``
+    Fix: write the values with one type, or keep the field as bytes, which fit any column: ``wdsflow repair URL... -o
+    repaired --rename json=json_raw``
     """
 
     code = "F126"

@@ -8,23 +8,23 @@ from ..kit.image_rule import ImageLossRule
 class Undecodable(ImageLossRule):
     """Pillow cannot decode the image.
 
-    What: the data begin like an image, but Pillow raises while decoding it. Seen at ``--level full`` only. Images
-    that are empty, cut, or no images at all are reported by I216, I202, I210 and I217.
+    What: the data begin like an image, but Pillow raises an error while decoding it. Found only at ``--level full``.
+    I216, I202, I210 and I217 report images that are empty, cut, or not images at all.
 
-    Why it hurts: OpenCLIP logs one anonymous warning and drops the sample, in each epoch again. webdataset 1.x, Hugging
-    Face datasets and Ray Data end with an exception.
+    Why it matters: OpenCLIP logs one warning without a name and drops the sample, in each epoch again. webdataset 1.x,
+    Hugging Face datasets and Ray Data end with an exception.
 
-    In the wild: "Handling webdataset error (UnidentifiedImageError(...)). Ignoring." without a key (kraken#299 asks for
+    In practice: "Handling webdataset error (UnidentifiedImageError(...)). Ignoring." without a key (kraken#299 asks for
     the file name); formats for which this Pillow has no decoder (AVIF, HEIC).
 
-    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out; or download them again.
+    Fix: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out; or download them again.
     """
 
     code = "I201"
     tallies = ("image.undecodable",)
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Return what is left when the cut ones are taken off; the first place may be one of those."""
+        """Return the tally without the cut images; the first place may be one of those."""
         tally = shard.tally("image.undecodable")
         cut = shard.tally("image.cut").count
         return tally if not cut else Tally(tally.count - cut) if tally.count > cut else Tally()

@@ -10,15 +10,14 @@ class CutImage(ImageLossRule):
 
     What: the file lacks its end marker (``--level headers``), or Pillow says that it is truncated (``--level full``).
 
-    Why it hurts: Pillow raises "image file is truncated (n bytes not processed)". OpenCLIP drops the sample with a
-    warning that names no key; webdataset 1.x, Hugging Face datasets and Ray Data end. Where
-    ``ImageFile.LOAD_TRUNCATED_IMAGES`` is set, the lower part of the picture is grey and trained as such. An image
+    Why it matters: Pillow raises "image file is truncated (n bytes not processed)". OpenCLIP drops the sample with a
+    warning that names no key; webdataset 1.x, Hugging Face datasets and Ray Data end with an exception. If
+    ``ImageFile.LOAD_TRUNCATED_IMAGES`` is set, the lower part of the picture is grey and is trained like that. An image
     that lacks only its last two bytes decodes.
 
-    In the wild: downloads that were cut off and stored all the same (webdataset#206; clip-retrieval#257, #13;
-    datasets#6470).
+    In practice: downloads that were cut off but stored (webdataset#206; clip-retrieval#257, #13; datasets#6470).
 
-    Cure: download these images again, or leave the samples out: ``wdsflow repair SHARD -o repaired --drop-bad``
+    Fix: download these images again, or leave the samples out: ``wdsflow repair SHARD -o repaired --drop-bad``
     """
 
     code = "I202"

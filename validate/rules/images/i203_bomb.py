@@ -9,14 +9,14 @@ class Bomb(ImageLossRule):
 
     What: more than 178,956,970 pixels, twice Pillow's ``MAX_IMAGE_PIXELS``, by the image's own header.
 
-    Why it hurts: Pillow raises DecompressionBombError. OpenCLIP 3.3 drops the sample with a warning without a key;
-    webdataset 1.x, Hugging Face datasets and Ray Data end. Code that lifts the limit needs half a gigabyte and more of
-    memory for each: a few at once kill the worker.
+    Why it matters: Pillow raises DecompressionBombError. OpenCLIP 3.3 drops the sample with a warning without a key;
+    webdataset 1.x, Hugging Face datasets and Ray Data end with an exception. Code that lifts the limit needs at least
+    half a gigabyte of memory for each: a few at once kill the worker.
 
-    In the wild: scans, maps, panoramas and posters; a PNG of a few kilobytes that unfolds to gigabytes is made to
-    attack (memery#10, RT-DETR#337; img2dataset PR#231).
+    In practice: scans, maps, panoramas and posters; a PNG of a few kilobytes that expands to gigabytes is an attack
+    (memery#10, RT-DETR#337; img2dataset PR#231).
 
-    Cure: shrink it before packing: ``convert a.png -resize '2048x2048>' b.png``. Or leave it out:
+    Fix: shrink it before packing: ``convert a.png -resize '2048x2048>' b.png``. Or leave it out:
     ``wdsflow repair SHARD -o repaired --drop-bad``
     """
 
@@ -28,4 +28,4 @@ class Bomb(ImageLossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         noun = "image has" if count == 1 else "images have"
-        return f"{count:,} {noun} over 178 megapixels{first_seen(detail)}: Pillow refuses to decode that"
+        return f"{count:,} {noun} over 178 megapixels{first_seen(detail)}: Pillow refuses to decode them"

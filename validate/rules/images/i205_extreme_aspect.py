@@ -2,16 +2,16 @@ from ..kit.caption_rule import QualityRule
 
 
 class ExtremeAspect(QualityRule):
-    """Images are extremely long or high.
+    """Images are extremely wide or high.
 
     What: one side is more than ten times the other.
 
-    Why it hurts: a square crop shows a tenth of the picture or less. In evaluation the shortest side is enlarged to the
-    model's size before the crop: a picture of 1 x 10,000 pixels becomes 224 x 2,240,000, which is 1.5 GB.
+    Why it matters: a square crop shows a tenth of the picture or less. In evaluation, the shortest side is enlarged to
+    the model's size before the crop: a picture of 1 x 10,000 pixels becomes 224 x 2,240,000, which is 1.5 GB.
 
-    In the wild: banners, rulers, separators, sprites, screenshots of whole pages (img2dataset PR#193).
+    In practice: banners, rulers, separators, sprites, screenshots of whole pages (img2dataset PR#193).
 
-    Cure: leave them out when downloading: ``img2dataset --max_aspect_ratio 3 ...``
+    Fix: leave them out when downloading: ``img2dataset --max_aspect_ratio 3 ...``
     """
 
     code = "I205"

@@ -6,13 +6,13 @@ class Cmyk(QualityRule):
 
     What: four printing inks instead of red, green and blue.
 
-    Why it hurts: Pillow converts them without the colour profile: colours come out too bright or shifted, and files
+    Why it matters: Pillow converts them without the colour profile: colours come out too bright or shifted, and files
     whose values are inverted (as Adobe writes them) may look like negatives elsewhere. DALI and turbojpeg need an
     option to read them at all.
 
-    In the wild: pictures made for print, stock photographs.
+    In practice: pictures made for print, stock photographs.
 
-    Cure: convert them before packing: ``convert a.jpg -profile sRGB.icc b.jpg``
+    Fix: convert them before packing: ``convert a.jpg -profile sRGB.icc b.jpg``
     """
 
     code = "I206"

@@ -6,12 +6,12 @@ class AnimatedImage(QualityRule):
 
     What: a GIF, WebP or PNG with more than one frame.
 
-    Why it hurts: readers take the first frame, which is often blank or a title, while the caption describes what
-    happens. The other frames are loaded and thrown away.
+    Why it matters: readers take the first frame, which is often blank or a title, while the caption describes what
+    happens. The other frames are loaded and discarded.
 
-    In the wild: GIFs from message boards, animated WebP from messengers.
+    In practice: GIFs from message boards, animated WebP from messengers.
 
-    Cure: leave them out, or choose a frame before packing: ``convert 'a.gif[10]' b.png``
+    Fix: leave them out, or choose a frame before packing: ``convert 'a.gif[10]' b.png``
     """
 
     code = "I207"

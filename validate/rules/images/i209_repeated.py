@@ -13,19 +13,19 @@ _LEAST = 10
 
 
 class Repeated(Rule):
-    """The same image comes again and again.
+    """The same image occurs many times.
 
-    What: one image, byte by byte, stands in at least ten samples and one in a thousand of all; or two shards share
-    images. Seen at ``--level full`` only; the counts are lower bounds.
+    What: one image, byte for byte, is in at least ten samples and one in a thousand of all; or two shards share images.
+    Found only at ``--level full``; the counts are lower bounds.
 
-    Why it hurts: the same picture with many captions teaches that captions do not matter. Inside a batch equal pictures
-    count as mismatches. Shards that share their images count them twice and may be the old and the new export in one
-    folder.
+    Why it matters: the same picture with many captions teaches the model to ignore captions. Inside a batch, equal
+    pictures count as mismatches. Shards that share images count them twice, and may be the old and the new export in
+    one folder.
 
-    In the wild: "image not available" pictures that servers send for dead links, thousands of times
+    In practice: "image not available" pictures that servers send for dead links, thousands of times
     (Recap-DataComp-1B#11); the same url with several captions (img2dataset#244).
 
-    Cure: drop them before packing by the hash of their bytes:
+    Fix: drop them before packing by the hash of their bytes:
     ``if hashlib.sha256(data).hexdigest() in PLACEHOLDERS: continue``
     """
 
@@ -45,7 +45,7 @@ class Repeated(Rule):
             yield Finding(
                 code=self.code,
                 severity=self.severity,
-                message=f"one image stands in at least {count:,} of {how_many(images, 'sample')}{also}: placeholders?",
+                message=f"one image is in at least {count:,} of {how_many(images, 'sample')}{also}: placeholders?",
                 shard=first.url,
                 count=sum(count for _, count in often),
                 rate=min(sum(count for _, count in often) / images, 1.0) if images else None,

@@ -10,17 +10,17 @@ class HtmlImage(ImageLossRule):
 
     What: HTML, XML, SVG or JSON under an image's name, by the first bytes.
 
-    Why it hurts: Pillow raises UnidentifiedImageError. OpenCLIP drops the sample with an anonymous warning in each
-    epoch; webdataset 1.x, Hugging Face datasets and Ray Data end with an exception.
+    Why it matters: Pillow raises UnidentifiedImageError. OpenCLIP drops the sample with a warning without a name in
+    each epoch; webdataset 1.x, Hugging Face datasets and Ray Data end with an exception.
 
-    In the wild: a downloader that did not check the status stores the page "404 Not Found" as .jpg (BLIP3o#65); SVG
+    In practice: a downloader that did not check the status stores the page "404 Not Found" as .jpg (BLIP3o#65); SVG
     files named .png.
 
-    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out; or download them again.
+    Fix: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out; or download them again.
     """
 
     code = "I210"
-    requires = ("W012", "W022")  # macOS twins of images are called images too
+    requires = ("W012", "W022")  # macOS twins of images have image names too
     tallies = ("image.html",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

@@ -8,13 +8,13 @@ class VeryLarge(TallyRule):
 
     What: between 89 and 178 megapixels, by the image's own header.
 
-    Why it hurts: Pillow warns (DecompressionBombWarning) and decodes them: 0.27 to 0.54 GB for each in RGB, in every
-    worker that meets one, plus the transform's copies. Several at once end a worker for lack of memory, which looks
-    like "DataLoader worker (pid ...) is killed by signal: Killed". The batch waits for the decoding all the while.
+    Why it matters: Pillow warns (DecompressionBombWarning) and decodes them: 0.27 to 0.54 GB for each in RGB, in every
+    worker that meets one, plus the transform's copies. Several at once exhaust a worker's memory: "DataLoader worker
+    (pid ...) is killed by signal: Killed". The whole batch waits while they are decoded.
 
-    In the wild: scans, satellite pictures, posters.
+    In practice: scans, satellite pictures, posters.
 
-    Cure: shrink them before packing: ``convert a.png -resize '2048x2048>' b.png``. OpenCLIP 4 drops what is over
+    Fix: shrink them before packing: ``convert a.png -resize '2048x2048>' b.png``. OpenCLIP 4 drops images over
     ``--max-image-pixels``, 25 million by default.
     """
 

@@ -10,13 +10,13 @@ class OverLimit(ImageLossRule):
 
     What: more pixels than OpenCLIP 4's ``--max-image-pixels`` allows, 25 million by default.
 
-    Why it hurts: OpenCLIP 4 drops the sample by its header, without decoding it, with a warning for the first and each
-    thousandth. OpenCLIP 3.3 and others have no limit and decode all of it, which takes seconds (I219).
+    Why it matters: OpenCLIP 4 drops the sample by its header, without decoding it, with a warning for the first and
+    each thousandth. OpenCLIP 3.3 and others have no limit and decode the whole image, which takes seconds (I219).
 
-    In the wild: sets of photographs at full resolution lose a large part when moving to OpenCLIP 4.
+    In practice: sets of photographs at full resolution lose a large part when moving to OpenCLIP 4.
 
-    Cure: raise the limit with ``--max-image-pixels 100000000`` (OpenCLIP 4; 0 takes it away), or shrink the images
-    before packing: ``convert a.jpg -resize '2048x2048>' b.jpg``
+    Fix: raise the limit with ``--max-image-pixels 100000000`` (OpenCLIP 4; 0 removes it), or shrink the images before
+    packing: ``convert a.jpg -resize '2048x2048>' b.jpg``
     """
 
     code = "I212"
@@ -24,7 +24,7 @@ class OverLimit(ImageLossRule):
     capped = False
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Leave out bombs, of which I203 speaks; a limit below 25 million is seen in the shapes only."""
+        """Leave out bombs, which I203 reports; only the shapes show a limit below 25 million."""
         tally, bombs = shard.tally("image.large"), shard.tally("image.bomb").count
         large = Tally(tally.count - bombs, tally.key, tally.offset, tally.detail) if tally.count > bombs else Tally()
         over = Tally()

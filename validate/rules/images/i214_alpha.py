@@ -6,18 +6,18 @@ class Alpha(QualityRule):
 
     What: an alpha channel or a transparent colour.
 
-    Why it hurts: readers drop it with ``convert("RGB")``: what was invisible shows, often black, or colours left over
-    under the transparent parts. img2dataset puts pictures on white instead, so that two sources differ. Pillow warns
+    Why it matters: readers drop it with ``convert("RGB")``: hidden content becomes visible, often black, or leftover
+    colours under the transparent parts. img2dataset puts pictures on white instead, so two sources differ. Pillow warns
     for each palette image with transparency, which floods the log.
 
-    In the wild: logos, stickers, clip art, cut-out products as PNG or WebP (paimon#10096).
+    In practice: logos, stickers, clip art, cut-out products as PNG or WebP (paimon#10096).
 
-    Cure: put them on white before packing: ``convert a.png -background white -alpha remove b.png``
+    Fix: put them on white before packing: ``convert a.png -background white -alpha remove b.png``
     """
 
     code = "I214"
     tallies = ("image.alpha",)
     predicate = "have transparency"
     predicate_one = "has transparency"
-    consequence = "readers drop it, and hidden colours show"
+    consequence = "readers drop it, and hidden colours become visible"
     common = 0.05

@@ -6,25 +6,25 @@ from ..kit.image_rule import ImageLossRule
 
 
 class NotAnImage(ImageLossRule):
-    """Files under an image's name are no images.
+    """Files with an image extension are not images.
 
-    What: the first bytes belong to no image format known to Pillow, and to no text either (I210).
+    What: the first bytes are neither of an image format known to Pillow nor text (I210).
 
-    Why it hurts: Pillow raises UnidentifiedImageError. OpenCLIP drops the sample with an anonymous warning in each
-    epoch; webdataset 1.x, Hugging Face datasets and Ray Data end with an exception. OpenCLIP 3.3 drops it even if the
-    file is a side field, such as a video named ``.mpg`` or an ``.h5`` table, which webdataset takes for images.
+    Why it matters: Pillow raises UnidentifiedImageError. OpenCLIP drops the sample with a warning without a name in
+    each epoch; webdataset 1.x, Hugging Face datasets and Ray Data end with an exception. OpenCLIP 3.3 drops it even if
+    the file is a side field, such as a video named ``.mpg`` or an ``.h5`` table, which webdataset takes for images.
 
-    In the wild: files shifted or overwritten on a bad disk, encrypted or zero-filled data, paths stored instead of
+    In practice: files shifted or overwritten on a bad disk, encrypted or zero-filled data, paths stored instead of
     pictures (TarWriter stores a ``str`` as text).
 
-    Cure: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out. Side fields can be renamed:
+    Fix: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out. Side fields can be renamed:
     ``--rename mpg=video``
     """
 
     code = "I217"
-    requires = ("W012", "W022")  # macOS twins of images are called images too
+    requires = ("W012", "W022")  # macOS twins of images have image names too
     tallies = ("image.not-image",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'image')} {verb} no image by the first bytes{first_seen(detail)}"
+        return f"{how_many(count, 'image')} {verb} not an image by the first bytes{first_seen(detail)}"

@@ -4,15 +4,15 @@ from ..kit.caption_rule import QualityRule
 class DamagedImage(QualityRule):
     """Image data are damaged, and readers do not notice.
 
-    What: a strict decoder finds errors in the compressed data that Pillow passes over. Seen at ``--level full`` only.
+    What: a strict decoder finds errors in the compressed data that Pillow ignores. Found only at ``--level full``.
 
-    Why it hurts: the picture decodes, with a grey or shifted part from the damage on, and is trained as it is. Damage
-    in bytes hints at a bad disk, memory or transfer: other files will have it where nothing can see it.
+    Why it matters: the picture decodes, with a grey or shifted part after the damage, and is trained like that. Damaged
+    bytes suggest a bad disk, memory or transfer: other files are probably damaged too, undetected.
 
-    In the wild: pictures whose lower half is grey or in wrong colours; a log full of "Corrupt JPEG data: premature
+    In practice: pictures whose lower half is grey or in wrong colours; a log full of "Corrupt JPEG data: premature
     end of data segment".
 
-    Cure: fetch the shard again and compare: ``sha256sum SHARD``
+    Fix: fetch the shard again and compare: ``sha256sum SHARD``
     """
 
     code = "I218"

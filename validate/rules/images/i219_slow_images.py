@@ -13,13 +13,13 @@ class SlowImages(Rule):
 
     What: half of the images have 4 megapixels or more.
 
-    Why it hurts: a worker decodes every image at its full size, alone, and throws most of it away: 12 megapixels for a
-    model that sees 224 x 224 are 240 pixels decoded for one that is used. The first batch comes after minutes, the GPU
-    waits for the loader, and the shuffle buffer of 5,000 raw samples a worker fills the memory.
+    Why it matters: a worker decodes every image at its full size and discards most of it. For a model that sees 224 x
+    224, an image of 12 megapixels means 240 decoded pixels for each used one. The first batch takes minutes, the GPU
+    waits for the loader, and the shuffle buffer of 5,000 raw samples per worker fills the memory.
 
-    In the wild: photographs at full resolution, scans (webdataset#267; pytorch-DR#1: 20 to 700 MB an image).
+    In practice: photographs at full resolution, scans (webdataset#267; pytorch-DR#1: 20 to 700 MB per image).
 
-    Cure: shrink them once, before packing: ``mogrify -resize '512x512^>' FOLDER/*.jpg``, or when downloading:
+    Fix: shrink them once, before packing: ``mogrify -resize '512x512^>' FOLDER/*.jpg``, or when downloading:
     ``img2dataset --image_size 512 --resize_mode keep_ratio --resize_only_if_bigger True``
     """
 

@@ -1,1 +1,1 @@
-"""What rules share: their base, what they see, and how they are run."""
+"""Code that rules share: their base class, their input, and how they run."""

@@ -1,4 +1,4 @@
-"""What a rule is: a code, a severity, a manual page, and a look at the evidence."""
+"""Base classes of rules: a code, a severity, a manual page, and a check of the evidence."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ...forecast.forecast import Forecast
     from ...verdicts.verdict import Verdict
 
-SHARDS_NAMED = 20  # a rule names this many shards one by one, and the rest in one finding
+SHARDS_NAMED = 20  # a rule reports this many shards one by one, and the rest in one finding
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Everything a rule may look at. ``arguments`` and ``sidecars`` are None where not asked for."""
+    """The input of a rule. ``arguments`` and ``sidecars`` are None if not requested."""
 
     evidence: Evidence
     readers: Sequence[Reader]
@@ -40,18 +40,18 @@ class Context:
     known_roles: dict[tuple[str, str, Shape], bool] = field(default_factory=dict, repr=False)  # of shapes.has_role
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all readers asked for."""
+        """Return the names of all chosen readers."""
         return tuple(reader.name for reader in self.readers)
 
     def fates(self, reader: Reader, shape: Shape) -> tuple[Fate, ...]:
-        """Return what becomes of a run of that shape; every reader is asked once for each shape."""
+        """Return the fate of a run of that shape; every reader is asked once per shape."""
         known = self._fates.get((id(reader), shape))
         if known is None:
             known = self._fates[id(reader), shape] = reader.fates(shape)
         return known
 
     def bound(self, reader: Reader) -> Reader:
-        """Return a reader as it is after it looked at the first shards."""
+        """Return a reader in its state after the first shards."""
         known = self._bound.get(id(reader))
         if known is None:
             known = self._bound[id(reader)] = reader.bound_to(self.evidence.shards)
@@ -62,17 +62,17 @@ class Context:
         return sum(fate.kind == "usable" for fate in self.fates(reader, shape))
 
     def titles(self, names: Iterable[str]) -> str:
-        """Return readers as people call them: "OpenCLIP 3.3.0 and webdataset 1.x"."""
+        """Return readers by their titles: "OpenCLIP 3.3.0 and webdataset 1.x"."""
         wanted = set(names)
         return listed([reader.title.split(" (")[0] for reader in self.readers if reader.name in wanted])
 
     def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
-        """Say what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
+        """Describe what readers do with incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
 
         Args:
-            names: of the readers.
-            what: the samples, where they are dropped, such as "it" or "3 samples".
-            lost: the same, where they come with None.
+            names: names of the readers.
+            what: the samples, if they are dropped, such as "it" or "3 samples".
+            lost: the same, if they come with None.
         """
         wanted = set(names)
         told = []
@@ -83,23 +83,23 @@ class Context:
         return told
 
     def targets(self) -> tuple[str, ...]:
-        """Return what stands for all shards in a command: the urls as the user wrote them."""
+        """Return all shards for a command: the urls as the user wrote them."""
         return self.urls or tuple(shard.url for shard in self.evidence.shards)
 
 
 class Rule(ABC):
-    """One rule. The class docstring is its manual page: title line, then what, why it hurts, in the wild, cure."""
+    """One rule. The class docstring is its manual page: title line, then what, why it matters, in practice, fix."""
 
     code: ClassVar[str]
-    severity: ClassVar[Severity]  # the usual one; a finding has its own
+    severity: ClassVar[Severity]  # the usual severity; a finding may differ
     requires: ClassVar[tuple[str, ...]] = ()  # skipped where one of these already has a finding for the same cause
 
     @abstractmethod
     def check(self, context: Context) -> Iterable[Finding]:
-        """Yield findings, one for each shard at fault; the engine drops explained ones and folds many into one."""
+        """Yield one finding for each faulty shard; the engine drops explained findings and merges many into one."""
 
     def repair(self, *urls: str) -> Repair | None:
-        """Return the cure for these shards, if there is a ready one."""
+        """Return the fix for these shards, if there is one."""
         return None
 
     @classmethod
@@ -109,17 +109,17 @@ class Rule(ABC):
 
 
 class TallyRule(Rule):
-    """A rule that fires in each shard where one of its tallies is not zero."""
+    """A rule that fires for each shard in which one of its tallies is not zero."""
 
     tallies: ClassVar[tuple[str, ...]] = ()
-    counts_samples: ClassVar[bool] = True  # the tally counts samples, so that a rate makes sense
+    counts_samples: ClassVar[bool] = True  # the tally counts samples, so a rate makes sense
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        """Return the one-line message for a shard; ``detail`` is escaped already."""
+        """Return the one-line message for a shard; ``detail`` is already escaped."""
         raise NotImplementedError
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Return the sum of the rule's tallies, with the place of the first one that is not empty."""
+        """Return the sum of the rule's tallies, with the place of the first tally that is not empty."""
         found = [shard.tally(name) for name in self.tallies]
         found = [tally for tally in found if tally.count]
         if not found:
@@ -127,12 +127,12 @@ class TallyRule(Rule):
         first = found[0]
         return Tally(sum(tally.count for tally in found), first.key, first.offset, first.detail)
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        """Return the cure for one shard; that for any shard unless a rule knows better."""
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        """Return the fix for one shard; by default the fix for any shard."""
         return self.repair(shard.url)
 
     def hurts(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-        """Return the names of the readers hurt; all that were asked for unless a rule knows better."""
+        """Return the names of the affected readers; by default all chosen readers."""
         return context.names()
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
@@ -159,7 +159,7 @@ class TallyRule(Rule):
             count=tally.count,
             rate=None if share is None else min(share, 1.0),
             readers=self.hurts(context, shard),
-            repair=self.cure(shard, tally) if shard.samples or shard.error else None,  # of nothing comes nothing
+            repair=self.fix(shard, tally) if shard.samples or shard.error else None,  # an empty shard cannot be fixed
         )
 
 

@@ -1,4 +1,4 @@
-"""Rules for what readers accept and models suffer from: one finding for all shards together."""
+"""Rules for contents that readers accept but that harm models: one finding for all shards together."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Literal
@@ -14,15 +14,15 @@ from .base import Context, TallyRule, first_seen
 class QualityRule(TallyRule):
     """A rule about images or captions that are used although they should not be.
 
-    Told once for all shards, with the first place. Where fewer than ``common`` of them are concerned it is info.
+    Reported once for all shards, with the first place. If the share is below ``common``, the severity is info.
     """
 
     severity: ClassVar[Severity] = "warning"
     unit: ClassVar[Literal["image", "caption", "member"]] = "image"
-    predicate: ClassVar[str]  # "are grey"; follows the count, or replaces it with predicate_one where it is 1
+    predicate: ClassVar[str]  # "are grey", after the count; predicate_one if the count is 1
     predicate_one: ClassVar[str]
     consequence: ClassVar[str]
-    common: ClassVar[float] = 0.01  # the share from which on it is worth a warning
+    common: ClassVar[float] = 0.01  # the share from which it is a warning
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for all shards."""
@@ -54,16 +54,16 @@ class QualityRule(TallyRule):
         predicate = self.predicate_one if count == 1 else self.predicate
         where = f" in {how_many(shards, 'shard')}" if all_shards > 1 else ""
         of = f" of {total:,} {self.unit}s" if total > count else ""
-        seen = "" if detail == "txt" else first_seen(detail)  # that it is a caption is said already
+        seen = "" if detail == "txt" else first_seen(detail)  # the finding already says that it is a caption
         noun = "" if of else f" {self.unit}" if count == 1 else f" {self.unit}s"
         return f"{count:,}{of}{noun} {predicate}{where}{seen}: {self.consequence}"
 
     def total(self, evidence: Evidence) -> int:
-        """Return how many images, captions or members there are in all."""
+        """Return the total number of images, captions or members."""
         return sum(self.count_in(shard) for shard in evidence.shards)
 
     def count_in(self, shard: ShardEvidence) -> int:
-        """Return how many images, captions or members a shard has."""
+        """Return the number of images, captions or members of a shard."""
         if self.unit == "member":
             return shard.members
         return shard.images.count if self.unit == "image" else shard.captions.count

@@ -1,4 +1,4 @@
-"""What the rules for images that do not decode have in common."""
+"""Base of the rules for images that do not decode."""
 
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, EMPTY, Part
@@ -10,7 +10,7 @@ from .shape_rule import mend_status
 
 
 def is_image(suffix: str) -> bool:
-    """Tell whether readers decode a field of that name as an image."""
+    """Return whether readers decode a field of that name as an image."""
     return kind_of(suffix) == "image"
 
 

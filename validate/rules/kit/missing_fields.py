@@ -1,4 +1,4 @@
-"""Which samples lack what a reader wants, and what they have instead: shared by F101, F102 and F103."""
+"""Finds samples that lack a field that a reader needs, and which field they have instead; for F101, F102, F103."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -35,9 +35,9 @@ class Lack:
     reader: Reader
     shard: ShardEvidence
     roles: tuple[Role, ...]
-    fields: str  # "json, jpg": what the first of them has
-    instead: str  # the field that may serve, "" if there is none
-    shape: Shape  # of the first of them
+    fields: str  # "json, jpg": the fields of the first of them
+    instead: str  # the field that may serve instead, "" if there is none
+    shape: Shape  # key of the first of them
     count: int = 0
     key: str = ""
     offset: int = 0
@@ -45,7 +45,7 @@ class Lack:
 
 @dataclass(slots=True)
 class Wants:
-    """What one reader wants, and what of it is nowhere in the shards."""
+    """The fields that one reader needs, and those of them that no sample has."""
 
     reader: Reader
     names: dict[Role, tuple[str, ...]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Wants:
 
 
 def wants(context: Context) -> list[Wants]:
-    """Return what readers want, those left out that take any sample."""
+    """Return the needs of readers, without readers that take any sample."""
     found = []
     for reader in context.readers:
         names = {role: wanted(context, reader, role) for role in ROLES}
@@ -65,7 +65,7 @@ def wants(context: Context) -> list[Wants]:
 
 
 def _somewhere(context: Context, reader: Reader, role: Role) -> bool:
-    """Tell whether any sample has it, were there no dots in base names: of those W010 speaks."""
+    """Return whether any sample would have it if base names had no dots; W010 reports those."""
     return any(
         has_role(context, reader, tuple(undotted(shard, part) for part in item.shape), role)
         for shard in context.evidence.shards
@@ -74,12 +74,12 @@ def _somewhere(context: Context, reader: Reader, role: Role) -> bool:
 
 
 def lacks(context: Context, want: Wants) -> Iterator[Lack]:
-    """Yield what is missing in part: for each shard, once for each thing missing and each thing there instead."""
+    """Yield partial losses: for each shard, one for each missing role and each field that is there instead."""
     roles = [role for role in ROLES if want.names[role] and role not in want.absent]
     for shard in context.evidence.shards:
         rows: dict[tuple[tuple[Role, ...], str], Lack] = {}
         cut = shard.stop.kind in ("silent", "error") or (shard.stop.kind == "eof" and missing_at_end(shard))
-        # Of a cut sample W001, W002 or W018 speak.
+        # W001, W002 or W018 report a cut sample.
         for item in folded(context, want.reader, shard, with_tail=not cut):
             if is_junk(item.key):
                 continue  # macOS twins and dot-files in folders: W012
@@ -106,8 +106,8 @@ def _dots_explain(
 def alternative(shard: ShardEvidence, shape: Shape, role: Role) -> str:
     """Return the field of a sample that may serve as its caption or image, "" if there is none.
 
-    A field such as ``outputs.txt`` counts by its last part; one that is the rest of a dotted base name does not
-    count: W010 speaks of it.
+    A field such as ``outputs.txt`` counts by its last part. The rest of a dotted base name does not count: W010 reports
+    it.
     """
     known = CAPTIONS if role == "caption" else IMAGES
     best: tuple[int, str] | None = None

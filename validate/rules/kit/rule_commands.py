@@ -10,7 +10,7 @@ from ...finding import Repair
 
 __all__ = ["BAD_SAMPLES", "is_option", "leave_out", "quote", "renamed", "repair"]
 
-# What --drop-bad means, whatever the reader.
+# The samples that --drop-bad drops, for any reader.
 BAD_SAMPLES = "samples whose image or caption is missing, empty or undecodable, or whose json does not parse"
 
 _FIELD = re.compile(r"[^/\s.,=][^/\s,=]*")
@@ -22,8 +22,8 @@ def repair(urls: Sequence[str], *options: str, safe: bool = True, note: str = ""
     Args:
         urls: shards, or the urls of the whole set as the user wrote them.
         options: further words of the command.
-        safe: whether no data is lost by it.
-        note: what to know before it is run.
+        safe: whether it loses no data.
+        note: what to know before running it.
     """
     words = ["wdsflow repair", *map(quote_path, urls), "-o repaired", *([command(options)] if options else [])]
     return Repair(" ".join(words), safe, note, shards=tuple(urls), options=options)
@@ -34,18 +34,18 @@ def leave_out(urls: Sequence[str], *options: str, number: str = "") -> Repair:
 
     Args:
         urls: as for ``repair``.
-        options: what it does besides.
-        number: how many samples are left for whom, where that is known.
+        options: further words of the command.
+        number: how many samples remain for which reader, if known.
     """
     note = f"leaves out {BAD_SAMPLES}" + (f": {number}" if number else "")
     return repair(urls, *options, "--drop-bad", safe=False, note=note)
 
 
 def renamed(name: str) -> str:
-    """Return the name under which readers leave a field as bytes; "" where an option cannot hold the old one."""
+    """Return the name under which readers leave a field as bytes; "" if an option cannot hold the old one."""
     return f"{name.replace('.', '_')}_raw" if is_option(name) else ""
 
 
 def is_option(name: str) -> bool:
-    """Tell whether the options of ``wdsflow repair`` can hold the name of a field."""
+    """Return whether the options of ``wdsflow repair`` can hold the name of a field."""
     return _FIELD.fullmatch(name) is not None

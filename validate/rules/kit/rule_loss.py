@@ -1,4 +1,4 @@
-"""Rules for faults that cost samples: how many depends on the reader, and decides how severe they are."""
+"""Rules for faults that cost samples: the number depends on the reader, and determines the severity."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -16,16 +16,16 @@ from .shape_rule import RuleLoss, loss
 class LossRule(TallyRule):
     """A rule whose fault makes some readers drop samples, and others not.
 
-    A warning while no reader asked for loses more than ``max_loss`` of all samples by it, then an error; an
-    error too where a reader ends with an exception. ``mend`` says what a part would be without the fault.
+    A warning as long as each chosen reader loses at most ``max_loss`` of all samples by it, otherwise an error; also an
+    error if a reader ends with an exception. ``mend`` returns a part without the fault.
     """
 
     severity: ClassVar[Severity] = "warning"
-    harmless: ClassVar[Severity] = "info"  # the severity where no reader asked for loses anything
-    capped: ClassVar[bool] = True  # no more samples are lost than the tally counted
+    harmless: ClassVar[Severity] = "info"  # the severity if no chosen reader loses anything
+    capped: ClassVar[bool] = True  # at most as many samples are lost as the tally counted
 
     def mend(self, part: Part) -> Part:
-        """Return the part as it would be without this fault; the very same one where it is not at fault."""
+        """Return the part without this fault; the same object if it has no fault."""
         raise NotImplementedError
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
@@ -53,7 +53,7 @@ class LossRule(TallyRule):
     def lossy(
         self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
     ) -> Finding:
-        """Return the finding for one shard, with what each reader makes of it."""
+        """Return the finding for one shard, with the effect on each reader."""
         hurt = [name for name, item in losses.items() if item.samples or item.crash]
         worst = any(item.crash or name in over for name, item in losses.items() if name in hurt)
         quality = not hurt and self.harmless != "info"
@@ -71,12 +71,12 @@ class LossRule(TallyRule):
             count=tally.count,
             rate=None if share is None else min(share, 1.0),
             readers=context.names() if quality else tuple(hurt),
-            repair=self.cure(shard, tally) if shard.samples else None,
+            repair=self.fix(shard, tally) if shard.samples else None,
         )
 
 
 def consequence(context: Context, losses: dict[str, RuleLoss]) -> str:
-    """Say which readers drop how many samples, or end: "OpenCLIP 3.3.0 drops 3 samples"."""
+    """Describe which readers drop how many samples, or end: "OpenCLIP 3.3.0 drops 3 samples"."""
     groups: dict[RuleLoss, list[str]] = {}
     for name, item in losses.items():
         if item.samples or item.crash:

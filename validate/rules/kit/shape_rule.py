@@ -26,14 +26,14 @@ class Counted:
 
 
 class RuleLoss(NamedTuple):
-    """What one fault costs one reader in one shard."""
+    """The cost of one fault for one reader in one shard."""
 
     samples: int = 0
     crash: bool = False
 
 
 def counted(runs: Runs, with_tail: bool = True) -> Iterator[Counted]:
-    """Yield all shapes of a shard; ``with_tail=False`` leaves out the last run, which a cut may have hurt."""
+    """Yield all shapes of a shard; ``with_tail=False`` leaves out the last run, which a cut may have damaged."""
     only_run = runs.tail is None
     if runs.head is not None and (with_tail or not only_run):
         yield _of(runs.head)
@@ -48,7 +48,7 @@ def _of(run: Run) -> Counted:
 
 
 def folded(context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True) -> tuple[Counted, ...]:
-    """Return the shapes of a shard as a reader meets them, those together that differ in wild field names only."""
+    """Return the shapes of a shard as a reader sees them; shapes that differ only in unusual field names are merged."""
     runs = reader.runs(shard)
     place = (id(runs), with_tail)
     known = context.known_shapes.get(place)
@@ -69,10 +69,10 @@ def last_run(runs: Runs) -> Run | None:
 
 
 def loss(context: Context, reader: Reader, shard: ShardEvidence, mend: Mend) -> RuleLoss:
-    """Return how many samples of a shard one fault alone costs a reader, were all else well with them.
+    """Return how many samples of a shard one fault alone costs a reader, as if they had no other fault.
 
-    ``mend`` returns a part without the fault, or the very part where it finds none. A sample with two faults counts
-    for both.
+    ``mend`` returns a part without the fault, or the same object if it finds none. A sample with two faults counts for
+    both.
     """
     samples, crash = 0, False
     for item in folded(context, reader, shard):
@@ -88,18 +88,18 @@ def loss(context: Context, reader: Reader, shard: ShardEvidence, mend: Mend) -> 
 
 
 def crashes(context: Context, reader: Reader, shape: Shape) -> bool:
-    """Tell whether a run of that shape ends the reader with an exception."""
+    """Return whether a run of that shape ends the reader with an exception."""
     return any(fate.kind == "crash" for fate in context.fates(reader, shape))
 
 
 def sound(shape: Shape) -> Shape:
-    """Return the shape as it would be if all contents were well."""
+    """Return the shape with all contents valid."""
     return tuple(well(part) for part in shape)
 
 
 def well(part: Part) -> Part:
-    """Return the part as it would be if its contents were well."""
-    # With nothing in it a mark is sound: with anything in it the sample is thrown away.
+    """Return the part with valid contents."""
+    # An empty mark is valid; with any content, the sample is thrown away.
     kept = part.status in _KEPT or part.suffix.lower() == BAD_MARK
     return part if kept and part.fits else Part(part.suffix, part.status if kept else OK)
 
@@ -116,7 +116,7 @@ def wanted(context: Context, reader: Reader, role: str) -> tuple[str, ...]:
 
 
 def has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
-    """Tell whether a sample has what the reader takes for its image or caption, sound or not."""
+    """Return whether a sample has a field that the reader takes for its image or caption, valid or not."""
     place = (reader.name, role, shape)
     known = context.known_roles.get(place)
     if known is None:
@@ -145,6 +145,6 @@ def mend_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) ->
 def _candidates(reader: Reader) -> tuple[list[str], list[str]]:
     options = reader.options
     images = [*split_keys(options.image_key), "jpg"]
-    # In the order in which readers try them: the feed's text_key names json too, where it comes among others.
+    # In the order in which readers try them; the feed's text_key may list json among others.
     captions = [*split_keys(options.text_key), *(["json"] if options.json_text_key else []), "txt"]
     return list(dict.fromkeys(images)), list(dict.fromkeys(captions))

@@ -1,4 +1,4 @@
-"""What the rules about a training command share. They are silent where no command was given."""
+"""Base of the rules about a training command. Without a command they report nothing."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -12,14 +12,14 @@ from .base import Context, Rule
 
 
 class TrainingRule(Rule):
-    """A rule about the training command and what it will do with the shards."""
+    """A rule about the training command and its effect on the shards."""
 
     @abstractmethod
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterable[Finding]:
         """Yield findings about one forecast."""
 
     def check(self, context: Context) -> Iterator[Finding]:
-        """Look at every forecast; the same finding for two versions of OpenCLIP becomes one."""
+        """Check every forecast; the same finding for two versions of OpenCLIP becomes one."""
         if context.arguments is None:
             return
         found: dict[tuple[str, Severity], Finding] = {}
@@ -35,18 +35,18 @@ class TrainingRule(Rule):
         yield from found.values()
 
     def finding(
-        self, message: str, *, severity: Severity | None = None, count: int = 1, cure: Repair | None = None
+        self, message: str, *, severity: Severity | None = None, count: int = 1, fix: Repair | None = None
     ) -> Finding:
-        """Return a finding that is about no shard in particular."""
-        return Finding(self.code, severity or self.severity, message, count=count, repair=cure)
+        """Return a finding that concerns no single shard."""
+        return Finding(self.code, severity or self.severity, message, count=count, repair=fix)
 
 
 def flag(*flags: str, note: str = "") -> Repair:
-    """Return another flag of the training command, with its value, as a repair; ``note`` goes on with the sentence."""
+    """Return a flag of the training command, with its value, as a repair; ``note`` continues the sentence."""
     words = command(flags)
     return Repair(words, note=f"train with {words}{note}", flags=flags)
 
 
 def clips(context: Context) -> tuple[str, ...]:
-    """Return the names of the OpenCLIP versions that were asked for."""
+    """Return the names of the chosen OpenCLIP versions."""
     return tuple(name for name in context.names() if name.startswith("open-clip"))

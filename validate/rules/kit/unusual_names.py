@@ -1,7 +1,7 @@
 """Field names that are the rest of a base name with dots: ``0 (x).jpg`` of ``photo 2.0 (x).jpg``.
 
-There may be as many of them as samples. Rules look at shapes in which they are numbered within the sample instead,
-so that the work grows with the number of kinds of samples.
+There may be as many of them as samples. Rules therefore look at shapes in which these names are replaced by their
+number within the sample: the work grows with the number of kinds of samples.
 """
 
 from wdsflow.scan.evidence import Part, Shape, ShardEvidence
@@ -11,7 +11,7 @@ _MARK = "\0"  # in no name of a tar
 
 
 def is_wild(shard: ShardEvidence, suffix: str) -> bool:
-    """Tell whether a field name is the rest of a base name with dots, not a name that many samples share."""
+    """Return whether a field name is the rest of a base name with dots, not a name that many samples share."""
     if "." not in suffix:
         return False
     lower = suffix.lower()
@@ -22,14 +22,14 @@ def is_wild(shard: ShardEvidence, suffix: str) -> bool:
 
 
 def undotted(shard: ShardEvidence, part: Part) -> Part:
-    """Return the part as it would be had its member's base name no dots; the very same one if it has none."""
+    """Return the part as if its member's base name had no dots; the same object if it has none."""
     if "." not in part.suffix or not is_wild(shard, part.suffix):
         return part
     return Part(part.suffix.rpartition(".")[2], part.status)
 
 
 def fold(shard: ShardEvidence, shape: Shape) -> Shape:
-    """Return a shape that every reader treats alike, with wild field names numbered: the same for many samples."""
+    """Return an equivalent shape for every reader, with unusual field names numbered: the same for many samples."""
     for part in shape:
         if "." in part.suffix:
             numbers: dict[str, int] = {}
@@ -38,7 +38,7 @@ def fold(shard: ShardEvidence, shape: Shape) -> Shape:
 
 
 def shown(suffix: str) -> str:
-    r"""Return a field name for people, where it may be a numbered one.
+    r"""Return a field name for people; it may be a numbered one.
 
     >>> shown("jpg"), shown("\x001.jpg")
     ('jpg', '*.jpg')
@@ -48,7 +48,7 @@ def shown(suffix: str) -> str:
 
 def _numbered(shard: ShardEvidence, part: Part, numbers: dict[str, int]) -> Part:
     suffix = part.suffix
-    # Names with __ or a newline have rules of their own in some readers.
+    # Some readers treat names with __ or a newline specially.
     if suffix.startswith("__") or "\n" in suffix or not is_wild(shard, suffix):
         return part
     start, _, last = suffix.rpartition(".")

@@ -9,22 +9,22 @@ from ..kit.rule_commands import repair
 class Truncated(TallyRule):
     """The shard ends inside a member.
 
-    What: the file is shorter than its last header says, or it ends in the middle of a header. Everything that
-    should follow is missing. The offset is that of the member that is cut. The compressed stream of a .tar.gz, .tar.bz2,
-    .tar.xz or .tar.zst ends too early; if only its last bytes are missing, after the end of the archive, no sample is
-    lost and the finding is a warning.
+    What: the file is shorter than its last header says, or ends in the middle of a header. Everything after that is
+    missing. The offset is that of the cut member. Or the compressed stream of a .tar.gz, .tar.bz2, .tar.xz or .tar.zst
+    ends too early; if only its last bytes are missing, after the end of the archive, no sample is lost and the finding
+    is a warning.
 
-    Why it hurts: a cut inside a member's contents makes Python's tarfile raise ReadError. OpenCLIP logs it, leaves
-    the shard and counts nothing; webdataset without a handler ends the run. A cut inside a header is taken for the
-    end of the archive: no error and no warning by any reader. The half sample at the cut is dropped for its
-    missing field, or worse, joined with the next shard's first sample (W021).
+    Why it matters: if the cut is inside a member's contents, Python's tarfile raises ReadError. OpenCLIP logs it,
+    leaves the shard and counts nothing; webdataset without a handler ends the run. A cut inside a header is taken for
+    the end of the archive, without an error or warning by any reader. The incomplete sample at the cut is dropped for
+    its missing field, or worse, joined with the next shard's first sample (W021).
 
-    In the wild: a copy or an upload that was stopped, a full disk, a ShardWriter that was not closed
+    In practice: a copy or an upload that was stopped, a full disk, a ShardWriter that was not closed
     (webdataset#32), a shard read while it was still being written. "ReadError: unexpected end of data"
     (webdataset#142), or just fewer samples than expected.
 
-    Cure: copy the shard again if its source still exists. If not, keep what is whole:
-    ``wdsflow repair SHARD -o repaired``
+    Fix: copy the shard again if its source still exists. If not, keep the complete members: ``wdsflow repair SHARD -o
+    repaired``
     """
 
     code = "W001"
@@ -44,15 +44,15 @@ class Truncated(TallyRule):
         place = f" ({where})" if where not in ("", "a header") else ""
         read = f"{how_many(shard.members, 'member')} of {how_many(shard.samples, 'sample')} can be read"
         if shard.tally("tar.truncated-data").count:
-            return f"the file ends inside a member's contents{place}: what follows is gone; {read}"
+            return f"the file ends inside a member's contents{place}: everything after that is missing; {read}"
         if shard.tally("tar.cut-stream").count:
             return f"{detail} at the end of a member: readers take it for the end, silently; {read}"
-        return f"the file ends inside a header{place}: readers take it for the end, without a word; {read}"
+        return f"the file ends inside a header{place}: readers take it for the end, silently; {read}"
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="keeps the whole members; a fresh copy of the shard is better")
+        return repair(urls, note="keeps the complete members; a fresh copy of the shard is better")
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         return None if shard.error else self.repair(shard.url)
 
 

@@ -9,19 +9,19 @@ from ..kit.rule_commands import repair
 class DamagedHeader(TallyRule):
     """A damaged header hides the rest of the shard.
 
-    What: a member's 512-byte header has a wrong checksum or unreadable numbers. Sound members may follow; the
-    message says how many were found behind it.
+    What: a member's 512-byte header has a wrong checksum or unreadable numbers. Valid members may follow; the message
+    says how many were found.
 
-    Why it hurts: Python's tarfile in stream mode, which OpenCLIP, webdataset and Hugging Face datasets use, takes
-    a bad header after the first member for the end of the archive. There is no exception and no warning: all
-    samples behind it are never seen, in any epoch. OpenCLIP still counts them if ``--train-num-samples`` or
-    sizes.json does, so that the epochs repeat the rest.
+    Why it matters: Python's tarfile in stream mode, which OpenCLIP, webdataset and Hugging Face datasets use, takes a
+    bad header after the first member for the end of the archive. There is no exception and no warning: the samples
+    after it are never seen, in any epoch. OpenCLIP still counts them if ``--train-num-samples`` or sizes.json does, and
+    repeats the rest in each epoch.
 
-    In the wild: bad disks or memory, interrupted and resumed downloads, two jobs writing one file. Nobody notices;
-    the loss is the only trace.
+    In practice: bad disks or memory, interrupted and resumed downloads, two jobs writing one file. Nobody notices; the
+    missing samples are the only trace.
 
-    Cure: copy the shard again if its source still exists. If not, all sound members can be saved:
-    ``wdsflow repair SHARD -o repaired``
+    Fix: copy the shard again if its source still exists. If not, all valid members can be recovered: ``wdsflow repair
+    SHARD -o repaired``
     """
 
     code = "W002"
@@ -32,16 +32,16 @@ class DamagedHeader(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         place = f" ({detail})" if detail else ""
         lost = behind(shard)
-        return f"a damaged header ends the shard for every reader{place}: {lost or 'no sound member follows'}"
+        return f"a damaged header ends the shard for every reader{place}: {lost or 'no valid member follows'}"
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="saves the members on both sides of the damage")
+        return repair(urls, note="recovers the members on both sides of the damage")
 
 
 def behind(shard: ShardEvidence) -> str:
-    """Say what readers never reach: "12 members (4 samples) behind it are never read"."""
+    """Return what readers never reach: "12 valid members (4 samples) after it are never read"."""
     if not shard.beyond:
         return ""
     samples = f" ({how_many(shard.unreached, 'sample')})" if shard.unreached else ""
     verb = "is" if shard.beyond == 1 else "are"
-    return f"{how_many(shard.beyond, 'sound member')}{samples} behind it {verb} never read"
+    return f"{how_many(shard.beyond, 'valid member')}{samples} after it {verb} never read"

@@ -7,17 +7,17 @@ from .w002_bad_header import behind
 
 
 class SecondArchive(TallyRule):
-    """A second archive lies behind the end mark.
+    """A second archive follows the end mark.
 
-    What: two blocks of zeros end a tar; behind them lie more members, as after ``cat a.tar b.tar > ab.tar``.
+    What: two blocks of zeros end a tar; more members follow them, as after ``cat a.tar b.tar > ab.tar``.
 
-    Why it hurts: all readers stop at the first end mark. The second half of the shard is never read, without an
-    exception or a warning, while its bytes are still downloaded and stored.
+    Why it matters: all readers stop at the first end mark. The second part of the shard is never read, without an
+    exception or a warning, but its bytes are still downloaded and stored.
 
-    In the wild: shards merged with cat, a ``pipe:`` url over several files such as ``pipe:cat *.tar``, tars that a
+    In practice: shards merged with cat, a ``pipe:`` url over several files such as ``pipe:cat *.tar``, tars that a
     job appended to after a restart.
 
-    Cure: ``wdsflow repair SHARD -o repaired`` writes all members into one archive. GNU tar can read them too:
+    Fix: ``wdsflow repair SHARD -o repaired`` writes all members into one archive. GNU tar can read them too:
     ``tar --ignore-zeros -tf SHARD``.
     """
 

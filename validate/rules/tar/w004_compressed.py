@@ -13,15 +13,15 @@ class Compressed(TallyRule):
 
     What: the file is a tar inside gzip, bzip2, xz or Zstandard, whatever its name says.
 
-    Why it hurts: images are compressed already, so that hardly a byte is saved while one core has to unpack the
-    whole stream in each epoch, and nothing can be read from the middle. Python's tarfile, and so OpenCLIP and
-    webdataset, reads gzip, bzip2 and xz; Zstandard only from Python 3.14 on, before that the shard is skipped as
-    "not a tar". ``--dataset-type auto`` refuses names that do not end in .tar.
+    Why it matters: images are compressed already, so compression saves hardly a byte. But one core has to unpack the
+    whole stream in each epoch, and nothing can be read from the middle. Python's tarfile, and therefore OpenCLIP and
+    webdataset, reads gzip, bzip2 and xz. It reads Zstandard only from Python 3.14 on; before that the shard is skipped
+    as "not a tar". ``--dataset-type auto`` refuses names that do not end in .tar.
 
-    In the wild: low GPU use with busy loader processes (webdataset#217); "ValueError: Tried to figure out dataset
+    In practice: low GPU use with busy loader processes (webdataset#217); "ValueError: Tried to figure out dataset
     type, but failed for extension gz".
 
-    Cure: ``wdsflow repair SHARD -o repaired`` writes a plain tar; so do ``gunzip SHARD`` and ``zstd -d SHARD``.
+    Fix: ``wdsflow repair SHARD -o repaired`` writes a plain tar; so do ``gunzip SHARD`` and ``zstd -d SHARD``.
     """
 
     code = "W004"

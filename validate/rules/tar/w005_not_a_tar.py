@@ -6,16 +6,16 @@ from ..kit.base import TallyRule
 class NotATar(TallyRule):
     """The file is not a tar archive.
 
-    What: the first block is no tar header: an HTML error page, a Git LFS pointer, a zip file, or no byte at all.
+    What: the first block is not a tar header: an HTML error page, a Git LFS pointer, a zip file; or the file is empty.
 
-    Why it hurts: tarfile raises ReadError ("invalid header", "empty file"). OpenCLIP logs it and skips the shard in
-    every epoch; webdataset without a handler, Hugging Face datasets and Ray Data end with an exception. A worker
-    whose shards are all of this kind never yields a batch and the whole run waits for it.
+    Why it matters: tarfile raises ReadError ("invalid header", "empty file"). OpenCLIP logs it and skips the shard in
+    every epoch; webdataset without a handler, Hugging Face datasets and Ray Data end with an exception. A worker that
+    has only such shards never yields a batch, and the whole run hangs.
 
-    In the wild: ``curl`` without ``--fail`` saves the 404 page under the shard's name; ``git clone`` without
+    In practice: ``curl`` without ``--fail`` saves the 404 page under the shard's name; ``git clone`` without
     ``git lfs pull`` leaves 130-byte pointers; 1 KiB shards (webdataset#2, bop_toolkit#97).
 
-    Cure: fetch the file again: ``curl --fail --location --remote-name URL``, or ``git lfs pull`` in a clone.
+    Fix: fetch the file again: ``curl --fail --location --remote-name URL``, or ``git lfs pull`` in a clone.
     ``head -c 300 SHARD`` shows what it is.
     """
 
@@ -29,7 +29,7 @@ class NotATar(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         if shard.error == "empty":
-            return "the file has no bytes: readers skip the shard or end with an exception; fetch or write it again"
+            return "the file is empty: readers skip the shard or end with an exception; fetch or write it again"
         if detail.startswith("its first member"):
             return f"{detail}: readers skip the shard or end with an exception"
         detail = detail.removeprefix("not a tar: ")

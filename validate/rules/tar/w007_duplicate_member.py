@@ -14,17 +14,17 @@ from ..kit.shape_rule import RuleLoss, counted, crashes, folded
 class DuplicateMember(LossRule):
     """A sample has two members with the same field name.
 
-    What: ``a.jpg a.txt a.jpg``, or ``a.JPG`` beside ``a.jpg``: field names are compared in lower case.
+    What: ``a.jpg a.txt a.jpg``, or ``a.JPG`` and ``a.jpg``: field names are compared in lower case.
 
-    Why it hurts: webdataset raises "duplicate file name in tar file"; without a handler the run ends, with one the
-    second member is dropped. OpenCLIP begins a new sample at the second member, which then lacks the other field
-    and is dropped without a word, together with whatever followed it.
+    Why it matters: webdataset raises "duplicate file name in tar file"; without a handler the run ends, with one the
+    second member is dropped. OpenCLIP begins a new sample at the second member. This sample lacks the other field, and
+    is silently dropped with all members that follow it.
 
-    In the wild: ``tar -r`` or ``tar -A`` used to update a shard, keys that are not unique inside a shard, a writer
+    In practice: ``tar -r`` or ``tar -A`` used to update a shard, keys that are not unique inside a shard, a writer
     that was restarted (webdataset#157, #205, #286).
 
-    Cure: ``wdsflow repair SHARD -o repaired`` keeps the first member of each name. If the second ones are other
-    samples, give them keys of their own when packing.
+    Fix: ``wdsflow repair SHARD -o repaired`` keeps the first member of each name. If the second members are other
+    samples, give them unique keys when packing.
     """
 
     code = "W007"

@@ -14,19 +14,19 @@ _ENOUGH = 8  # of 64: one in eight keys is shared
 class SharedKeys(Rule):
     """Several shards use the same keys.
 
-    What: keys are unique inside a shard but come again in others, as when numbering starts at 0 in every shard. Each
-    shard keeps its 64 smallest key hashes; shards that share 8 of them, or all, are reported, so that the true
-    number is at least the one named.
+    What: keys are unique inside a shard but occur again in others, for example if numbering starts at 0 in every shard.
+    The scan keeps the 64 smallest key hashes of each shard, and reports shards that share 8 of them, or all; the number
+    in the message is a lower bound.
 
-    Why it hurts: readers that mark the end of a shard do not mind. webdataset up to 0.2.88, which OpenCLIP pins,
-    goes on with an open sample in the next shard: after a cut shard, an image of one can get a caption of another
-    (W021). Whatever looks samples up by key (embeddings, filter lists, Energon's index) takes one for the other.
-    Equal keys may also mean that old and new shards lie in one folder.
+    Why it matters: readers that mark the end of a shard accept this. webdataset up to 0.2.88, which OpenCLIP pins,
+    continues an open sample in the next shard: after a cut shard, an image of one sample can get the caption of another
+    (W021). Tools that look samples up by key (embeddings, filter lists, Energon's index) confuse them. Equal keys may
+    also mean that old and new shards are in one folder.
 
-    In the wild: shards made by independent jobs, LAION-400M's tails (see the FIXME in OpenCLIP's group_by_keys),
+    In practice: shards made by independent jobs, LAION-400M's tails (see the FIXME in OpenCLIP's group_by_keys),
     webdataset#327.
 
-    Cure: put the number of the shard into the key when packing, as img2dataset does: ``000420017`` for sample 17 of
+    Fix: put the number of the shard into the key when packing, as img2dataset does: ``000420017`` for sample 17 of
     shard 42. Look for stale files first: ``ls -lt FOLDER``
     """
 

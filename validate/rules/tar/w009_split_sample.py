@@ -13,18 +13,18 @@ from ..kit.shape_rule import last_run
 class SplitSample(Rule):
     """A sample continues in the next shard.
 
-    What: the last key of one shard is the first key of the next one, and the two halves have different fields: one
-    sample was cut in two when the tars were filled.
+    What: the last key of one shard is the first key of the next one, with different fields: one sample was split when
+    the tars were written.
 
-    Why it hurts: readers shuffle shards and give them to different workers, so that the halves hardly ever meet.
-    webdataset 1.x marks the end of each shard and makes two half samples even in order. OpenCLIP drops each half
-    for its missing field, one sample a border, without a word.
+    Why it matters: readers shuffle shards and give them to different workers, so the two parts hardly ever meet.
+    webdataset 1.x marks the end of each shard and makes two incomplete samples even in order. OpenCLIP silently drops
+    each part for its missing field: one sample is lost between each two shards.
 
-    In the wild: tars split by size (``split``, ``tar --multi-volume``), writers that start a new shard after any
+    In practice: tars split by size (``split``, ``tar --multi-volume``), writers that start a new shard after any
     member instead of after a sample.
 
-    Cure: ``wdsflow repair URL... -o repaired`` over all shards at once, which puts the halves together; or pack
-    with webdataset's ShardWriter, which never splits a sample.
+    Fix: ``wdsflow repair URL... -o repaired`` over all shards at once joins the two parts. Or pack with webdataset's
+    ShardWriter, which never splits a sample.
     """
 
     code = "W009"
@@ -44,10 +44,10 @@ class SplitSample(Rule):
                 code=self.code,
                 severity=severity,
                 message=f"its last sample continues in {escape(following.url.rpartition('/')[2])}: "
-                "readers shuffle shards, so the halves do not meet",
+                "readers shuffle shards, so the two parts do not meet",
                 shard=shard.url,
                 key=tail.key,
                 offset=tail.offset,
                 readers=context.names(),
-                repair=repair(context.targets(), note="over all shards at once, so that the halves meet"),
+                repair=repair(context.targets(), note="over all shards at once, to join the two parts"),
             )

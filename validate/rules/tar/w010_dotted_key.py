@@ -13,18 +13,18 @@ from ..kit.unusual_names import undotted
 class DottedKey(LossRule):
     """Dots inside base names cut keys short.
 
-    What: the key ends at the first dot of the last path component and the field is all that follows. ``photo 2.0
-    (x).jpg`` is key ``photo 2`` with the field ``0 (x).jpg``, which no reader asks for.
+    What: the key ends at the first dot of the last path component, and the field is the rest. ``photo 2.0 (x).jpg`` is
+    key ``photo 2`` with the field ``0 (x).jpg``, which no reader needs.
 
-    Why it hurts: OpenCLIP wants a field that is exactly ``jpg``, and drops the sample without a word. Names that
-    share the part before the first dot merge: ``img.v1.jpg img.v2.jpg`` is one sample ``img`` with two odd fields.
-    If all names are so, no sample is left and training hangs.
+    Why it matters: OpenCLIP needs a field that is exactly ``jpg``, and silently drops the sample. Names that share the
+    part before the first dot merge: ``img.v1.jpg img.v2.jpg`` is one sample ``img`` with two odd fields. If all names
+    have such dots, no sample is left and training hangs.
 
-    In the wild: "didn't find ['mp3'] in ['__key__', '__url__', '0 (clean version).mp3']" (webdataset#237, #288);
+    In practice: "didn't find ['mp3'] in ['__key__', '__url__', '0 (clean version).mp3']" (webdataset#237, #288);
     file names with versions, dates, host names or "e.g." in them (datasets#6880, #7144).
 
-    Cure: ``wdsflow repair SHARD -o repaired`` replaces the dots in keys by underscores. When packing:
-    ``key = name.replace(".", "_")``
+    Fix: ``wdsflow repair SHARD -o repaired`` replaces the dots in keys with underscores. When packing: ``key =
+    name.replace(".", "_")``
     """
 
     code = "W010"
@@ -32,14 +32,14 @@ class DottedKey(LossRule):
     tallies = ("name.dotted",)
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
-        """Count each run once: how many samples merged into it cannot be known."""
+        """Count each run once: the number of samples merged into it is unknown."""
         lost = 0
         for item in folded(context, reader, shard):
             mended = tuple(undotted(shard, part) for part in item.shape)
             if context.usable(reader, sound(mended)) > context.usable(reader, sound(item.shape)):
                 lost += item.count
         if not lost:
-            # Image and caption of one sample may have landed in two runs; together they would be one.
+            # Image and caption of one sample may be in two runs; together they would be one sample.
             lost = self._parted(context, reader, shard)
         return RuleLoss(lost)
 
@@ -57,7 +57,7 @@ class DottedKey(LossRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         example = f', such as "{detail}"' if detail else ""
         verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'member')} {verb} a dot inside the base name and so an odd field name{example}"
+        return f"{how_many(count, 'member')} {verb} a dot inside the base name and therefore an odd field name{example}"
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="replaces dots inside keys by underscores")
+        return repair(urls, note="replaces dots inside keys with underscores")

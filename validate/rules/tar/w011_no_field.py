@@ -8,16 +8,16 @@ from ..kit.base import TallyRule, first_seen
 class NoField(TallyRule):
     """Members without an extension are skipped.
 
-    What: the base name has no dot, so that there is no field name.
+    What: the base name has no dot, and therefore no field name.
 
-    Why it hurts: webdataset, OpenCLIP, Hugging Face datasets and Ray Data skip such members without a word. Harmless
-    for a stray ``LICENSE``; if the captions or the images are stored so, they do not exist for any reader and every
-    sample lacks them.
+    Why it matters: webdataset, OpenCLIP, Hugging Face datasets and Ray Data silently skip such members. This is
+    harmless for a stray ``LICENSE``. If captions or images are stored this way, they do not exist for any reader, and
+    every sample lacks them.
 
-    In the wild: ``README``, ``nshards`` and ``Makefile`` in tars of whole folders; downloads saved under a hash without
+    In practice: ``README``, ``nshards`` and ``Makefile`` in tars of whole folders; downloads saved under a hash without
     an extension (webdataset "No samples found in dataset; perhaps you have fewer shards than workers").
 
-    Cure: give the files their extensions before packing:
+    Fix: give the files their extensions before packing:
     ``for f in FOLDER/*; do mv "$f" "$f.$(file --brief --extension "$f" | cut -d/ -f1)"; done``
     """
 

@@ -12,17 +12,17 @@ from ..kit.shape_rule import RuleLoss, loss
 class UpperCase(LossRule):
     """Field names have upper-case letters.
 
-    What: ``A.JPG`` or ``a.Txt``. The count is that of distinct spellings, not of members.
+    What: ``A.JPG`` or ``a.Txt``. Distinct spellings are counted, not members.
 
-    Why it hurts: webdataset and OpenCLIP turn field names into lower case, so that ``JPG`` is ``jpg``. Hugging Face
-    datasets, Ray Data and DALI do not: ``JPG`` is another column than ``jpg``, is not decoded as an image, and a
-    set with both spellings has half of its images in each. Keys are case-sensitive for everyone: ``A.jpg`` and
-    ``a.txt`` never pair.
+    Why it matters: webdataset and OpenCLIP convert field names to lower case: ``JPG`` is ``jpg``. Hugging Face
+    datasets, Ray Data and DALI do not: ``JPG`` is another column than ``jpg``, and is not decoded as an image. A set
+    with both spellings has its images in two columns. Keys are case-sensitive for every reader: ``A.jpg`` and ``a.txt``
+    never pair.
 
-    In the wild: photographs straight from cameras and from Windows; "KeyError: 'jpg'" in the datasets library for a
-    part of the shards (datasets#7732).
+    In practice: photographs straight from cameras and from Windows; "KeyError: 'jpg'" in the datasets library for some
+    of the shards (datasets#7732).
 
-    Cure: ``wdsflow repair SHARD -o repaired`` writes field names in lower case.
+    Fix: ``wdsflow repair SHARD -o repaired`` writes field names in lower case.
     """
 
     code = "W013"
@@ -30,7 +30,7 @@ class UpperCase(LossRule):
     counts_samples = False
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
-        """Ask the reader both before and after it has fixed its columns: it may have fixed them in upper case."""
+        """Ask the reader both before and after it took its columns: their names may be in upper case."""
         return max(loss(context, each, shard, self.mend) for each in (reader, context.bound(reader)))
 
     def mend(self, part: Part) -> Part:

@@ -6,17 +6,17 @@ from ..kit.rule_commands import repair
 
 
 class UnsafePath(TallyRule):
-    """Member names leave the folder they are unpacked in.
+    """Member names point outside the folder in which they are unpacked.
 
     What: absolute paths (``/etc/x.txt``) or a ``..`` component (``../../x.txt``).
 
-    Why it hurts: readers that stream never write to disk, and OpenCLIP trains from such shards as from others. But
-    whoever unpacks the tar with a careless tool writes outside of the target folder: Python's ``extractall`` without
-    a filter (the default before 3.14) does. In a data set from a stranger it is a sign of intent.
+    Why it matters: readers that stream never write to disk, and OpenCLIP trains on such shards normally. But careless
+    tools write outside of the target folder when they unpack the tar: Python's ``extractall`` without a filter (the
+    default before 3.14) does. In a data set from a stranger it may be an attack.
 
-    In the wild: ``tar -P``, archives made to attack (CVE-2007-4559).
+    In practice: ``tar -P``, archives made to attack (CVE-2007-4559).
 
-    Cure: do not unpack the shard with ``extractall`` without ``filter="data"``.
+    Fix: do not unpack the shard with ``extractall`` without ``filter="data"``.
     ``wdsflow repair SHARD -o repaired`` makes the names relative.
     """
 

@@ -9,13 +9,13 @@ class HugeMember(TallyRule):
 
     What: one file of more than 2 GiB inside the shard.
 
-    Why it hurts: readers load a member as a whole, and OpenCLIP's shuffle buffer holds up to 5,000 samples a worker:
-    a few of these end the worker for lack of memory. Arrow cannot hold a value over 2 GiB, so that Hugging Face
-    datasets fail on it. USTAR, webdataset's own format, ends at 8 GiB.
+    Why it matters: readers load a member as a whole, and OpenCLIP's shuffle buffer holds up to 5,000 samples per
+    worker: a few of these exhaust the worker's memory. Arrow cannot hold a value over 2 GiB, so Hugging Face datasets
+    fail on it. USTAR, webdataset's own format, ends at 8 GiB.
 
-    In the wild: a nested archive, a video or a whole embedding table packed beside the samples by mistake.
+    In practice: a nested archive, a video or a whole embedding table packed with the samples by mistake.
 
-    Cure: take the file out of the folder before packing:
+    Fix: take the file out of the folder before packing:
     ``tar --sort=name --format=ustar --exclude NAME -cf SHARD -C FOLDER .``
     """
 
@@ -27,5 +27,5 @@ class HugeMember(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
         return (
-            f"{how_many(count, 'member')} {verb} over 2 GiB{first_seen(detail)}: readers hold that in memory as a whole"
+            f"{how_many(count, 'member')} {verb} over 2 GiB{first_seen(detail)}: readers load it into memory as a whole"
         )

@@ -11,13 +11,13 @@ class NameNotUtf8(TallyRule):
 
     What: names in Latin-1, Shift-JIS or another 8-bit encoding.
 
-    Why it hurts: tarfile keeps the odd bytes as surrogates. OpenCLIP pairs such members all the same, but whatever
-    writes the key down fails: UnicodeEncodeError in a log, in JSON, in Parquet, in an index. wids and other readers
-    that decode names strictly end with an exception.
+    Why it matters: tarfile keeps the odd bytes as surrogates. OpenCLIP still pairs such members, but writing the key
+    fails: UnicodeEncodeError in a log, in JSON, in Parquet, in an index. wids and other readers that decode names
+    strictly end with an exception.
 
-    In the wild: names from old Windows or Mac archives, unpacked and packed again on Linux (webdataset#330, #428).
+    In practice: names from old Windows or Mac archives, unpacked and packed again on Linux (webdataset#330, #428).
 
-    Cure: ``wdsflow repair SHARD -o repaired`` replaces the odd bytes. To keep the letters, rename the files before
+    Fix: ``wdsflow repair SHARD -o repaired`` replaces the odd bytes. To keep the letters, rename the files before
     packing: ``convmv -f latin1 -t utf8 -r --notest FOLDER``
     """
 
@@ -28,7 +28,7 @@ class NameNotUtf8(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "is" if count == 1 else "are"
-        return f"{how_many(count, 'name')} {verb} not UTF-8{first_seen(detail)}: writing such a key down fails"
+        return f"{how_many(count, 'name')} {verb} not UTF-8{first_seen(detail)}: writing such a key fails"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="replaces bytes that are not UTF-8")

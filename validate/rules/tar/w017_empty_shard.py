@@ -9,14 +9,14 @@ class EmptyShard(TallyRule):
 
     What: a valid archive without any member that readers take, or a file of zeros.
 
-    Why it hurts: reading it gives nothing and no error. A worker that is dealt only such shards never yields a batch,
-    and as PyTorch's loader waits for its workers in turn, the whole run waits with it, forever. It counts as a shard
-    where OpenCLIP asks for at least one shard a worker.
+    Why it matters: reading it gives nothing and no error. A worker that gets only such shards never yields a batch.
+    PyTorch's loader waits for its workers in turn, so the whole run hangs. An empty shard also counts when OpenCLIP
+    requires at least one shard per worker.
 
-    In the wild: a filter that let nothing through, a ShardWriter that opens its first file before the first sample
-    comes, a file that was allocated but never written.
+    In practice: a filter that kept nothing, a ShardWriter that opens its first file before the first sample, a file
+    that was allocated but never written.
 
-    Cure: leave the shard out of ``--train-data``. To find the empty ones: ``wdsflow inspect URL...``
+    Fix: leave the shard out of ``--train-data``. To find the empty ones: ``wdsflow inspect URL...``
     """
 
     code = "W017"
@@ -31,4 +31,4 @@ class EmptyShard(TallyRule):
         return "warning" if context.evidence.samples else "error"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return "no sample in it: a worker that gets only such shards never yields a batch"
+        return "the shard has no sample: a worker that gets only such shards never yields a batch"

@@ -9,17 +9,17 @@ from ..kit.rule_commands import repair
 class NoEndBlocks(TallyRule):
     """The end mark of the archive is missing.
 
-    What: the file ends at the border of a member, without the two blocks of zeros that end a tar. The last sample
-    is compared with the others: if it lacks fields that most have, the shard was cut, and the finding is an error.
+    What: the file ends after a complete member, without the two blocks of zeros that end a tar. The last sample is
+    compared with the others: if it lacks fields that most have, the shard was cut, and the finding is an error.
 
-    Why it hurts: Python's tarfile takes the end of the file for the end of the archive, so that no reader says a
-    word, whether or not samples are missing. The half sample at the end is dropped, or joined with the next shard's
-    first sample (W021).
+    Why it matters: Python's tarfile takes the end of the file for the end of the archive: no reader reports it, whether
+    or not samples are missing. An incomplete sample at the end is dropped, or joined with the next shard's first sample
+    (W021).
 
-    In the wild: a ShardWriter that was not closed because the job was killed (webdataset#32), a copy that stopped at
+    In practice: a ShardWriter that was not closed because the job was killed (webdataset#32), a copy that stopped at
     a round number of bytes, tools that leave the end mark out.
 
-    Cure: compare the size with the source: ``ls -l SHARD``. ``wdsflow repair SHARD -o repaired`` writes the whole
+    Fix: compare the size with the source: ``ls -l SHARD``. ``wdsflow repair SHARD -o repaired`` writes the complete
     members with a proper end.
     """
 
@@ -34,8 +34,8 @@ class NoEndBlocks(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         missing = missing_at_end(shard)
         if missing:
-            return f"no end mark, and the last sample lacks {missing}: the shard was cut, and no reader says so"
-        return "no end mark: if the shard was cut there, no reader says so; its last sample is whole"
+            return f"no end mark, and the last sample lacks {missing}: the shard was cut, and no reader reports it"
+        return "no end mark: if the shard was cut there, no reader reports it; its last sample is complete"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="writes a proper end mark; compare with the source first")

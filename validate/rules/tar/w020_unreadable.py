@@ -21,16 +21,16 @@ class Unreadable(TallyRule):
 
     What: opening or reading it failed: no such file, no permission, an input/output or network error.
 
-    Why it hurts: OpenCLIP logs one warning a visit and goes on without the shard, so that a brace range that is off by
-    one, or a gap in the numbers, costs samples in every epoch while ``--train-num-samples`` still counts them. A
-    worker that has only such shards never yields a batch, and the run waits for it. webdataset without a handler,
+    Why it matters: OpenCLIP logs a warning at each visit and continues without the shard. A brace range that is off by
+    one, or a gap in the numbers, therefore costs samples in every epoch, while ``--train-num-samples`` still counts
+    them. A worker that has only such shards never yields a batch, and the run hangs. webdataset without a handler,
     Hugging Face datasets and Ray Data end with an exception.
 
-    In the wild: ``{000000..000324}`` for 324 shards (open_clip#480), img2dataset runs with failed shards
+    In practice: ``{000000..000324}`` for 324 shards (open_clip#480), img2dataset runs with failed shards
     (img2dataset#174), expired credentials.
 
-    Cure: correct the range or fetch the shard. ``ls FOLDER`` shows what is there, ``wdsflow inspect URL...`` what can
-    be read. A library that is missing is reported once for all shards, with the command that installs it.
+    Fix: correct the range or fetch the shard. ``ls FOLDER`` lists the files, ``wdsflow inspect URL...`` the shards that
+    can be read. A missing library is reported once for all shards, with the command that installs it.
     """
 
     code = "W020"
@@ -47,11 +47,11 @@ class Unreadable(TallyRule):
         text = _WORDS.get(shard.error or "", "the shard cannot be read")
         return f"{text} ({detail})" if detail else text
 
-    def cure(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         return Repair(shard.error_fix) if shard.error_fix else None
 
     def check(self, context: Context) -> Iterator[Finding]:
-        """Yield a finding for each shard, but one for all of those that lack the same library."""
+        """Yield a finding for each shard, but only one for all shards that need the same missing library."""
         lacking: dict[str, list[Finding]] = {}
         for finding in super().check(context):
             if finding.repair is None:

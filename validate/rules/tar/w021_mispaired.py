@@ -13,28 +13,28 @@ from ..kit.shape_rule import last_run
 
 
 class Meeting(NamedTuple):
-    """Two shards at whose border samples run together."""
+    """Two shards whose samples can run together, the last of one and the first of the other."""
 
     partner: ShardEvidence
-    mispaired: bool  # an image gets another sample's caption; else a sample is lost
+    mispaired: bool  # an image gets another sample's caption; otherwise a sample is lost
 
 
 class Mispaired(Rule):
     """Samples run together across shards.
 
-    What: the last sample of a shard has the same key as the first of another one, and the first is incomplete, or the
-    second begins with a field that the first lacks.
+    What: the last sample of one shard has the same key as the first sample of another shard, and is incomplete or lacks
+    the field with which the other begins.
 
-    Why it hurts: webdataset up to 0.2.88, which OpenCLIP pins, does not mark the end of a shard. The open sample goes
-    on with the members of whichever shard comes next. If it is incomplete, the image of one sample is trained with
-    the caption of another, without a word; else the other one loses members and is dropped. Shards are shuffled anew
-    in each epoch, so that any two can meet. Newer webdataset closes the sample at the end of the shard.
+    Why it matters: webdataset up to 0.2.88, which OpenCLIP pins, does not mark the end of a shard. The open sample
+    continues with the members of the next shard. If it is incomplete, the image of one sample is silently trained with
+    the caption of another. Otherwise the other sample loses members and is dropped. Shards are shuffled again in each
+    epoch, so any two can meet. Newer webdataset closes the sample at the end of the shard.
 
-    In the wild: a truncated shard in a set whose numbering starts again in each shard; LAION-400M's tails (the FIXME
+    In practice: a truncated shard in a set whose numbering starts again in each shard; LAION-400M's tails (the FIXME
     in OpenCLIP's group_by_keys; webdataset#327).
 
-    Cure: ``wdsflow repair URL... -o repaired --drop-bad`` leaves the half sample out; a fresh copy of the shard is
-    better. Keys that hold the number of the shard rule it out for good.
+    Fix: ``wdsflow repair URL... -o repaired --drop-bad`` leaves the incomplete sample out; a fresh copy of the shard is
+    better. Keys that include the number of the shard prevent this.
     """
 
     code = "W021"
@@ -71,7 +71,7 @@ class Mispaired(Rule):
             hurt = f"{context.titles(found)} can pair an image with the caption of another sample"
         else:
             what = f"its last sample and the first of {partner} have the same key"
-            hurt = f"{context.titles(found)} can take members of the one for the other, and lose a sample"
+            hurt = f"{context.titles(found)} can take members of one for the other, and lose a sample"
         return Finding(
             code=self.code,
             severity=severity,
@@ -98,7 +98,7 @@ def _meeting(context: Context, reader: Reader, index: int, others: list[int]) ->
         apart = context.usable(reader, tail.shape) + context.usable(reader, head.shape)
         joined = tail.shape + head.shape
         first = context.fates(reader, joined)[:1]
-        halves = not apart and others == [index + 1]  # one sample, cut in two: W009
+        halves = not apart and others == [index + 1]  # one split sample: W009
         whole = context.usable(reader, tail.shape) > 0
         if not whole and not halves and first and first[0].kind == "usable":
             return Meeting(shards[other], mispaired=True)

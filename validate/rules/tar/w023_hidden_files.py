@@ -6,16 +6,16 @@ from ..kit.base import TallyRule, first_seen
 class HiddenFiles(TallyRule):
     """Dot-files at the top level are skipped.
 
-    What: names such as ``.DS_Store``, ``._a.jpg`` or ``./._a.jpg`` that begin with a dot and lie in no folder.
+    What: names such as ``.DS_Store``, ``._a.jpg`` or ``./._a.jpg`` that begin with a dot and are in no folder.
 
-    Why it hurts: they have no key, and every reader skips them without a word. That is right for what an operating
-    system left behind; if samples are called so, they do not exist for any reader. Inside a folder dot-files do harm
+    Why it matters: they have no key, and every reader silently skips them. That is right for files that an operating
+    system left behind. If samples have such names, they do not exist for any reader. Inside a folder, dot-files do harm
     (W012).
 
-    In the wild: tars made in Finder or of a home directory.
+    In practice: tars made in Finder or of a home directory.
 
-    Cure: nothing has to be done. To leave them out when packing:
-    ``tar --sort=name --format=ustar --exclude '.[!.]*' -cf SHARD -C FOLDER .``
+    Fix: none is needed. To leave them out when packing: ``tar --sort=name --format=ustar --exclude '.[!.]*' -cf SHARD
+    -C FOLDER .``
     """
 
     code = "W023"

@@ -11,14 +11,14 @@ class Links(TallyRule):
 
     What: hard or symbolic links instead of files.
 
-    Why it hurts: readers take regular files only. A caption or an image that is a link does not exist for them, and
-    OpenCLIP drops the sample that lacks it without a word. tar writes a hard link by itself where two files share
-    one inode: the second sample with the same image has none.
+    Why it matters: readers take only regular files. A caption or an image that is a link does not exist for them, and
+    OpenCLIP silently drops the sample. tar itself writes a hard link if two files share one inode: the second sample
+    with the same image has none.
 
-    In the wild: data sets made unique with ``hardlink`` or ``cp -al``, folders of symbolic links to a common store.
+    In practice: data sets deduplicated with ``hardlink`` or ``cp -al``, folders of symbolic links to a common store.
 
-    Cure: ``wdsflow repair SHARD -o repaired`` puts in their place what they point to, if that is in the shard. When
-    packing: ``tar --sort=name --format=ustar --dereference --hard-dereference -cf SHARD -C FOLDER .``
+    Fix: ``wdsflow repair SHARD -o repaired`` replaces them with their targets, if these are in the shard. When packing:
+    ``tar --sort=name --format=ustar --dereference --hard-dereference -cf SHARD -C FOLDER .``
     """
 
     code = "W024"
@@ -30,4 +30,4 @@ class Links(TallyRule):
         return f"{how_many(count, 'link')} instead of files{first_seen(detail)}: readers skip links"
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="puts in their place what they point to, if that is in the shard")
+        return repair(urls, note="replaces them with their targets, if these are in the shard")

@@ -9,12 +9,12 @@ class Sparse(TallyRule):
 
     What: members stored without their runs of zeros (``tar --sparse``).
 
-    Why it hurts: tarfile, and so OpenCLIP and webdataset, fills the holes again. Readers that take bytes by offset
-    and size from an index (DALI, wids, Energon, webshart) get shifted contents and fail to decode them.
+    Why it matters: tarfile, and therefore OpenCLIP and webdataset, fills the holes again. Readers that take bytes by
+    offset and size from an index (DALI, wids, Energon, webshart) get shifted contents and fail to decode them.
 
-    In the wild: ``tar -S`` in backup scripts.
+    In practice: ``tar -S`` in backup scripts.
 
-    Cure: pack again without ``--sparse``: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
+    Fix: pack again without ``--sparse``: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
     """
 
     code = "W025"

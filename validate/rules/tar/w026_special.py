@@ -8,12 +8,12 @@ class SpecialFiles(TallyRule):
 
     What: entries that are neither files, folders nor links.
 
-    Why it hurts: readers skip them, so that training does not suffer. Whoever unpacks the tar as root creates the
-    devices. In a data set they have no business and may be a sign of damage or of intent.
+    Why it matters: readers skip them, so training is not affected. Whoever unpacks the tar as root creates the devices.
+    They do not belong in a data set, and may be a sign of damage or an attack.
 
-    In the wild: tars of a root file system, bytes changed by a bad disk in the type field of a header.
+    In practice: tars of a root file system, bytes changed by a bad disk in the type field of a header.
 
-    Cure: pack again from the plain files: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
+    Fix: pack again from the plain files: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
     """
 
     code = "W026"
@@ -23,4 +23,4 @@ class SpecialFiles(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         noun = "member is" if count == 1 else "members are"
-        return f"{count:,} {noun} no file, folder or link{first_seen(detail)}: readers skip them"
+        return f"{count:,} {noun} not a file, folder or link{first_seen(detail)}: readers skip them"

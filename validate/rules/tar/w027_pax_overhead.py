@@ -7,17 +7,17 @@ from ..kit.rule_commands import repair
 
 
 class PaxOverhead(TallyRule):
-    """Extended headers waste 1 KiB a member.
+    """Extended headers waste 1 KiB per member.
 
-    What: each member is preceded by a PAX header that holds only a time with fractions of a second.
+    What: each member has a PAX header that holds only a time with fractions of a second.
 
-    Why it hurts: two blocks more a member to download, store and parse. A caption of 50 bytes takes 2 KiB instead of
-    1 KiB; for shards of small thumbnails a tenth of all bytes can be overhead.
+    Why it matters: two more blocks per member to download, store and parse. A caption of 50 bytes takes 2 KiB instead
+    of 1 KiB; for shards of small thumbnails a tenth of all bytes can be overhead.
 
-    In the wild: webdataset's TarWriter with its default ``mtime`` (a float), tarfile's default format since Python
+    In practice: webdataset's TarWriter with its default ``mtime`` (a float), tarfile's default format since Python
     3.8 (webdataset#228: "data gets larger").
 
-    Cure: ``wdsflow repair SHARD -o repaired`` writes plain USTAR headers. When packing: ``TarWriter(..., mtime=0)``,
+    Fix: ``wdsflow repair SHARD -o repaired`` writes plain USTAR headers. When packing: ``TarWriter(..., mtime=0)``,
     or ``tar --format=ustar``
     """
 
@@ -32,7 +32,7 @@ class PaxOverhead(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         share = f", {_wasted(shard):.0%} of the shard" if shard.size else ""
         verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'member')} {verb} an extended header for a time only: {count:,} KiB{share}"
+        return f"{how_many(count, 'member')} {verb} an extended header only for a time: {count:,} KiB{share}"
 
     def repair(self, *urls: str) -> Repair:
         return repair(urls, note="writes plain USTAR headers")

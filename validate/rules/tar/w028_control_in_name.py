@@ -11,13 +11,13 @@ class ControlInName(TallyRule):
 
     What: newlines, escape sequences or other control characters in file names.
 
-    Why it hurts: readers pair such members as any others. But lists with a name a line break, logs and terminals obey
+    Why it matters: readers pair such members like any others. But lists with one name per line break, terminals obey
     escape sequences (colours, window titles, hidden text), and shell scripts split the names. wdsflow shows them
     escaped and never uses them as paths.
 
-    In the wild: file names taken from page titles or captions, or chosen to attack.
+    In practice: file names taken from page titles or captions, or chosen for an attack.
 
-    Cure: ``wdsflow repair SHARD -o repaired`` replaces them. When packing, take characters that are safe everywhere:
+    Fix: ``wdsflow repair SHARD -o repaired`` replaces them. When packing, use characters that are safe everywhere:
     ``key = re.sub(r"[^A-Za-z0-9_-]", "_", key)``
     """
 

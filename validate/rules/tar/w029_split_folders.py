@@ -8,22 +8,22 @@ from ..kit.base import TallyRule, first_seen
 from ..kit.rule_commands import repair
 from ..kit.shape_rule import Counted, counted
 
-_MOST = 50  # shapes that share a base name; more are no folders but something odder
+_MOST = 50  # shapes that share a base name; with more, the cause is something other than folders
 
 
 class SplitFolders(TallyRule):
-    """Images and captions lie in different folders.
+    """Images and captions are in different folders.
 
     What: ``images/a.jpg`` and ``captions/a.txt``: the same base name under two folders, with different fields.
 
-    Why it hurts: the folder is part of the key, so that ``images/a`` and ``captions/a`` are two samples, for every
-    reader. OpenCLIP drops the one for its missing caption and the other for its missing image, without a word: no
-    sample is left, and training hangs.
+    Why it matters: the folder is part of the key: ``images/a`` and ``captions/a`` are two samples, for every reader.
+    OpenCLIP silently drops one for its missing caption and the other for its missing image: no sample is left, and
+    training hangs.
 
-    In the wild: data sets with a folder for each kind of file, packed as they lie.
+    In practice: data sets with a folder for each kind of file, packed without change.
 
-    Cure: ``wdsflow repair SHARD -o repaired`` joins the folders and brings the parts together. When packing, let all
-    files of a sample lie in one folder.
+    Fix: ``wdsflow repair SHARD -o repaired`` joins the folders and regroups the members. When packing, put all files of
+    a sample into one folder.
     """
 
     code = "W029"
@@ -31,7 +31,7 @@ class SplitFolders(TallyRule):
     tallies = ()
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Look at the first key of each shape: where one base name stands in two folders, whole shapes do."""
+        """Look at the first key of each shape: if one base name is in two folders, so is the whole shape."""
         tally = Tally()
         folders: dict[str, list[Counted]] = {}
         for item in counted(shard.runs):

@@ -15,13 +15,13 @@ class MixedPrefix(LossRule):
 
     What: ``./a.jpg`` and ``a.txt`` in one shard.
 
-    Why it hurts: the key is the whole path, and ``./a`` is another key than ``a``: the two never pair, for any reader.
-    OpenCLIP drops both halves without a word.
+    Why it matters: the key is the whole path, and ``./a`` is another key than ``a``: the two never pair, for any
+    reader. OpenCLIP silently drops both parts.
 
-    In the wild: ``tar -rf SHARD a.txt`` onto a shard that was made with ``tar -cf SHARD .``.
+    In practice: ``tar -rf SHARD a.txt`` onto a shard that was made with ``tar -cf SHARD .``.
 
-    Cure: ``wdsflow repair SHARD -o repaired`` takes the prefix away and brings the parts together. When packing, name
-    the files in one way: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
+    Fix: ``wdsflow repair SHARD -o repaired`` removes the prefix and regroups the members. When packing, name all files
+    the same way: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
     """
 
     code = "W030"
@@ -41,4 +41,4 @@ class MixedPrefix(LossRule):
         return f"{how_many(count, 'name')} {verb} from the others in the prefix ./: a key with it is another key"
 
     def repair(self, *urls: str) -> Repair:
-        return repair(urls, note="takes the prefix away")
+        return repair(urls, note="removes the prefix")

@@ -9,13 +9,13 @@ class LongRun(TallyRule):
 
     What: one sample has over 1,000 members.
 
-    Why it hurts: readers hold a sample in memory as a whole until its key changes. If the members are really many
-    samples whose names merge at the first dot, all of them are lost but one.
+    Why it matters: readers hold a sample in memory as a whole until its key changes. If the members are really many
+    samples whose names merge at the first dot, all but one of them are lost.
 
-    In the wild: names that begin with a common part before the first dot (``img.000001.jpg``), frames of a video
+    In practice: names that begin with a common part before the first dot (``img.000001.jpg``), frames of a video
     stored one by one.
 
-    Cure: give each sample a key without dots when packing: ``key = name.replace(".", "_")``
+    Fix: give each sample a key without dots when packing: ``key = name.replace(".", "_")``
     """
 
     code = "W031"
@@ -25,4 +25,4 @@ class LongRun(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'key')} {verb} more than 1,000 members in a row: readers hold that in memory as one sample"
+        return f"{how_many(count, 'key')} {verb} more than 1,000 members in a row: readers hold them in memory as one sample"

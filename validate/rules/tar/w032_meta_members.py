@@ -6,18 +6,18 @@ from ..kit.base import Context, TallyRule, first_seen
 
 
 class MetaMembers(TallyRule):
-    """Members with names such as __info__ are read by some and skipped by others.
+    """Some readers read members with names such as __info__, others skip them.
 
-    What: names of the form ``__name__``, or folders so called.
+    What: files or folders with names of the form ``__name__``.
 
-    Why it hurts: webdataset and OpenCLIP skip them as metadata. Ray Data, DataChain and others do not know this
-    convention and take them for samples; between the members of a sample they part it, and Ray Data then ends with an
+    Why it matters: webdataset and OpenCLIP skip them as metadata. Ray Data, DataChain and others do not know this
+    convention and take them for samples. Between the members of a sample, they split it, and Ray Data then ends with an
     exception.
 
-    In the wild: notes about a shard stored inside it.
+    In practice: notes about a shard stored inside it.
 
-    Cure: keep such files beside the shards, not in them:
-    ``tar --sort=name --format=ustar --exclude '__*__' -cf SHARD -C FOLDER .``
+    Fix: keep such files next to the shards, not in them: ``tar --sort=name --format=ustar --exclude '__*__' -cf SHARD
+    -C FOLDER .``
     """
 
     code = "W032"
@@ -38,7 +38,7 @@ class MetaMembers(TallyRule):
 
 
 def _parted(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
-    """Return the readers that end because such members part samples, where nothing else does."""
+    """Return the readers that end only because such members split samples."""
     if not shard.tally("key.again-junk").count or shard.tally("key.again").count:
         return ()
     crashes = {reader.name: reader.at_shard(shard) for reader in context.readers}

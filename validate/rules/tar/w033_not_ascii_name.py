@@ -5,17 +5,17 @@ from ..kit.base import TallyRule, first_seen
 
 
 class NotAsciiName(TallyRule):
-    """Member names have characters outside of ASCII.
+    """Member names have non-ASCII characters.
 
-    What: UTF-8 names with letters beyond ASCII, such as ``Zürich.jpg``.
+    What: UTF-8 names with non-ASCII letters, such as ``Zürich.jpg``.
 
-    Why it hurts: Python readers pair them correctly. DALI takes ASCII names only, macOS and Linux may spell the same
-    letter in two ways (composed or not) so that an image and its caption from two systems do not pair, and USTAR
-    headers cannot hold such names without an extended header.
+    Why it matters: Python readers pair them correctly. DALI accepts only ASCII names. macOS and Linux may spell the
+    same letter in two ways (composed or not); an image and its caption from two systems then do not pair. USTAR headers
+    cannot hold such names without an extended header.
 
-    In the wild: file names taken from titles.
+    In practice: file names taken from titles.
 
-    Cure: nothing for OpenCLIP. When packing, number the samples and keep the title in the json:
+    Fix: nothing for OpenCLIP. When packing, number the samples and keep the title in the json:
     ``key = f"{index:09d}"``
     """
 
@@ -26,4 +26,4 @@ class NotAsciiName(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'name')} {verb} characters outside of ASCII{first_seen(detail)}: DALI and plain USTAR have no way to write them"
+        return f"{how_many(count, 'name')} {verb} non-ASCII characters{first_seen(detail)}: DALI and plain USTAR cannot write them"

@@ -13,18 +13,18 @@ from ..kit.training_rule import TrainingRule, flag
 class StarvedWorker(TrainingRule):
     """A loader worker never fills a batch.
 
-    What: OpenCLIP shuffles the list of shards by seed and epoch, deals it out to ranks, then to the workers of each
-    rank. This is arithmetic, and was done here. Some worker's shards hold fewer usable samples than one batch.
+    What: OpenCLIP shuffles the list of shards by seed and epoch, and distributes it to ranks, then to the workers of
+    each rank. wdsflow computed this split: the shards of some worker hold fewer usable samples than one batch.
 
-    Why it hurts: training drops the unfinished batch at the end of each pass, so that this worker starts over forever.
-    torch takes batches from the workers in turn: one that gives none stops its rank, and the other ranks wait for that
-    one in the next all-reduce, until NCCL's timeout says something that has nothing to do with data. It may come in a
-    later epoch only, when the shards are dealt out anew.
+    Why it matters: training drops the unfinished batch at the end of each pass, so this worker starts over again and
+    again. torch takes batches from the workers in turn: a worker that gives none stops its rank. The other ranks wait
+    for it in the next all-reduce, until NCCL's timeout ends the run with a message that does not mention data. This may
+    happen only in a later epoch, when the shards are distributed again.
 
-    In the wild: open_clip#61 ("hangs with 2 workers, fine with 1"), #1024 (WorkNCCL timeout); webdataset#188, #225, #65.
+    In practice: open_clip#61 ("hangs with 2 workers, fine with 1"), #1024 (WorkNCCL timeout); webdataset#188, #225, #65.
 
-    Cure: fewer workers or a smaller batch, as the message says; shards of equal size; or ``--dataset-resampled``, where
-    every worker draws from all shards.
+    Fix: fewer workers or a smaller batch, as the message says; shards of equal size; or ``--dataset-resampled``, with
+    which every worker draws from all shards.
     """
 
     code = "P302"
@@ -37,11 +37,11 @@ class StarvedWorker(TrainingRule):
         more = len(forecast.stalled) - 1
         others = f"; so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
         yield self.finding(
-            f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), cure=_cure(context, arguments, forecast)
+            f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), fix=_fix(context, arguments, forecast)
         )
 
 
-def _cure(context: Context, arguments: Arguments, forecast: Forecast) -> Repair:
+def _fix(context: Context, arguments: Arguments, forecast: Forecast) -> Repair:
     reader = next(each for each in context.readers if each.name == forecast.reader)
     workers = working_workers(context.evidence, reader, arguments)
     if workers is not None:

@@ -10,19 +10,19 @@ from ..kit.training_rule import TrainingRule, flag
 
 
 class TooFewShards(TrainingRule):
-    """There are fewer shards than loader workers.
+    """The set has fewer shards than loader workers.
 
-    What: without ``--dataset-resampled`` each shard goes to one worker of one rank, so that there must be at least
-    ``--workers`` times ranks of them. More, if workers are to get about the same.
+    What: without ``--dataset-resampled`` each shard goes to one worker of one rank. The set therefore needs at least
+    ``--workers`` times ranks shards, and more if the workers should get about the same amount.
 
-    Why it hurts: OpenCLIP ends with "AssertionError: number of shards must be >= total workers". With ``--workers 0`` it
-    asks for nothing, starts, and a rank without a shard hangs. webdataset 1.x raises "No samples found in
-    dataset; perhaps you have fewer shards than workers".
+    Why it matters: OpenCLIP ends with "AssertionError: number of shards must be >= total workers". With ``--workers 0``
+    it does not check and starts, and a rank without a shard hangs. webdataset 1.x raises "No samples found in dataset;
+    perhaps you have fewer shards than workers".
 
-    In the wild: open_clip data.py:403; webdataset#65, #72; open_lm#111, #189; RobustVLM#29 (other results with other
+    In practice: open_clip data.py:403; webdataset#65, #72; open_lm#111, #189; RobustVLM#29 (other results with other
     ``num_workers``).
 
-    Cure: fewer workers; more, smaller shards; or ``--dataset-resampled``, which lets every worker draw from all shards.
+    Fix: fewer workers; more, smaller shards; or ``--dataset-resampled``, which lets every worker draw from all shards.
     """
 
     code = "P303"
@@ -35,11 +35,11 @@ class TooFewShards(TrainingRule):
         if forecast.shards >= total:
             return
         per_rank = forecast.shards // arguments.world_size
-        cure = flag("--workers", str(per_rank)) if per_rank and arguments.workers else flag("--dataset-resampled")
+        fix = flag("--workers", str(per_rank)) if per_rank and arguments.workers else flag("--dataset-resampled")
         if not any(reader.empty_stalls for reader in context.readers if reader.name == forecast.reader):
             ends = "each worker needs one"
         else:
             ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard hang"
         have = f"{how_many(forecast.shards, 'shard')} for {how_many(total, 'worker')}"
         split = f"{how_many(arguments.world_size, 'rank')} x {how_many(max(1, arguments.workers), 'worker')}"
-        yield self.finding(f"{have} ({split}): {ends}", cure=cure)
+        yield self.finding(f"{have} ({split}): {ends}", fix=fix)

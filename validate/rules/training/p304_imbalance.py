@@ -7,22 +7,22 @@ from ...forecast.forecast import Forecast
 from ..kit.base import Context
 from ..kit.training_rule import TrainingRule, flag
 
-_RATIO = 1.5  # the richest worker's share over the poorest's
+_RATIO = 1.5  # the largest share of a worker over the smallest
 
 
 class Imbalance(TrainingRule):
     """Some workers have far more to read than others.
 
-    What: every worker gives the same number of batches an epoch, whatever its shards hold. The forecast dealt the shards
-    out as OpenCLIP does and counted usable samples.
+    What: every worker gives the same number of batches per epoch, whatever its shards hold. The forecast distributed
+    the shards as OpenCLIP does, and counted the usable samples.
 
-    Why it hurts: a worker with few samples repeats them within the epoch, one with many leaves out the rest. The
-    samples in large shares are seen less often than those in small ones. With all else equal, one shard more or less
-    for a worker makes no difference at hundreds of shards a worker, and a factor of two at one or two.
+    Why it matters: a worker with few samples repeats them within the epoch; a worker with many leaves out the rest.
+    Samples in large shares are seen less often than those in small ones. One shard more or less makes no difference for
+    a worker with hundreds of shards, and a factor of two for one with one or two.
 
-    In the wild: 43 shards on 8 GPUs with 4 workers each (open_clip#1093); RobustVLM#29; webdataset#71, #62.
+    In practice: 43 shards on 8 GPUs with 4 workers each (open_clip#1093); RobustVLM#29; webdataset#71, #62.
 
-    Cure: a number of shards that is a multiple of ranks times workers, or many times larger; shards of equal size; or
+    Fix: a number of shards that is a multiple of ranks times workers, or many times larger; shards of equal size; or
     ``--dataset-resampled``.
     """
 
@@ -35,9 +35,9 @@ class Imbalance(TrainingRule):
             return
         workers = arguments.world_size * max(1, arguments.workers)
         rest = forecast.shards % workers
-        dealt = f"; {forecast.shards:,} shards are no multiple of {workers:,} workers" if rest else ""
+        dealt = f"; {forecast.shards:,} shards are not a multiple of {workers:,} workers" if rest else ""
         yield self.finding(
-            f"usable samples a worker range from {low.usable:,} to {high.usable:,} in epoch 0, so that some samples are "
+            f"usable samples per worker range from {low.usable:,} to {high.usable:,} in epoch 0: some samples are "
             f"used {high.usable / low.usable:.1f} times as often as others{dealt}",
-            cure=flag("--dataset-resampled", note=", or shards of equal size in a suitable number"),
+            fix=flag("--dataset-resampled", note=", or shards of equal size in a suitable number"),
         )

@@ -7,22 +7,22 @@ from ..kit.base import Context, Rule
 
 
 class WrongSidecar(Rule):
-    """A file that tells the number of samples is wrong.
+    """A file with the number of samples is wrong.
 
-    What: ``sizes.json``, ``__len__``, ``NNNNN_stats.json`` or a wids index beside the shards does not parse, does not
+    What: ``sizes.json``, ``__len__``, ``NNNNN_stats.json`` or a wids index next to the shards does not parse, does not
     list all shards, or gives other counts than the shards have.
 
-    Why it hurts: without ``--train-num-samples`` OpenCLIP takes the length of an epoch, and from it the learning-rate
-    schedule, from sizes.json or ``__len__`` beside the *first* shard. A shard that is not listed ends it with KeyError,
-    a broken file with JSONDecodeError. Stale counts just make every epoch too long or too short. wids refuses to read
-    a shard whose count is wrong.
+    Why it matters: without ``--train-num-samples`` OpenCLIP takes the length of an epoch, and from it the learning-rate
+    schedule, from sizes.json or ``__len__`` next to the *first* shard. If a shard is not listed, OpenCLIP ends with a
+    KeyError; if the file is broken, with a JSONDecodeError. Stale counts make every epoch too long or too short. wids
+    refuses to read a shard whose count is wrong.
 
-    In the wild: shards filtered or copied without their sizes.json; ``--train-num-samples`` pasted from another set
+    In practice: shards filtered or copied without their sizes.json; ``--train-num-samples`` pasted from another set
     (open_clip#1016, #899); open_flamingo#206; two folders with equal base names, of which OpenCLIP counts the first
     twice.
 
-    Cure: write the files anew: ``wdsflow repair URL... -o repaired`` leaves right ones beside its output. Or
-    delete them and give ``--train-num-samples``.
+    Fix: write the files again: ``wdsflow repair URL... -o repaired`` writes correct ones next to its output. Or delete
+    them and give ``--train-num-samples``.
     """
 
     code = "P305"
@@ -42,7 +42,7 @@ class WrongSidecar(Rule):
             )
 
     def severity_of(self, fact: SidecarFact, ended: bool) -> Severity:
-        """Return "error" where OpenCLIP ends over this file."""
+        """Return "error" if OpenCLIP ends because of this file."""
         read = fact.path.endswith(("sizes.json", "__len__"))
         return "error" if ended and read and fact.problem != "stale" else self.severity
 

@@ -13,15 +13,14 @@ class Gaps(Rule):
     What: shards are numbered, and some numbers in the middle have no file; or a brace range such as ``{000000..000324}``
     names files that do not exist.
 
-    Why it hurts: OpenCLIP logs a warning for each missing shard on every visit and goes on, so that an off-by-one in
-    the range, or a download that was never finished, is invisible but for fewer samples. A worker that was dealt
-    missing shards only never fills a batch, and training waits for it. webdataset without a handler ends with
-    FileNotFoundError.
+    Why it matters: OpenCLIP logs a warning for each missing shard on every visit and continues. An off-by-one in the
+    range, or an unfinished download, shows only in fewer samples. A worker that gets only missing shards never fills a
+    batch, and training hangs. webdataset without a handler ends with FileNotFoundError.
 
-    In the wild: ranges that are one too long (open_clip#480); img2dataset#174 (shards that failed leave gaps, which end
+    In practice: ranges that are one too long (open_clip#480); img2dataset#174 (failed shards leave gaps, which end
     training); PixelRAG#47.
 
-    Cure: copy or download the missing shards, or name those that exist: a glob in quotes for wdsflow; for OpenCLIP
+    Fix: copy or download the missing shards, or name those that exist: a glob in quotes for wdsflow; for OpenCLIP
     several ranges, ``{000..041}.tar::{043..107}.tar``.
     """
 

@@ -9,18 +9,18 @@ from ..kit.base import Context, Rule
 
 
 class HalfDownload(Rule):
-    """Shards lack the stats file that others beside them have.
+    """Shards lack the stats file that others next to them have.
 
-    What: img2dataset writes ``NNNNN_stats.json`` when a shard is finished. Some shards of a folder have one, these have
-    none.
+    What: img2dataset writes ``NNNNN_stats.json`` when a shard is finished. Some shards of a folder have one, but these
+    have none.
 
-    Why it hurts: the shard was being written when the download ended, so that it is short, or cut in the middle of a
-    sample, which readers often do not notice (W001). On the next run img2dataset takes a shard for done when its
-    stats file is there, and writes the others anew.
+    Why it matters: the shard was being written when the download ended. It is short, or cut in the middle of a sample,
+    which readers often do not notice (W001). On the next run, img2dataset takes a shard for done if its stats file
+    exists, and writes the others again.
 
-    In the wild: img2dataset#452, #358; training sets with a few shards of 1 KB.
+    In practice: img2dataset#452, #358; training sets with a few shards of 1 KB.
 
-    Cure: run img2dataset again with ``--incremental_mode incremental``, or leave these shards out.
+    Fix: run img2dataset again with ``--incremental_mode incremental``, or leave these shards out.
     """
 
     code = "P307"
@@ -38,7 +38,7 @@ class HalfDownload(Rule):
                 self.code,
                 self.severity,
                 f"{escape(name or '.')}: {how_many(len(absent), 'shard')} without _stats.json ({some}), "
-                f"beside {len(folder.stats):,} with one: the download of these was not finished",
+                f"next to {len(folder.stats):,} with one: their download was not finished",
                 count=len(absent),
                 readers=context.names(),
             )

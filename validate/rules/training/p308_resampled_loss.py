@@ -10,18 +10,18 @@ from ..kit.training_rule import TrainingRule
 
 
 class ResampledLoss(TrainingRule):
-    """Shards that hold nothing usable are drawn again and again.
+    """Shards without usable samples are drawn again and again.
 
-    What: with ``--dataset-resampled`` each worker draws shards with replacement, forever, and logs errors without
-    stopping. Some of the shards that it can draw give no usable sample.
+    What: with ``--dataset-resampled`` each worker draws shards with replacement, endlessly, and logs errors without
+    stopping. Some of the shards that it can draw have no usable sample.
 
-    Why it hurts: a draw of such a shard reads it, drops everything without a word, and draws again: time and bandwidth
-    for nothing, at every visit. Where all shards are so, no worker ever gives a batch and no version of webdataset
-    ends the loop, because the list of shards has no end.
+    Why it matters: the worker reads such a shard, silently drops everything, and draws again: each visit wastes time
+    and bandwidth. If all shards are like this, no worker ever gives a batch, and no version of webdataset ends the
+    loop, because the list of shards has no end.
 
-    In the wild: open_clip#480, PR#259, PR#328 (images that the filter of the day did not know).
+    In practice: open_clip#480, PR#259, PR#328 (image types that the filter of that version did not know).
 
-    Cure: leave these shards out of ``--train-data``, or repair them; the findings on the shards say how.
+    Fix: leave these shards out of ``--train-data``, or repair them as the findings on the shards explain.
     """
 
     code = "P308"
@@ -33,16 +33,16 @@ class ResampledLoss(TrainingRule):
             return
         if forecast.stalled:
             if not any(verdict.usable for verdict in context.verdicts if verdict.reader == forecast.reader):
-                return  # P301 says so
+                return  # P301 reports it
             yield self.finding(
-                "no shard that can be drawn holds a usable sample: training hangs",
+                "none of the shards has a usable sample: training hangs",
                 severity="error",
                 count=drawn.dead_shards,
             )
             return
         share = drawn.dead_shards / forecast.shards
         yield self.finding(
-            f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and hold nothing usable: "
-            f"about {share:.0%} of all draws are for nothing",
+            f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and have no usable sample: "
+            f"about {share:.0%} of all draws are wasted",
             count=drawn.dead_shards,
         )

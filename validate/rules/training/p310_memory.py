@@ -10,17 +10,17 @@ from ..kit.training_rule import TrainingRule, flag
 
 
 class ShuffleMemory(TrainingRule):
-    """The shuffle buffers need more memory than there is.
+    """The shuffle buffers need more memory than is free.
 
-    What: every loader worker keeps up to 5,000 samples, undecoded, to shuffle them: 5,000 x bytes of a sample x workers x
-    processes of a machine. That is compared with the memory free on this machine (or in this container).
+    What: every loader worker keeps up to 5,000 samples, undecoded, to shuffle them: 5,000 x bytes per sample x workers
+    x processes per machine. wdsflow compares that with the free memory of this machine (or container).
 
-    Why it hurts: the buffers fill within minutes; then the kernel kills a worker, and torch says "DataLoader worker
-    (pid ...) is killed by signal: Killed". Samples of 20 KB need 100 MB a worker, those of 2 MB need 10 GB.
+    Why it matters: the buffers fill within minutes; then the kernel kills a worker, and torch reports "DataLoader
+    worker (pid ...) is killed by signal: Killed". Samples of 20 KB need 100 MB per worker, those of 2 MB need 10 GB.
 
-    In the wild: webdataset#256, #357, #325, #17; open_clip#845.
+    In practice: webdataset#256, #357, #325, #17; open_clip#845.
 
-    Cure: fewer workers; smaller images (most of their pixels are thrown away at 224 x 224); with OpenCLIP 4 a smaller
+    Fix: fewer workers; smaller images (at 224 x 224 most of their pixels are discarded); with OpenCLIP 4 a smaller
     buffer by the environment variable OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE.
     """
 
@@ -37,5 +37,5 @@ class ShuffleMemory(TrainingRule):
         yield self.finding(
             f"the shuffle buffers of a machine grow to {size(needs.shuffle_bytes)}, and "
             f"{size(needs.available_bytes)} are free here",
-            cure=flag("--workers", str(fit), note=", if it runs on this machine") if fit else None,
+            fix=flag("--workers", str(fit), note=", if it runs on this machine") if fit else None,
         )

@@ -11,16 +11,16 @@ from ..kit.training_rule import clips
 class Versions(Rule):
     """Installed versions are known not to work together.
 
-    What: two distributions of this environment that fail as soon as training starts, whatever the shards are.
+    What: two packages of this environment fail together as soon as training starts, whatever the shards are.
 
-    Why it hurts: OpenCLIP up to 4.2 with webdataset 0.2.95 or later ends with "KeyError: 'fname'" at the end of the first
+    Why it matters: OpenCLIP up to 4.2 with webdataset 0.2.95 or later ends with "KeyError: 'fname'" at the end of the first
     shard: webdataset marks it with an empty entry that OpenCLIP's grouping does not know. A torchvision built for
     another torch fails on import. Python 3.14 starts loader workers in a way for which OpenCLIP 3.3's pipeline cannot
     be pickled.
 
-    In the wild: open_clip#935, webdataset#384, UniMed-CLIP#2, dclm#62, gigapose#26, open_lm PR#302.
+    In practice: open_clip#935, webdataset#384, UniMed-CLIP#2, dclm#62, gigapose#26, open_lm PR#302.
 
-    Cure: the command in the finding. ``wdsflow doctor`` looks at more than versions.
+    Fix: the command in the finding. ``wdsflow doctor`` checks more than versions.
     """
 
     code = "P311"
@@ -31,7 +31,7 @@ class Versions(Rule):
         if not names:
             return
         for conflict in conflicts(context.environment):
-            # Shards are often judged on machines that never train: only a training command makes it an error.
+            # Shards are often validated on machines that never train: it is an error only with a training command.
             severity = conflict.severity if context.arguments is not None else "warning"
-            cure = Repair(conflict.cure) if isinstance(conflict.cure, Command) else None
-            yield Finding(self.code, severity, f"{conflict.versions}: {conflict.why}", readers=names, repair=cure)
+            fix = Repair(conflict.cure) if isinstance(conflict.cure, Command) else None
+            yield Finding(self.code, severity, f"{conflict.versions}: {conflict.why}", readers=names, repair=fix)

@@ -15,19 +15,19 @@ _PIPED = re.compile(r"(?<!\|)\|(?!\|)")
 class LossyPipe(Rule):
     """A pipe: url hides failures.
 
-    What: the command of a ``pipe:`` url can fail without anybody noticing: ``curl`` without ``-f`` (an error page becomes
-    the shard), ``|| true`` (nothing becomes the shard), or several commands joined by ``|``, of which only the last
-    one's exit status counts.
+    What: the command of a ``pipe:`` url can fail unnoticed: ``curl`` without ``-f`` (an error page becomes the shard),
+    ``|| true`` (nothing becomes the shard), or several commands joined by ``|``, of which only the last one's exit
+    status counts.
 
-    Why it hurts: webdataset reads what comes out of the command and looks at its exit status at the end. A page that
-    says "404 Not Found" is no tar, or ends as one: the shard's samples are missing, with one warning at most. At the
-    next visit it may work again, so that runs differ from one another.
+    Why it matters: webdataset reads the output of the command, and its exit status at the end. A page that says "404
+    Not Found" is not a tar: the shard's samples are missing, with at most one warning. At the next visit it may work
+    again, so runs differ from each other.
 
-    In the wild: webdataset#2, #22 (error pages read as tars), #35, #112 (broken pipes), #308 (curl without a limit on
-    time hangs a worker).
+    In practice: webdataset#2, #22 (error pages read as tars), #35, #112 (broken pipes), #308 (curl without a time limit
+    hangs a worker).
 
-    Cure: ``pipe:curl -sSfL --retry 5 --connect-timeout 10 --max-time 600 URL``; in front of joined commands
-    ``set -o pipefail;`` under bash.
+    Fix: ``pipe:curl -sSfL --retry 5 --connect-timeout 10 --max-time 600 URL``; before joined commands, ``set -o
+    pipefail;`` under bash.
     """
 
     code = "P312"
@@ -45,7 +45,7 @@ class LossyPipe(Rule):
 
 def _trouble(command: str) -> str:
     if _SWALLOWED.search(command):
-        return "a failure is turned into success, and what came so far is taken for the shard"
+        return "a failure is turned into success, and the output until then is taken for the shard"
     if _CURL.search(command) and not _CURL_FAILS.search(command):
         return "curl without -f: an error page is taken for the shard"
     if _PIPED.search(command) and "pipefail" not in command:

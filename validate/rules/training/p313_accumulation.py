@@ -12,16 +12,16 @@ from ..kit.training_rule import TrainingRule, flag
 class NoStep(TrainingRule):
     """Training never takes a step.
 
-    What: ``--accum-freq`` is larger than the number of batches of an epoch. OpenCLIP collects that many batches before the
-    optimizer steps, and begins anew at every epoch.
+    What: ``--accum-freq`` is larger than the number of batches of an epoch. OpenCLIP collects that many batches before
+    the optimizer steps, and starts again at every epoch.
 
-    Why it hurts: no epoch is long enough, so that all of them pass in seconds without a step. Nothing is logged, checkpoints
-    of an untrained model are saved, and the run ends with success.
+    Why it matters: no epoch is long enough: all epochs pass in seconds without a step. OpenCLIP logs nothing, saves
+    checkpoints of an untrained model, and ends with success.
 
-    In the wild: a configuration for a large set tried out on a small one (open_clip_train/train.py, the ``continue``
-    before the step).
+    In practice: a configuration for a large set tried on a small one (open_clip_train/train.py, the ``continue`` before
+    the step).
 
-    Cure: a smaller ``--accum-freq`` or a smaller batch.
+    Fix: a smaller ``--accum-freq`` or a smaller batch.
     """
 
     code = "P313"
@@ -34,5 +34,5 @@ class NoStep(TrainingRule):
         yield self.finding(
             f"--accum-freq {arguments.accum_freq:,} is more than the {how_many(length.batches, 'batch', 'batches')} of an epoch: "
             "the optimizer never steps",
-            cure=flag("--accum-freq", str(length.batches), note=": the most that steps at all"),
+            fix=flag("--accum-freq", str(length.batches), note=": the most that steps at all"),
         )

@@ -11,14 +11,14 @@ from ..kit.training_rule import TrainingRule, flag
 class LongWarmup(TrainingRule):
     """The warm-up is longer than the training.
 
-    What: ``--warmup`` counts steps, 10,000 unless it is given. The whole training has fewer.
+    What: ``--warmup`` counts steps, 10,000 by default. The whole training has fewer.
 
-    Why it hurts: the learning rate climbs towards ``--lr`` and never gets there: a run of 1,000 steps ends at a tenth of
-    it. The loss falls slowly, and the settings are blamed for it.
+    Why it matters: the learning rate rises towards ``--lr`` and never reaches it: a run of 1,000 steps ends at a tenth
+    of it. The loss falls slowly, and other settings are blamed for it.
 
-    In the wild: ``--warmup 90000`` for a run of 43 shards (open_clip#1093); fine-tuning on small sets with the default.
+    In practice: ``--warmup 90000`` for a run of 43 shards (open_clip#1093); fine-tuning on small sets with the default.
 
-    Cure: about a tenth of all steps or less.
+    Fix: set ``--warmup`` to a tenth of all steps or less.
     """
 
     code = "P314"
@@ -30,6 +30,6 @@ class LongWarmup(TrainingRule):
             return
         yield self.finding(
             f"--warmup {forecast.warmup:,} is more than the {total:,} steps of the whole training: the learning rate "
-            f"ends at {total / forecast.warmup:.0%} of what was asked for",
-            cure=flag("--warmup", str(max(1, total // 20))),
+            f"ends at {total / forecast.warmup:.0%} of --lr",
+            fix=flag("--warmup", str(max(1, total // 20))),
         )

@@ -11,18 +11,18 @@ _MOST = 1.2
 
 
 class LongEpoch(TrainingRule):
-    """Rounding makes an epoch much longer than it was meant to be.
+    """Rounding makes an epoch much longer than intended.
 
     What: OpenCLIP rounds the number of batches up twice: to whole batches of all ranks together, then to a multiple of
-    the workers. With few samples, large batches and many workers this is not a trifle: 1,000 samples in batches of 256
-    with 8 workers become 2,048, 5,000 samples with 512 on 8 GPUs x 8 workers become 32,768.
+    the workers. With few samples, large batches and many workers this is a lot: 1,000 samples in batches of 256 with 8
+    workers become 2,048; 5,000 samples in batches of 512 on 8 GPUs x 8 workers become 32,768.
 
-    Why it hurts: what is called an epoch shows each sample several times. Steps, learning-rate schedule, checkpoints and
-    comparisons "per epoch" are off by that factor.
+    Why it matters: an epoch shows each sample several times. Steps, learning-rate schedule, checkpoints and comparisons
+    "per epoch" are off by that factor.
 
-    In the wild: webdataset#303, #343, #282; small sets used to try out a large configuration.
+    In practice: webdataset#303, #343, #282; small sets used to try a large configuration.
 
-    Cure: fewer workers, a smaller batch, or fewer epochs by the factor in the message.
+    Fix: fewer workers, a smaller batch, or fewer epochs by the factor in the message.
     """
 
     code = "P315"
@@ -33,11 +33,11 @@ class LongEpoch(TrainingRule):
         if length is None or length.inflation < _MOST:
             return
         whole = arguments.batch_size * arguments.world_size
-        cure = None
+        fix = None
         if arguments.workers > 1 and whole * -(-int(length.asked) // whole) < length.samples:
-            cure = flag("--workers", "1", note=": rounds to whole batches only")
+            fix = flag("--workers", "1", note=": rounds to whole batches only")
         yield self.finding(
             f"an epoch of {length.asked:,} samples becomes {length.samples:,} ({length.inflation:.2f} times as long): "
             f"rounded up to {length.worker_batches:,} x {max(1, arguments.workers)} workers x {whole:,}",
-            cure=cure,
+            fix=fix,
         )

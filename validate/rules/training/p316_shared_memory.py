@@ -12,17 +12,17 @@ from ..kit.training_rule import TrainingRule, flag
 class SharedMemory(TrainingRule):
     """Batches need more shared memory than /dev/shm has.
 
-    What: workers hand batches over through /dev/shm, and torch keeps two of each worker ready: 2 x workers x batch x
-    (3 x height x width x 4 bytes for images, 8 bytes for each token), times the processes of a machine. That is
-    compared with the size of /dev/shm here.
+    What: workers pass batches through /dev/shm, and torch keeps two of each worker ready: 2 x workers x batch x (3 x
+    height x width x 4 bytes for images, 8 bytes for each token), times the processes per machine. wdsflow compares that
+    with the size of /dev/shm here.
 
-    Why it hurts: "RuntimeError: DataLoader worker (pid ...) is killed by signal: Bus error. It is possible that
-    dataloader's workers are out of shared memory." Docker gives a container 64 MB unless told otherwise; a batch of
-    256 images of 224 x 224 is 154 MB.
+    Why it matters: "RuntimeError: DataLoader worker (pid ...) is killed by signal: Bus error. It is possible that
+    dataloader's workers are out of shared memory." Docker gives a container 64 MB by default; a batch of 256 images of
+    224 x 224 is 154 MB.
 
-    In the wild: pytorch#5040; streaming#493; Protenix#2.
+    In practice: pytorch#5040; streaming#493; Protenix#2.
 
-    Cure: ``docker run --shm-size=16g`` or ``--ipc=host``; in Kubernetes an emptyDir with ``medium: Memory`` at
+    Fix: ``docker run --shm-size=16g`` or ``--ipc=host``; in Kubernetes an emptyDir with ``medium: Memory`` at
     /dev/shm; or fewer workers.
     """
 
@@ -38,5 +38,5 @@ class SharedMemory(TrainingRule):
         yield self.finding(
             f"{arguments.workers * arguments.local_world_size} workers of a machine keep {size(needs.shm_bytes)} of batches "
             f"({height} x {width} pixels) in /dev/shm, which has {size(needs.shm_total)} here",
-            cure=flag("--workers", str(fit), note=", or give the container more") if fit else None,
+            fix=flag("--workers", str(fit), note=", or give the container more") if fit else None,
         )

@@ -13,13 +13,13 @@ class EmptyValidation(TrainingRule):
 
     What: none of the shards of ``--val-data`` exists, or none of their samples is usable.
 
-    Why it hurts: OpenCLIP 3.3 evaluates on rank 0 after the first epoch, gets nothing, and ends with "torch.cat():
+    Why it matters: OpenCLIP 3.3 evaluates on rank 0 after the first epoch, gets no sample, and ends with "torch.cat():
     expected a non-empty list of Tensors", while the other ranks wait at a barrier until NCCL gives up. That may be
-    hours into the run. OpenCLIP 4 passes over it: no figures, and no message.
+    hours into the run. OpenCLIP 4 skips the evaluation: no figures, and no message.
 
-    In the wild: open_clip train.py:317 and main.py:505; val sets in another layout than the training set.
+    In practice: open_clip train.py:317 and main.py:505; val sets in another layout than the training set.
 
-    Cure: the same as for training data: validate the val shards too, ``wdsflow validate VAL_URL``.
+    Fix: the same as for training data: validate the val shards too, ``wdsflow validate VAL_URL``.
     """
 
     code = "P317"

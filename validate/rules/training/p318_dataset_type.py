@@ -9,16 +9,16 @@ from ..kit.training_rule import TrainingRule, flag
 
 
 class UnknownDatasetType(TrainingRule):
-    """OpenCLIP cannot tell what kind of data this is.
+    """OpenCLIP cannot determine the type of the data.
 
-    What: ``--dataset-type`` is "auto", which goes by what follows the last dot of ``--train-data`` or ``--val-data`` and
-    knows csv, tsv and tar. Here it is something else: ``x.tar.gz``, a folder, ``pipe:... -``, ``x.tar?download=true``.
+    What: ``--dataset-type`` is "auto", which looks at the extension of ``--train-data`` or ``--val-data`` and knows
+    csv, tsv and tar. Here it is something else: ``x.tar.gz``, a folder, ``pipe:... -``, ``x.tar?download=true``.
 
-    Why it hurts: it ends at once with "ValueError: Tried to figure out dataset type, but failed for extension".
+    Why it matters: it ends at once with "ValueError: Tried to figure out dataset type, but failed for extension".
 
-    In the wild: bioclip#30 and others who read compressed shards or signed urls.
+    In practice: bioclip#30 and others who read compressed shards or signed urls.
 
-    Cure: ``--dataset-type webdataset``. Compressed shards are then read as well as others, only slower.
+    Fix: ``--dataset-type webdataset``. Compressed shards are then read like others, only slower.
     """
 
     code = "P318"
@@ -26,4 +26,4 @@ class UnknownDatasetType(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.crash and "--dataset-type auto" in forecast.crash:
-            yield self.finding(forecast.crash, cure=flag("--dataset-type", "webdataset"))
+            yield self.finding(forecast.crash, fix=flag("--dataset-type", "webdataset"))

@@ -17,14 +17,15 @@ class UnreadableUrls(Rule):
     What: OpenCLIP knows braces ``{000..042}``, ``::`` between sources and ``${NAME}`` for the environment variable
     WDS_NAME. It knows no globs, no folders, no ``~``, no ``@list.txt`` and no space between urls. wdsflow reads those.
 
-    Why it hurts: ``shards/*.tar`` is taken for one shard of that name, which does not exist: a warning, no sample, and the
-    workers begin anew forever. Two ranges with a space between them multiply: ``"/a/{1..10} /b/{1..10}"`` is 100
-    names, none of which exists. Without quotes the shell expands the braces itself, and argparse refuses the rest.
+    Why it matters: ``shards/*.tar`` is taken for one shard of that name, which does not exist: a warning, no sample,
+    and the workers start again endlessly. Two ranges with a space between them multiply: ``"/a/{1..10} /b/{1..10}"``
+    stands for 100 names, none of which exists. Without quotes the shell expands the braces itself, and argparse refuses
+    the rest.
 
-    In the wild: open_clip#84 (cross product), #278 (10^16 urls); webdataset#170, #156, #415; diffusers#5743 (a folder);
+    In practice: open_clip#84 (cross product), #278 (10^16 urls); webdataset#170, #156, #415; diffusers#5743 (a folder);
     clip-retrieval#245 (unquoted braces: only the first tar was read).
 
-    Cure: ``--train-data "shards/{000..042}.tar"``, in quotes, ``::`` between several patterns.
+    Fix: ``--train-data "shards/{000..042}.tar"``, in quotes, ``::`` between several patterns.
     """
 
     code = "P319"

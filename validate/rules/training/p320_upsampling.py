@@ -14,12 +14,12 @@ class Upsampling(TrainingRule):
     What: ``--train-data-upsampling-factors`` needs one number for each source of ``--train-data``, ``::`` between them, at
     least one above 0, and ``--dataset-resampled``.
 
-    Why it hurts: OpenCLIP ends with an AssertionError or ValueError before the first batch.
+    Why it matters: OpenCLIP ends with an AssertionError or ValueError before the first batch.
 
-    In the wild: a source added to ``--train-data`` and not to the factors. Note too that with factors ``${NAME}`` is
-    not expanded, and that a factor is the weight of a *shard*: sources with more shards are drawn more often.
+    In practice: a source added to ``--train-data`` and not to the factors. Also, with factors ``${NAME}`` is not
+    expanded, and a factor is the weight of a *shard*: sources with more shards are drawn more often.
 
-    Cure: as many factors as sources: ``--train-data "a/{00..09}.tar::b/{00..99}.tar" --train-data-upsampling-factors
+    Fix: as many factors as sources: ``--train-data "a/{00..09}.tar::b/{00..99}.tar" --train-data-upsampling-factors
     10::1 --dataset-resampled``.
     """
 
@@ -28,5 +28,5 @@ class Upsampling(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.crash and "upsampling-factors" in forecast.crash:
-            cure = None if arguments.dataset_resampled else flag("--dataset-resampled")
-            yield self.finding(forecast.crash, cure=cure)
+            fix = None if arguments.dataset_resampled else flag("--dataset-resampled")
+            yield self.finding(forecast.crash, fix=fix)

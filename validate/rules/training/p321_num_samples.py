@@ -11,19 +11,19 @@ _OFF = 0.1
 
 
 class WrongNumSamples(TrainingRule):
-    """The number of samples of an epoch is not that of the shards.
+    """The number of samples per epoch differs from that of the shards.
 
-    What: ``--train-num-samples``, or the count beside the shards, differs by more than a tenth from the samples that are
-    usable.
+    What: ``--train-num-samples``, or the count next to the shards, differs by more than a tenth from the number of
+    usable samples.
 
-    Why it hurts: OpenCLIP never counts. With a number too large every epoch repeats samples; with one too small each
-    epoch sees the first part of a new order only. Either way epochs, the learning-rate schedule and
-    comparisons with other runs mean something else than they say.
+    Why it matters: OpenCLIP never counts. If the number is too large, every epoch repeats samples; if it is too small,
+    each epoch sees only the first part of a new order. Either way, epochs, the learning-rate schedule and comparisons
+    with other runs are misleading.
 
-    In the wild: the number of another set pasted along with the command (open_clip#1016, #899); the count of before
-    filtering or of before failed downloads; open_clip#993, #555; datacomp#48, #55, where it is done on purpose.
+    In practice: the number of another set pasted with the command (open_clip#1016, #899); the count before filtering or
+    before failed downloads; open_clip#993, #555; datacomp#48, #55, where it is done on purpose.
 
-    Cure: the number in the message, if an epoch is to be one pass.
+    Fix: the number in the message, if an epoch is to be one pass.
     """
 
     code = "P321"
@@ -35,7 +35,7 @@ class WrongNumSamples(TrainingRule):
             return
         ratio = length.asked / forecast.usable
         yield self.finding(
-            f"an epoch is said to have {length.asked:,} samples ({forecast.length_source}), and {forecast.usable:,} are "
+            f"an epoch is set to {length.asked:,} samples ({forecast.length_source}), but {forecast.usable:,} are "
             f"usable: {ratio:,.2f} passes",
-            cure=flag("--train-num-samples", str(forecast.usable)),
+            fix=flag("--train-num-samples", str(forecast.usable)),
         )

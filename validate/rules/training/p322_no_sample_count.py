@@ -9,17 +9,17 @@ from ..kit.training_rule import TrainingRule, flag
 
 
 class NoSampleCount(TrainingRule):
-    """OpenCLIP does not learn how many samples there are.
+    """OpenCLIP cannot find the number of samples.
 
-    What: there is no ``--train-num-samples``, and beside the first shard neither ``sizes.json`` nor ``__len__`` that
-    OpenCLIP can use. For urls and pipes it never looks.
+    What: ``--train-num-samples`` is missing, and next to the first shard is neither a ``sizes.json`` nor a ``__len__``
+    that OpenCLIP can use. For urls and pipes it never looks.
 
-    Why it hurts: it ends with "RuntimeError: Currently, the number of dataset samples must be specified for the training
+    Why it matters: it ends with "RuntimeError: Currently, the number of dataset samples must be specified for the training
     dataset", or with the error that reading the file raises.
 
-    In the wild: open_flamingo#206; LAION-Face#11; open_clip PR#482, PR#339.
+    In practice: open_flamingo#206; LAION-Face#11; open_clip PR#482, PR#339.
 
-    Cure: ``--train-num-samples`` with the number of usable samples. ``wdsflow repair`` writes sizes.json beside its
+    Fix: ``--train-num-samples`` with the number of usable samples. ``wdsflow repair`` writes sizes.json next to its
     output.
     """
 
@@ -32,5 +32,5 @@ class NoSampleCount(TrainingRule):
             if not forecast.crash.startswith("RuntimeError") and any(fact.problem != "stale" for fact in facts):
                 return  # P305 names the file
             verdict = next((each for each in context.verdicts if each.reader == forecast.reader), None)
-            cure = flag("--train-num-samples", str(verdict.usable)) if verdict and verdict.usable else None
-            yield self.finding(forecast.crash, cure=cure)
+            fix = flag("--train-num-samples", str(verdict.usable)) if verdict and verdict.usable else None
+            yield self.finding(forecast.crash, fix=fix)

@@ -14,15 +14,15 @@ _OTHER_RULES = ("number of shards must", "beside the first shard", "--dataset-ty
 class CommandFails(TrainingRule):
     """The training command ends with an exception.
 
-    What: an exception before the first batch, or at the first sample that raises, for a reason for which there is no rule of
-    its own: a variable in ``--train-data`` that is not set, unbalanced braces, ``--train-num-samples 0``, a sample at
-    which the reader raises.
+    What: an exception before the first batch, or at the first bad sample, for a reason that has no separate rule: a
+    variable in ``--train-data`` that is not set, unbalanced braces, ``--train-num-samples 0``, a sample at which the
+    reader raises an error.
 
-    Why it hurts: the run ends; on several ranks one of them ends and the others wait for it.
+    Why it matters: the run ends; with several ranks, one ends and the others wait for it.
 
-    In the wild: ``${BUCKET}`` in ``--train-data`` stands for the environment variable WDS_BUCKET, not BUCKET.
+    In practice: ``${BUCKET}`` in ``--train-data`` stands for the environment variable WDS_BUCKET, not BUCKET.
 
-    Cure: what the message says.
+    Fix: follow the message.
     """
 
     code = "P323"

@@ -11,18 +11,18 @@ _SHARE = 0.1
 
 
 class NeverDrawn(TrainingRule):
-    """Resampling leaves a good part of the shards out of an epoch.
+    """Resampling leaves many of the shards out of an epoch.
 
-    What: with ``--dataset-resampled`` shards are drawn with replacement, each with the same chance however many samples
-    it holds. Of n shards in d draws, (1 - 1/n)^d are not drawn on average: 37 % where d = n.
+    What: with ``--dataset-resampled`` shards are drawn with replacement, each with the same probability, whatever its
+    size. With n shards and d draws, the share (1 - 1/n)^d is not drawn on average: 37 % if d = n.
 
-    Why it hurts: an "epoch" is no pass over the data. Over many epochs it evens out; over one or two, a third of the data
-    is never seen while another part is seen several times. Samples of small shards are seen more often than those of
-    large ones.
+    Why it matters: an "epoch" is not a pass over the data. Over many epochs it evens out; over one or two, a third of
+    the data is never seen while another part is seen several times. Samples of small shards are seen more often than
+    those of large ones.
 
-    In the wild: webdataset#453, #310, #158.
+    In practice: webdataset#453, #310, #158.
 
-    Cure: none is needed for many epochs. For one or two, train without ``--dataset-resampled`` (it needs shards >=
+    Fix: none is needed for many epochs. For one or two, train without ``--dataset-resampled`` (it needs shards >=
     workers x ranks).
     """
 
@@ -37,5 +37,5 @@ class NeverDrawn(TrainingRule):
         all_epochs = f", {whole:.1%} in all {arguments.epochs:,} epochs" if arguments.epochs > 1 else ""
         yield self.finding(
             f"on average {drawn.never_seen:.0%} of the shards are not drawn in an epoch{all_epochs} (about "
-            f"{drawn.draws:,.0f} draws of {forecast.shards:,} shards an epoch)"
+            f"{drawn.draws:,.0f} draws of {forecast.shards:,} shards per epoch)"
         )

@@ -15,14 +15,14 @@ class SlowStart(TrainingRule):
     """The first batch takes minutes, at every epoch.
 
     What: each worker fills its shuffle buffer with 1,000 raw samples (or all it has) before it gives the first one, and
-    decodes a whole batch before it hands it over. The buffer is thrown away at the end of every epoch.
+    decodes a whole batch before it delivers it. The buffer is discarded at the end of every epoch.
 
-    Why it hurts: with samples of megabytes and many workers, gigabytes are read before the GPU has anything to do, and
-    again at each epoch. It looks like a stall and is none.
+    Why it matters: with samples of megabytes and many workers, gigabytes are read before the GPU has work, and again at
+    each epoch. It looks like a stall but is not.
 
-    In the wild: open_clip#703 (pauses between epochs); webdataset#333, #267 (large images), #357.
+    In practice: open_clip#703 (pauses between epochs); webdataset#333, #267 (large images), #357.
 
-    Cure: smaller images; longer and fewer epochs (``--train-num-samples`` may be several passes); fewer workers on slow
+    Fix: smaller images; longer and fewer epochs (``--train-num-samples`` may be several passes); fewer workers on slow
     storage; with OpenCLIP 4 a smaller OPENCLIP_WDS_SAMPLE_SHUFFLE_INITIAL.
     """
 

@@ -1,1 +1,1 @@
-"""What commands share: options, progress, and the messages where they refuse or fail."""
+"""Code that commands share: options, progress, and messages for refusals and failures."""

@@ -10,7 +10,7 @@ from .help_panels import LINES, MACHINES, MAIN, OTHER, OUTPUT, SAMPLES
 
 
 class Level(str, Enum):
-    """How closely to look."""
+    """How much to read."""
 
     names = "names"
     headers = "headers"
@@ -29,7 +29,7 @@ class FormatChoice(str, Enum):
 
 
 class EngineChoice(str, Enum):
-    """Who works."""
+    """The engine that does the work."""
 
     local = "local"
     ray = "ray"
@@ -77,7 +77,7 @@ Embeddings = Annotated[
     bool | None,
     typer.Option(
         "--embeddings/--no-embeddings",
-        help="Keep the CLIP embeddings of images and captions in the ledger, as half floats.",
+        help="Store the CLIP embeddings of images and captions in the ledger, as half floats.",
         rich_help_panel=SAMPLES,
         show_default=False,
     ),
@@ -87,7 +87,7 @@ Embedded = Annotated[
     typer.Option(
         "--ledger",
         metavar="DIR",
-        help="Folder that score or filter wrote with --embeddings. Scores on the same CLIP use its embeddings.",
+        help="Folder that score or filter wrote with --embeddings. Scores of the same CLIP use its embeddings.",
         rich_help_panel=SAMPLES,
         show_default=False,
     ),
@@ -97,7 +97,7 @@ Numbering = Annotated[
     typer.Option(
         "--numbering",
         metavar="WHAT",
-        help="Names of the output shards. kept (default): as the inputs. dense: 00000.tar and so on without gaps, given once all shards of all slices are done.",
+        help="Names of the output shards. kept (default): as the inputs. dense: 00000.tar and so on without gaps, assigned when all shards of all slices are done.",
         rich_help_panel=OUTPUT,
         show_default=False,
     ),
@@ -133,7 +133,7 @@ Urls = Annotated[
     typer.Argument(
         metavar="URL...",
         show_default=False,
-        help="Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b names several.",
+        help="Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b means both.",
     ),
 ]
 Readers = Annotated[
@@ -175,7 +175,10 @@ Ignore = Annotated[
 Baseline = Annotated[
     Path | None,
     typer.Option(
-        "--baseline", metavar="FILE", help="Findings in this file are known and do not fail.", rich_help_panel=MAIN
+        "--baseline",
+        metavar="FILE",
+        help="Findings in this file are known and do not fail the run.",
+        rich_help_panel=MAIN,
     ),
 ]
 WriteBaseline = Annotated[
@@ -183,7 +186,7 @@ WriteBaseline = Annotated[
     typer.Option(
         "--write-baseline",
         metavar="FILE",
-        help="Write all findings to this file, as known from now on.",
+        help="Write all findings to this file, as the known ones.",
         rich_help_panel=OTHER,
     ),
 ]
@@ -205,7 +208,10 @@ Output = Annotated[
 MaxLoss = Annotated[
     str,
     typer.Option(
-        "--max-loss", metavar="SHARE", help="Share of samples that may be lost: 5% or 0.05.", rich_help_panel=MAIN
+        "--max-loss",
+        metavar="SHARE",
+        help="Share of samples that may be lost, such as 5% or 0.05.",
+        rich_help_panel=MAIN,
     ),
 ]
 Jobs = Annotated[

@@ -1,4 +1,4 @@
-"""How a command ends when it is stopped, and when nobody reads its output."""
+"""How a command ends when it is interrupted, or when nobody reads its output."""
 
 import contextlib
 import errno
@@ -18,21 +18,21 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: what can be interrupted by Ctrl-C ends in the same way when a scheduler stops it."""
+    """SIGTERM: a scheduler interrupts a command in the same way as Ctrl-C."""
 
 
 @contextlib.contextmanager
 def ending() -> Iterator[None]:
     """Run a command line: SIGTERM interrupts it, and output into a closed pipe ends it quietly.
 
-    Raises SystemExit: 141 where standard output or error was closed before all was written, 2 where a disk is full.
+    Raises SystemExit: 141 if standard output or error was closed before all was written, 2 if a disk is full.
     """
     if sys.stdout is None:  # closed by the shell: >&-
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- for as long as the process lives
     try:
         with _terminable():
             yield
-    except (BrokenPipeError, SystemExit):  # typer and rich make an exit of a broken pipe
+    except (BrokenPipeError, SystemExit):  # typer and rich turn a broken pipe into an exit
         if _output_is_closed():
             _end(_CLOSED)
         raise
@@ -52,9 +52,9 @@ def ending() -> Iterator[None]:
 
 
 def _output_is_closed() -> bool:
-    """Tell whether standard output or error is a pipe that nobody reads."""
+    """Return whether standard output or error is a pipe that nobody reads."""
     watched = select.poll()
-    for stream in (sys.__stdout__, sys.__stderr__):  # typer replaces one that broke
+    for stream in (sys.__stdout__, sys.__stderr__):  # typer replaces a broken one
         with contextlib.suppress(OSError, ValueError, AttributeError):
             watched.register(stream.fileno(), 0)  # type: ignore[union-attr]
     return any(event & select.POLLERR for _, event in watched.poll(0))
@@ -66,7 +66,7 @@ def _full(error: OSError) -> NoReturn:
 
 
 def _end(status: int) -> NoReturn:
-    """End with nothing left to be written when the interpreter closes its streams."""
+    """Exit with nothing left to write when the interpreter closes its streams."""
     for stream in (sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -77,9 +77,9 @@ def _end(status: int) -> NoReturn:
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM raise Terminated in this process; processes that it forks end by it at once, as usual."""
+    """Make SIGTERM raise Terminated in this process; it ends forked processes at once, as usual."""
     taken = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    # Among several ranks that train, one may wait in a collective, where no handler runs: SIGTERM ends it at once.
+    # A rank that waits in a collective runs no handler: there SIGTERM ends the process at once.
     if not taken or int(os.environ.get("WORLD_SIZE") or 1) > 1:
         yield
         return

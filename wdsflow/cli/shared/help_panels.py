@@ -6,7 +6,7 @@ from typer.core import TyperCommand
 
 MAIN = "Main options"
 SAMPLES = "Samples"
-OUTPUT = "What is written"
+OUTPUT = "Output"
 LINES = "JSON lines"
 CHECKS = "Checks and reports"
 MACHINES = "Processes, memory and machines"

@@ -1,4 +1,4 @@
-"""What a run says of itself while it works."""
+"""Progress of a run while it works."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from .terminal import console
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[int, str], Callable[[Any], None] | None]]:
-    """Draw shards, time left, samples a second and drops by term on a terminal, on standard error; a bar for each pass."""
+    """Draw shards, time left, samples per second and drops by term on a terminal (standard error); a bar for each pass."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda total, what: None
         return
@@ -42,7 +42,7 @@ def progress() -> Iterator[Callable[[int, str], Callable[[Any], None] | None]]:
 
 
 class _Live:
-    """What is known while a run goes on."""
+    """The counts of a run so far."""
 
     def __init__(self) -> None:
         from collections import Counter

@@ -1,4 +1,4 @@
-"""What may have been meant by a path that is not there."""
+"""Suggestions for a path that does not exist."""
 
 import difflib
 import os
@@ -11,9 +11,9 @@ from wdsflow.shards.urls import NoShards, expand
 
 
 def nearest_shards(pattern: str) -> str:
-    """Return shards that are there, spelled most like a pattern that matches none; "" where nothing is like it.
+    """Return existing shards whose spelling is nearest to a pattern without matches; "" if none is similar.
 
-    A file of the folder that was named, the folder itself, or one beside it.
+    A file of the named folder, the folder itself, or a folder next to it.
     """
     path = local_file(pattern)
     if path is None or path.startswith("@"):
@@ -40,7 +40,7 @@ def nearest_shards(pattern: str) -> str:
 
 
 def nearest_ledger(path: Path) -> Path | None:
-    """Return a folder with ledgers, beside a path or here, that is called most like it; None where there is none."""
+    """Return the folder with ledgers, next to a path or here, whose name is nearest to it; None if there is none."""
     found: dict[str, Path] = {}
     for folder in (Path(), path.parent):
         for each in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -51,13 +51,13 @@ def nearest_ledger(path: Path) -> Path | None:
 
 
 def existing(urls: Iterable[str]) -> list[str]:
-    """Return the shards that patterns stand for and that are there, as far as this machine can tell."""
+    """Return the existing shards that match patterns, as far as this machine can see."""
     found = expand(urls).urls
     return [url for url in found if (path := local_file(url)) is None or os.path.exists(path)]
 
 
 def _closest(name: str, known: Sequence[str]) -> list[str]:
-    """Return the first of the known names that are most like a name, if any is like it."""
+    """Return the known name nearest to a name, if any is similar."""
     alike = [(difflib.SequenceMatcher(None, name, each).ratio(), each) for each in known]
     best = max((ratio for ratio, _ in alike), default=0.0)
     return [each for ratio, each in alike if ratio == best >= 0.6][:1]

@@ -1,4 +1,4 @@
-"""What ``filter``, ``score`` and ``cut`` say where they refuse or fail: what happened, and commands that help."""
+"""Messages of ``filter``, ``score`` and ``cut`` if they refuse or fail: what happened, and commands that help."""
 
 import contextlib
 import errno
@@ -24,7 +24,7 @@ _ELSEWHERE = frozenset(
 
 
 def refuse(message: str, *hints: str) -> NoReturn:
-    """Say what is wrong, then what to do, a line each; exit with status 2."""
+    """Report what is wrong, then what to do, one line each; exit with status 2."""
     print("wdsflow: " + "\n".join(escape(line, 2_000) for line in message.split("\n")), file=sys.stderr)
     for hint in hints:
         if hint:
@@ -34,7 +34,7 @@ def refuse(message: str, *hints: str) -> NoReturn:
 
 @contextlib.contextmanager
 def explained(typed: Typed) -> Iterator[None]:
-    """Turn what can go wrong before and in a run into a message and an exit status."""
+    """Turn errors before and during a run into a message and an exit status."""
     from wdsflow.engines.base import EngineError
     from wdsflow.shards.folder_lock import Busy
     from wdsflow.shards.source.base import SourceError
@@ -44,13 +44,13 @@ def explained(typed: Typed) -> Iterator[None]:
     except (ValueError, FileExistsError) as error:
         refuse(str(error), *_advice(error, typed))
     except Busy as error:
-        refuse(str(error), f"at the same time, elsewhere: {_elsewhere(typed)}")
+        refuse(str(error), f"to run at the same time, in another folder: {_elsewhere(typed)}")
     except EngineError as error:
         refuse(str(error), *_after_engine(error, typed))
     except KeyboardInterrupt:
         print(f"wdsflow: interrupted; to resume: {typed.again(restart=None)}", file=sys.stderr)
         raise
-    except BrokenPipeError:  # nobody reads what is printed: no fault of the run's
+    except BrokenPipeError:  # nobody reads the output: not a fault of the run
         raise
     except SourceError as error:
         refuse(f"cannot read: {error}")
@@ -59,7 +59,7 @@ def explained(typed: Typed) -> Iterator[None]:
 
 
 def _advice(error: Exception, typed: Typed) -> Iterator[str]:
-    """Yield what helps."""
+    """Yield commands that help."""
     from wdsflow.filtering.caption_place import NoCaptions
     from wdsflow.filtering.folder.other_run import Differs
     from wdsflow.filtering.folder.output_targets import QuarantineTaken
@@ -96,7 +96,7 @@ def _elsewhere(typed: Typed, **changed: Any) -> str:
 
 
 def _about_shards(pattern: str, hint: str, typed: Typed) -> Iterator[str]:
-    yield hint or "quote the pattern, so that the shell leaves its braces alone; folders work too"
+    yield hint or "quote the pattern to keep the shell from expanding braces; folders work too"
     near = nearest_shards(pattern)
     if near and len(typed.given.get("urls") or ()) == 1:
         yield typed.again(urls=[near])
@@ -111,7 +111,9 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
     place, asked = error.found.place, typed.given
     texts = {name: asked[name] for name in ("where", "scores") if name in asked}
     changed: dict[str, Any] = {name: _replaced(text, error.place, place) for name, text in texts.items()}
-    if changed == texts or asked.get("captions", CAPTIONS) == error.place:  # the place of all, or of these alone
+    if (
+        changed == texts or asked.get("captions", CAPTIONS) == error.place
+    ):  # the place for all scores, or only for these
         changed["captions"] = place
     yield typed.again(**changed)
 
@@ -133,7 +135,7 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
 
 
 def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
-    """Yield the commands that compute what a cut needs, in the way in which its ledger was made, and cut by it."""
+    """Yield the commands that compute the scores that a cut needs, as its ledger was made, and then cut."""
     from wdsflow.filtering.deciding.program import program_of
     from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
     from wdsflow.filtering.recipe.recipe import Recipe
@@ -154,25 +156,25 @@ def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
     from wdsflow.filtering.deciding.broken_scores import BrokenRunError
 
     if isinstance(error, BrokenRunError):
-        return  # the same command would end in the same way
+        return  # the same command would fail again
     there = "on this machine" if "engine" in typed.given else "to resume"
     yield f"finished shards are kept; {there}: {typed.again(restart=None, engine=None, address=None)}"
 
 
 def _about_output(error: OSError, typed: Typed) -> tuple[str, str]:
-    """Return what could not be written, and what helps."""
+    """Return the file that could not be written, and what helps."""
     path = (
         f": {error.filename}" if error.filename is not None and str(error.filename) not in str(error.strerror) else ""
     )
     message = f"cannot write: {error.strerror or error}{path}"
     if "out" in typed.given and error.errno in _ELSEWHERE:
         return message, f"elsewhere: {_elsewhere(typed)}"
-    then = f"to resume when that is put right: {typed.again(restart=None)}"
+    then = f"to resume when that is fixed: {typed.again(restart=None)}"
     return message, f"finished shards are kept, partial ones removed; {then}"
 
 
 def readable(typed: Typed, failed: set[str], out: Path) -> str:
-    """Return the command without shards that cannot be read, begun again; many are listed in a file."""
+    """Return the command without unreadable shards, with --restart; many shards are listed in a file."""
     left = [url for url in existing(typed.given["urls"]) if url not in failed]
     if not left:
         return ""

@@ -1,4 +1,4 @@
-"""What ``filter``, ``score`` and ``cut`` share: their options, and what is made of them."""
+"""Options that ``filter``, ``score`` and ``cut`` share, and their conversion to arguments."""
 
 import sys
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from .help_panels import LINES, MACHINES, MAIN, OTHER, OUTPUT, SAMPLES
 from .typed_command import free
 
 Urls = Annotated[
-    list[str] | None, typer.Argument(metavar="URL...", help="Shards, written as for validate.", show_default=False)
+    list[str] | None, typer.Argument(metavar="URL...", help="Shards, as for validate.", show_default=False)
 ]
 Out = Annotated[
     Path | None,
@@ -47,7 +47,7 @@ Captions = Annotated[
     str | None,
     typer.Option(
         metavar="PLACE",
-        help='Where captions are: txt, json:caption;alt or "txt|json:caption". auto: look at some samples to find out.',
+        help='Where captions are: txt, json:caption;alt or "txt|json:caption". auto: find out from some samples.',
         rich_help_panel=MAIN,
     ),
 ]
@@ -126,7 +126,7 @@ Export = Annotated[
     typer.Option(
         "--export",
         metavar="FILE",
-        help="Also list the kept samples in this file; repeatable. .txt: keys. .npy: DataComp's uids. .parquet: img2dataset's columns. image_embeddings.npy, caption_embeddings.npy: what --embeddings kept.",
+        help="Also list the kept samples in this file; repeatable. .txt: keys. .npy: DataComp's uids. .parquet: img2dataset's columns. image_embeddings.npy, caption_embeddings.npy: the stored embeddings.",
         rich_help_panel=MAIN,
         show_default=False,
     ),
@@ -154,7 +154,7 @@ ShardIndex = Annotated[
         "--shard-index",
         min=0,
         metavar="I",
-        help="Process slice I of the shards, counted from 0; for job arrays.",
+        help="Process only slice I of the shards, counted from 0; for job arrays.",
         rich_help_panel=MACHINES,
     ),
 ]
@@ -165,7 +165,7 @@ AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in
 
 
 class Misuse(ValueError):
-    """A command that lacks something. ``changed``: what makes it whole, if that is known; ``hint`` says more."""
+    """A command that lacks something. ``changed`` completes it, if that is known; ``hint`` says more."""
 
     def __init__(self, message: str, hint: str = "", **changed: Any) -> None:
         super().__init__(message)
@@ -173,11 +173,11 @@ class Misuse(ValueError):
 
 
 def given(urls: list[str] | None, out: Path | None, *, needs_out: str = "") -> tuple[list[str], Path]:
-    """Return shards and folder, both of which have to be given; ``needs_out`` is a name for one. Raises Misuse."""
+    """Return shards and folder; both are required. ``needs_out`` is an example name. Raises Misuse."""
     if not urls:
         raise Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"')
     if out is None and needs_out:
-        raise Misuse("where to? give a folder with -o", out=free(Path(needs_out)))
+        raise Misuse("no output folder given: name one with -o", out=free(Path(needs_out)))
     return urls, out or Path()
 
 
@@ -194,8 +194,8 @@ def run_options(
 ) -> Any:
     """Return the options of a run. Raises ValueError.
 
-    ``limits`` are workers, memory and quarantine; ``engine`` has its address, ``models`` the device and how much of it
-    they may take.
+    ``limits`` are workers, memory and quarantine; ``engine`` has its address, ``models`` the device and its memory
+    limit.
     """
     from wdsflow.filtering.run_options import RunOptions
     from wdsflow.memory.sizes import parse_size

@@ -1,4 +1,4 @@
-"""What ``filter``, ``score`` and ``cut`` show at the end: what became of the samples, and what to do next."""
+"""The summary of ``filter``, ``score`` and ``cut``: the outcomes of the samples, and what to do next."""
 
 import os
 from collections.abc import Iterator
@@ -17,23 +17,23 @@ from .typed_command import Typed, free
 if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
 
-_REASONS = 3  # that are shown where nothing could be read
+_REASONS = 3  # shown if nothing could be read
 
 
 def check_exports(paths: list[Path] | None, count: int) -> None:
-    """Refuse lists that could not be made, before any work. Raises ValueError."""
+    """Refuse lists that cannot be written, before any work. Raises ValueError."""
     from wdsflow.filtering.ledger.export import check_export
 
     if paths and count > 1:
         raise ValueError(
-            "a slice cannot list what all slices keep: run it once more without --shard-count, with --export"
+            "a slice cannot list what all slices keep: when all slices are done, run again without --shard-index and --shard-count, with --export"
         )
     for path in paths or ():
         check_export(path)
 
 
 def exported(report: "RunReport", out: Path, paths: list[Path] | None) -> None:
-    """Write the lists that were asked for, of a run that is whole. Raises ValueError, OSError."""
+    """Write the requested lists of a complete run. Raises ValueError, OSError."""
     from wdsflow.filtering.folder.layout import Layout
     from wdsflow.filtering.ledger.export import export
 
@@ -42,9 +42,9 @@ def exported(report: "RunReport", out: Path, paths: list[Path] | None) -> None:
 
 
 def show(report: "RunReport", out: Path, typed: Typed) -> None:
-    """Print the funnel, where everything is, and what to do next.
+    """Print the funnel, the outputs, and what to do next.
 
-    Exit status: 0; 1 where something could not be read, or little was kept; 2 where nothing could be read.
+    Exit status: 0; 1 if something could not be read, or little was kept; 2 if nothing could be read.
     """
     if report.unread:
         _nothing_read(report, typed)
@@ -72,7 +72,7 @@ def _nothing_read(report: "RunReport", typed: Typed) -> None:
 
 
 def _help(report: "RunReport", typed: Typed) -> Iterator[str]:
-    """Yield what helps against the first failure."""
+    """Yield hints for the first failure."""
     first = report.failures[0]
     path = local_file(first.url)
     if first.kind == "ledger":
@@ -87,13 +87,13 @@ def _help(report: "RunReport", typed: Typed) -> Iterator[str]:
     elif first.kind == "refused" and first.url.startswith("pipe:") and "allow_pipe" not in typed.given:
         yield typed.again(allow_pipe=True)
     elif first.kind == "io" and path is not None:
-        yield "it is no shard: download or write it again"
+        yield "it is not a shard: download or write it again"
     elif first.kind == "io":
-        yield "is the server up, and the address right? asked several times, it did not answer as it should"
+        yield "the server failed several times: check that it is up, and the address"
 
 
 def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
-    """Yield what to do next, as commands."""
+    """Yield the next commands."""
     if report.failures:
         yield from _after_failures(report, out, typed)
     elif report.warning:
@@ -117,17 +117,17 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
         return
     count = len(report.failures)
     these = f"{count:,} shards are" if count > 1 else "1 shard is"
-    yield f"{these} not done: put that right, and the same command resumes with {'them' if count > 1 else 'it'}"
+    yield f"{these} not done: fix this, and the same command resumes with {'them' if count > 1 else 'it'}"
     if report.dry_run:
         return
     if report.records and not report.total("samples"):
-        return  # the others hold nothing
-    if not any(out.glob("*.tar")):  # nothing was decided, or nothing has its number yet
+        return  # the others are empty
+    if not any(out.glob("*.tar")):  # nothing was decided, or the outputs have no numbers yet
         command = readable(typed, {failure.url for failure in report.failures}, out)
         if command and not typed.given.get("shard_count"):
             yield f"without: {command}"
     elif report.total("kept"):
-        yield f"what is done: wdsflow validate {quote_path(str(out))}"
+        yield f"to check the finished ones: wdsflow validate {quote_path(str(out))}"
 
 
 def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What every command shares: consoles, one-line errors, a progress bar, atomic output."""
+"""Shared by all commands: consoles, one-line errors, a progress bar, atomic output."""
 
 import contextlib
 import errno
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from wdsflow.shards.urls import NoShards
 
 WRONG_USE = 2
-_LONG = 20_000  # characters of a message: commands in it have to stay whole
+_LONG = 20_000  # characters of a message: commands in it must not be cut
 _PIPE_WIDTH = 100
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def fail(message: str, *hints: str) -> NoReturn:
-    """Say in one line what is wrong, and in further ones what to do; exit with status 2."""
+    """Report in one line what is wrong, and in further lines what to do; exit with status 2."""
     print(f"wdsflow: {escape(message, _LONG)}", file=sys.stderr)
     for hint in filter(None, hints):
         print(f"  {escape(hint, _LONG)}", file=sys.stderr)
@@ -35,17 +35,17 @@ def fail(message: str, *hints: str) -> NoReturn:
 
 
 def no_shards(error: "NoShards") -> NoReturn:
-    """Say that a pattern matches no shards, and what may have been meant; exit with status 2."""
-    fail(str(error), error.hint or "quote the pattern, so that the shell leaves its braces alone; folders work too")
+    """Report that a pattern matches no shards, with a suggestion; exit with status 2."""
+    fail(str(error), error.hint or "quote the pattern to keep the shell from expanding braces; folders work too")
 
 
 def console(stream: TextIO | None = None) -> "Console":
-    """Return a console that never interprets data, has no colour where NO_COLOR is set, and does not wrap at 80 in a pipe."""
+    """Return a console that never interprets data, obeys NO_COLOR, and does not wrap at 80 in a pipe."""
     from rich.console import Console
 
     class Quiet(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # how a command ends is decided in one place: ending.py
+            raise BrokenPipeError  # only ending.py decides how a command ends
 
     stream = stream or sys.stdout
     options: dict[str, Any] = {"color_system": None} if os.environ.get("NO_COLOR") else {}
@@ -57,13 +57,13 @@ def console(stream: TextIO | None = None) -> "Console":
 
 
 def check_output(path: Path | None, option: str = "--output") -> None:
-    """Fail before any work is done if a file could not be written there."""
+    """Fail before any work if a file could not be written there."""
     if path is None:
         return
     if path.is_dir():
         fail(f"{option} {path} is a folder", "name a file")
     if path.parent.is_file():
-        fail(f"{path.parent} is a file, so nothing can be in it", "name another file")
+        fail(f"{path.parent} is a file, not a folder", "name another file")
     if not path.parent.is_dir():
         fail(f"the folder {path.parent} does not exist", f"mkdir -p {quote_path(str(path.parent))}")
     if not _is_device(path):
@@ -72,7 +72,7 @@ def check_output(path: Path | None, option: str = "--output") -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a file in one step: a run that dies leaves the old one as it was."""
+    """Write a file in one step: if the run dies, the old file stays unchanged."""
     data = text.encode("utf-8", "backslashreplace")
     with _written(), naming(path):
         if _is_device(path):
@@ -82,12 +82,12 @@ def write_output(path: Path, text: str) -> None:
 
 
 def _is_device(path: Path) -> bool:
-    """Tell whether a path is a pipe or a device; /dev/stdout is one wherever it leads."""
+    """Return whether a path is a pipe or a device; /dev/stdout always is."""
     return path.exists() and (not path.is_file() or path.is_relative_to("/dev"))
 
 
 def check_logs(path: str) -> None:
-    """Fail before any work is done if OpenCLIP could not write its logs, which the first rank does; "none" is no folder."""
+    """Fail before any work if OpenCLIP could not write its logs (its first rank does); "none" means no folder."""
     from wdsflow.training.launch.launchers import rank_and_world
 
     if path and path.lower() != "none" and not rank_and_world()[0]:
@@ -101,7 +101,7 @@ def check_logs(path: str) -> None:
 
 @contextlib.contextmanager
 def full_disk(hint: str) -> Iterator[None]:
-    """Exit with status 2 where a disk has no room for a file, and name it."""
+    """Exit with status 2 if a disk has no space for a file, and name it."""
     try:
         yield
     except OSError as error:
@@ -112,30 +112,30 @@ def full_disk(hint: str) -> Iterator[None]:
         finally:
             if int(os.environ.get("WORLD_SIZE") or 1) > 1:
                 sys.stderr.flush()
-                os._exit(WRONG_USE)  # a process group whose other ranks are gone may never come down
+                os._exit(WRONG_USE)  # a process group whose other ranks are gone may never shut down
 
 
 @contextlib.contextmanager
 def _written() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # nobody reads what is printed: no fault of a file
+    except BrokenPipeError:  # nobody reads the output: not a fault of the file
         raise
     except OSError as error:
         cannot_write(error, "free space there, or name another file")
 
 
 def cannot_write(error: OSError, hint: str) -> NoReturn:
-    """Name the file that cannot be written, and why; exit with status 2."""
+    """Report the file that cannot be written, and why; exit with status 2."""
     path = f" {error.filename}" if error.filename else ""
     fail(f"cannot write{path}: {error.strerror or error}", hint)
 
 
 @contextlib.contextmanager
 def progress(noun: str = "shards") -> Iterator[Callable[..., Callable[[object], None] | None]]:
-    """Give a function that begins a bar: of how many steps, and of what, where there are several; it draws on a terminal only.
+    """Yield a function that starts a bar, given the number of steps and its label; it draws only on a terminal.
 
-    It returns what to call after each step. Standard error is used, so that standard output can be piped.
+    It returns a function to call after each step. The bar is on standard error; standard output can be piped.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda total, what="": None
@@ -154,7 +154,7 @@ def progress(noun: str = "shards") -> Iterator[Callable[..., Callable[[object], 
 
 
 def several(values: Sequence[str] | None) -> list[str]:
-    """Split values that may come one by one or joined by commas.
+    """Split values that are given one by one or joined by commas.
 
     >>> several(["W001,W002", "F1"]), several(None)
     (['W001', 'W002', 'F1'], [])

@@ -17,7 +17,7 @@ class DecodeChoice(str, Enum):
 
 
 class DecodeIn(str, Enum):
-    """Where."""
+    """Where images are decoded."""
 
     auto = "auto"
     processes = "processes"
@@ -25,7 +25,7 @@ class DecodeIn(str, Enum):
 
 
 class ScheduleChoice(str, Enum):
-    """Which rank reads what."""
+    """Which rank reads which shards."""
 
     openclip = "openclip"
     balanced = "balanced"
@@ -78,7 +78,7 @@ Scheduling = Annotated[
     ScheduleChoice,
     typer.Option(
         metavar="SCHEDULE",
-        help="openclip: the shards that OpenCLIP would read, in its order. balanced: each sample once an epoch, the same number of batches for each rank, even with few shards.",
+        help="openclip: the shards that OpenCLIP would read, in its order. balanced: each sample once per epoch, the same number of batches for each rank, even with few shards.",
         rich_help_panel=MAIN,
     ),
 ]
@@ -87,7 +87,7 @@ StallAfter = Annotated[
     typer.Option(
         "--stall-after",
         metavar="SECONDS",
-        help="Stop all ranks after so many seconds without a batch.",
+        help="Stop all ranks after this many seconds without a batch.",
         rich_help_panel=MAIN,
     ),
 ]
@@ -97,7 +97,7 @@ StallSamples = Annotated[
         "--stall-samples",
         min=1,
         metavar="N",
-        help="Stop all ranks after so many samples lost in a row.",
+        help="Stop all ranks after this many lost samples in a row.",
         rich_help_panel=CHECKS,
     ),
 ]
@@ -158,7 +158,7 @@ CheckpointEvery = Annotated[
         "--checkpoint-every",
         min=1,
         metavar="STEPS",
-        help="Also save within epochs, every so many steps. --resume latest then continues with the very next batch.",
+        help="Also save within epochs, every N steps. --resume latest then continues with the next batch.",
         rich_help_panel=MAIN,
     ),
 ]

@@ -1,4 +1,4 @@
-"""The command as it was typed, for messages that show it with other options."""
+"""The command as typed, for messages that show it with other options."""
 
 import os
 import tempfile
@@ -11,11 +11,11 @@ import typer
 from wdsflow.shards.compact import compact
 from wdsflow.text.shell import quote_path
 
-_LONGEST = 50  # characters of a name that is made up
+_LONGEST = 50  # characters of an invented name
 
 
 class Typed:
-    """What somebody typed; ``again`` spells it as a command that can be pasted."""
+    """A typed command; ``again`` spells it as a command to paste."""
 
     def __init__(self, context: typer.Context) -> None:
         self._parameters: list[Any] = list(context.command.params)
@@ -67,7 +67,7 @@ def _text(value: Any) -> str:
 
 
 def free(path: Path) -> Path:
-    """Return a path that nothing has yet and that can be made: this one, numbered if need be, or one of its name elsewhere.
+    """Return a path that does not exist and can be created: this one, numbered if needed, or its name elsewhere.
 
     >>> free(Path("/proc/none/kept")).name
     'kept'

@@ -1,1 +1,1 @@
-"""From scores to outcomes: which samples are kept, dropped or set aside."""
+"""From scores to outcomes: which samples are kept, dropped or quarantined."""

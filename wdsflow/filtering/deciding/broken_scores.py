@@ -1,8 +1,8 @@
-"""Telling a score that is broken from samples that are: it fails for each of the first hundred.
+"""Distinguishes a broken score from bad samples: it fails for each of the first hundred samples.
 
-A library or a file of weights that is missing, or a fault in a class of the user's own, would else put aside one sample
-after the other, a million of them. What is counted are exceptions, and models that have no memory for an item. A score
-that says itself why it has no value for a sample (ScoreError) is neither broken nor proven by that.
+A missing library or file of weights, or a bug in a custom score, would otherwise quarantine millions of samples one by
+one. Counted are exceptions, and models without memory for an item. A score that reports why it has no value for a
+sample (ScoreError) is neither broken nor proven by that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,13 +17,13 @@ MOST = 100  # samples
 
 
 class BrokenScoreError(ValueError):
-    """A score fails for all samples. ``blames`` names it."""
+    """A score, ``blames``, fails for all samples."""
 
     def __init__(self, call: str, error: Unknown, key: str) -> None:
         about = f"{error.slug.removeprefix('raised-')}: {error.detail}" if error.detail else error.slug
         super().__init__(
-            f"{call} failed for each of the first {MOST} samples that it was to be computed for. This is no sample's fault,"
-            f" and none was put aside for it. At {key}: {about}"
+            f"{call} failed for each of the first {MOST} samples. The fault is in the score, not in a sample,"
+            f" and no sample was quarantined for it. At {key}: {about}"
         )
         self.blames = call
 
@@ -33,7 +33,7 @@ class BrokenRunError(EngineError):
 
 
 class Strikes:
-    """Looks at the first samples of a shard that each score is computed for."""
+    """Checks the first samples of a shard for which each score is computed."""
 
     def __init__(self, calls: Iterable[Call]) -> None:
         self._open: dict[Call, set[int]] = {call: set() for call in calls}
@@ -42,7 +42,7 @@ class Strikes:
         return bool(self._open)
 
     def see(self, row: Row) -> None:
-        """Take a sample as far as it is computed; it may come again. Raises BrokenScoreError."""
+        """Count a sample, as far as it is computed; it may come again. Raises BrokenScoreError."""
         for call in [*self._open]:
             value = row.values.get(call)
             if isinstance(value, Unknown):
@@ -56,12 +56,12 @@ class Strikes:
 
 
 def is_fault(error: Unknown) -> bool:
-    """Tell whether an error may be that of the score rather than of a sample."""
+    """Return whether an error may be the fault of the score rather than of a sample."""
     return error.slug.startswith("raised-") or error.slug in {OUT_OF_MEMORY, POISONED}
 
 
 def struck_in(rows: Sequence[Row]) -> dict[str, tuple[int, str, str]]:
-    """Return the scores that failed wherever they were computed: how often, error and detail."""
+    """Return the scores that failed for all samples: how often, error and detail."""
     found: dict[Call, tuple[int, str, str]] = {}
     for row in rows:
         for call, value in row.values.items():
@@ -75,18 +75,18 @@ def struck_in(rows: Sequence[Row]) -> dict[str, tuple[int, str, str]]:
 
 
 class RunStrikes:
-    """Looks at the shards of a run: those may be smaller than it takes to tell.
+    """Checks the shards of a run, because single shards may be too small.
 
-    Shards in which a score failed wherever it was computed are held back, until another one proves the score. Where
-    the run ends for it they count as not done, and are done again when what was missing is there.
+    Shards in which a score failed for all samples are held back until another shard proves the score. If the run ends
+    because of the score, they count as not done, and the next run processes them again.
     """
 
     def __init__(self, done: Iterable[ShardRecord]) -> None:
-        self._proven = any(record.samples for record in done)  # by an earlier run, which ended well or went on
+        self._proven = any(record.samples for record in done)  # proven by an earlier run
         self._held: list[ShardRecord] = []
 
     def take(self, record: ShardRecord) -> list[ShardRecord]:
-        """Return the shards that count as done by now. Raises BrokenRunError."""
+        """Return the shards that now count as done. Raises BrokenRunError."""
         if not record.struck or self._proven:
             self._proven = self._proven or bool(record.samples)
             return [*self.rest(), record]
@@ -98,11 +98,11 @@ class RunStrikes:
         return []
 
     def failed(self, failure: ShardFailure, blames: str) -> None:
-        """Take a shard that was given up for a score. Raises BrokenRunError unless another shard has proven it."""
+        """Take a shard that failed because of a score. Raises BrokenRunError unless another shard has proven the score."""
         if blames and not self._proven:
             raise BrokenRunError(f"{failure.url}: {failure.reason}")
 
     def rest(self) -> list[ShardRecord]:
-        """Return the shards that are held back still: they count now."""
+        """Return the shards that are still held back: they count now."""
         held, self._held = self._held, []
         return held

@@ -1,4 +1,4 @@
-"""What a custom score has to return: one number, truth value or text for each image, video or caption of a sample."""
+"""Checks values of custom scores: one number, truth value or text for each image, video or caption of a sample."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +26,7 @@ from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.text.install import install_extras
 
 _COUNTED: dict[Subject, tuple[Subject, ...]] = {
-    "image": ("image", "video"),  # frames stand for an image where there is none
+    "image": ("image", "video"),  # frames replace a missing image
     "video": ("video",),
     "caption": ("caption",),
     "sample": ("image", "video", "caption"),
@@ -34,11 +34,11 @@ _COUNTED: dict[Subject, tuple[Subject, ...]] = {
 
 
 def plain_value(score: Score, value: Any, view: View | None) -> Value:
-    """Return what a score said of a sample as float or int, bool or str, or as a list of these with one for each item.
+    """Return the value of a score for a sample as float, int, bool or str, or as a list of these with one for each item.
 
     Scalars and arrays of NumPy and PyTorch are accepted. Items are the images, videos or captions of ``view`` that the
-    score is about; of our own scores, and without a view, a list may have any length. Raises TypeError for anything else,
-    ScoreError "not-finite" for NaN and infinities, OverflowError for a number that no float can hold.
+    score uses. For wdsflow's own scores, and without a view, a list may have any length. Raises TypeError for anything
+    else, ScoreError "not-finite" for NaN and infinities, OverflowError for a number that no float can hold.
     """
     method, rows = _method_of(score), rows_of(value)
     if rows is None:
@@ -46,38 +46,38 @@ def plain_value(score: Score, value: Any, view: View | None) -> Value:
     counts = set[int]() if view is None or is_ours(score) else _counts(score, view)
     if counts and len(rows) not in counts:
         raise TypeError(
-            f"{method} returned {described(value)}: the sample takes {' or '.join(map(str, sorted(counts)))}"
+            f"{method} returned {described(value)}: the sample needs {' or '.join(map(str, sorted(counts)))}"
         )
     return bare([_scalar(score, row, method) for row in rows])
 
 
 def in_plain(score: Score, way: Callable[[Any], Any]) -> Callable[[Any], Value]:
-    """Return ``way``, which computes a score, with plain values; ours have them anyway, but for texts."""
+    """Return ``way``, which computes a score, with plain values; wdsflow's own scores have them, except for texts."""
     if is_ours(score):
         return way if score.kind != "text" else lambda view: _plain_text(way(view))
     return lambda view: plain_value(score, way(view), view)
 
 
 def is_ours(score: Score) -> bool:
-    """Return whether a score comes with this package: its values need no check."""
+    """Return whether a score is wdsflow's own: its values need no check."""
     return SCORES.get(score.name, Score) is type(score) or type(score).__module__.startswith("wdsflow.")
 
 
 def _plain_text(value: Any) -> Value:
-    """Return a text as a ledger holds it: a cut by the ledger has to see what the first run saw."""
+    """Return a text as a ledger holds it: a cut by the ledger must see the same value as the first run."""
     return list(map(in_utf8, value)) if isinstance(value, list) else in_utf8(value)
 
 
 def gathered(score: DatasetScore, view: View) -> bytes:
-    """Return what a sample is compared by. Raises TypeError where a score gives something else."""
+    """Return the bytes by which a sample is compared. Raises TypeError if a score gives anything else."""
     found: object = score.gather(view)
     if not isinstance(found, bytes):
-        raise TypeError(f"gather() returned {described(found)}: bytes are wanted")
+        raise TypeError(f"gather() returned {described(found)}: it must return bytes")
     return found
 
 
 def must_be_installed(score: Score) -> None:
-    """Raise ValueError where a score needs what is not there: every sample would fail, one by one."""
+    """Raise ValueError if a score needs a missing library: every sample would fail, one by one."""
     for name in score.packages if score.needs else ():
         try:
             version(name)
@@ -91,7 +91,7 @@ def _scalar(score: Score, value: Any, method: str) -> Scalar:
 
 
 def _method_of(score: Score) -> str:
-    """Return what its author wrote to compute it."""
+    """Return the method that computes a custom score."""
     if isinstance(score, DatasetScore):
         return "resolve()"
     if isinstance(score, ModelScore):
@@ -101,7 +101,7 @@ def _method_of(score: Score) -> str:
 
 
 def _counts(score: Score, view: View) -> set[int]:
-    """Return how many values a score may have for a sample; none where that cannot be told."""
+    """Return how many values a score may have for a sample; none if that cannot be told."""
     ways = {"image": view.image_names, "video": view.video_names, "caption": view.captions}
     found = set[int]()
     for subject in _COUNTED[score.subject]:

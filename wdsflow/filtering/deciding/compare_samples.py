@@ -1,4 +1,4 @@
-"""Between two passes: scores that compare samples, from what the first pass gathered."""
+"""Computes scores that compare samples, between two passes, from data that the first pass gathered."""
 
 import json
 import shutil
@@ -22,11 +22,11 @@ from .program import Program
 def resolve(
     program: Program, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout, *, memory: int = 256 << 20
 ) -> None:
-    """Compare samples by each score that does, and leave its values in a file a shard.
+    """Compare samples by each comparing score, and write its values to one file per shard.
 
-    Scores that compare what the rest of the predicate keeps come last: to them the others are terms like any other.
-    ``shards`` are numbers and names in order; ``scored`` has a ledger for each. Raises LedgerError where one is missing,
-    or has not gathered what is compared.
+    Scores that compare only what the rest of the predicate keeps come last: for them the other scores are ordinary
+    terms. ``shards`` are numbers and names in order; ``scored`` has a ledger for each. Raises LedgerError if one is
+    missing, or lacks the gathered data.
     """
     for old in (target.inside / "resolved").glob("*.json"):
         old.unlink()
@@ -45,7 +45,7 @@ def resolve(
 
 
 def _scratch(target: Layout) -> Path:
-    """Return a folder for the time being, empty also where a run was killed in it."""
+    """Return a temporary folder; it is empty even if an earlier run was killed in it."""
     folder = target.spool / "compared"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -65,12 +65,12 @@ def _records(
                 continue
             if call not in row.gathered:
                 path = scored.ledger(name)
-                raise LedgerError(f"{path} has not gathered what {call} compares, for sample {row.number}: score first")
+                raise LedgerError(f"{path} has no data of {call} to compare, for sample {row.number}: score again")
             yield number, row.number, row.gathered[call]
 
 
 def add_resolved(program: Program, rows: Sequence[Row], layout: Layout, name: str) -> None:
-    """Add the values that ``resolve`` left; samples that took no part are not compared."""
+    """Add the values of ``resolve``; samples that took no part are not compared."""
     _forget_resolved(program, rows)
     _add(program, rows, layout, name, _of_all(program))
     apart = {call: [row for row in rows if not program.is_compared(row, call)] for call in program.kept_calls}
@@ -102,9 +102,9 @@ def _resolved(layout: Layout, program: Program, name: str, call: Call) -> Path:
 
 
 def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
-    """Take away what earlier comparisons said: they may have been among others. What was gathered for them stays.
+    """Remove values of earlier comparisons: they may have been with other samples. The gathered data stays.
 
-    It also serves scores that gather the same and compare it in another way.
+    Scores that gather the same data and compare it differently use it too.
     """
     known = {call for row in rows for call in (*row.gathered, *row.values)}
     for call in program.dataset_calls:
@@ -122,7 +122,7 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
 
 
 def gathers_like(program: Program, call: Call, other: Call) -> bool:
-    """Tell whether what was gathered for another score serves one of a program as well."""
+    """Return whether the data gathered for another score also serves a score of a program."""
     if call.name != other.name:
         return False
     score, made = program.scores[call], make_score(other.name, **dict(other.settings))

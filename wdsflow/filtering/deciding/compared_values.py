@@ -1,4 +1,4 @@
-"""What custom scores that compare samples say of each: checked like all others, on its way through the folder as JSON."""
+"""Values of custom scores that compare samples: checked like all others, and stored in the folder as JSON."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -19,14 +19,14 @@ from .failures import RAISED, guarded
 
 
 def as_json(call: Call, score: DatasetScore, found: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
-    """Yield (shard, sample, value) of what ``resolve`` yields, a value that is refused as {"slug": ..., "detail": ...}.
+    """Yield (shard, sample, value) from ``resolve``; a refused value becomes {"slug": ..., "detail": ...}.
 
-    Raises BrokenRunError where ``resolve`` of a custom score fails, or the first 100 of its values are refused.
+    Raises BrokenRunError if ``resolve`` of a custom score fails, or the first 100 of its values are refused.
     """
     if is_ours(score):
         yield from found
         return
-    refused: int | None = 0  # None as soon as one is not
+    refused: int | None = 0  # None as soon as one value is valid
     try:
         for shard, sample, value in found:
             plain = guarded(partial(plain_value, score, value), None)
@@ -38,17 +38,19 @@ def as_json(call: Call, score: DatasetScore, found: Iterable[Any]) -> Iterator[t
             if refused == MOST:
                 raise BrokenRunError(str(BrokenScoreError(str(call), plain, f"sample {sample} of shard {shard}")))
             yield shard, sample, {"slug": plain.slug, "detail": plain.detail}
-    except (OSError, LedgerError, BrokenRunError):  # of who reads the records
+    except (OSError, LedgerError, BrokenRunError):  # of the caller, who reads the records
         raise
     except RAISED as error:
         raise BrokenRunError(f"{call}: resolve() raised {describe(error)}") from error
 
 
 def from_json(score: DatasetScore, value: Any, row: Row, name: str, recipe: Recipe) -> Any:
-    """Return a value of ``as_json``, or Unknown: also where a list has not one value for each image of the sample."""
+    """Return a value of ``as_json``, or Unknown: also if a list does not have one value for each image of the sample."""
     if isinstance(value, dict):
         return Unknown(**value)
-    if not isinstance(value, list) or is_lines(name):  # the fields of a row of lines do not tell which image is whose
+    if not isinstance(value, list) or is_lines(
+        name
+    ):  # the fields of a row do not show which image belongs to which chunk
         return value
     view = View(dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.images, captions=recipe.captions))
     return guarded(partial(plain_value, score, value), view)

@@ -1,4 +1,4 @@
-"""Telling a sample's fault, which costs the sample its score, from a shard's or the disk's, which ends the shard."""
+"""Distinguishes faults of a sample, which cost its score, from faults of the shard or the disk, which end the shard."""
 
 import errno
 import re
@@ -11,14 +11,14 @@ from wdsflow.stages.scores.base import ScoreError
 
 V = TypeVar("V")
 
-RAISED = Exception, SystemExit  # the latter by a library that takes itself for a program
+RAISED = Exception, SystemExit  # SystemExit: from libraries that behave like programs
 UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 _KEPT_IN_DETAIL = 500  # characters
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object in memory: another one in each run
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # address of an object in memory: it differs in each run
 
 
 def guarded(compute: Callable[[V], Any], view: V) -> Any:
-    """Return what ``compute`` does, or Unknown: a sample costs itself, never its shard. Raises OSError."""
+    """Return the result of ``compute``, or Unknown: a bad sample never ends its shard. Raises OSError."""
     try:
         return compute(view)
     except RAISED as error:
@@ -26,7 +26,7 @@ def guarded(compute: Callable[[V], Any], view: V) -> Any:
 
 
 def failed(error: BaseException) -> Unknown:
-    """Return why a score could not be computed. Raises the error where it is the shard's or the disk's fault."""
+    """Return why a score could not be computed. Raises the error if it is the fault of the shard or the disk."""
     if isinstance(error, ScoreError):
         return Unknown(error.slug, without_addresses(error.detail))
     if isinstance(error, MemoryError):

@@ -1,4 +1,4 @@
-"""Scores that models compute, for samples of a shard together: a window at a time, bounded in items and bytes."""
+"""Scores that models compute, for several samples of a shard together: one window at a time, bounded in items and bytes."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,14 +24,14 @@ from .failures import guarded, without_addresses
 from .program import Program
 
 _MOST_SAMPLES = 512
-# Of items; 139 pictures for a CLIP: more make a batch no faster, and each worker has two windows.
+# Bytes of items; 139 pictures for a CLIP: larger batches are not faster, and each worker has two windows.
 _MOST_BYTES = 20 << 20
 
 _Place = tuple[int, Model, Any]  # of an item: its sample, model and key
 
 
 class _Pending(NamedTuple):
-    """A score of a sample that waits for outputs."""
+    """A score of a sample that waits for model outputs."""
 
     row: Row
     view: ShardView
@@ -41,7 +41,7 @@ class _Pending(NamedTuple):
 
 @dataclass
 class _Window:
-    """Samples that go to the models together."""
+    """Samples that are sent to the models together."""
 
     samples: int = 0
     pending: list[_Pending] = field(default_factory=list)
@@ -50,7 +50,7 @@ class _Window:
     weight: int = 0  # bytes of the items
 
     def want(self, row: Row, request: Request) -> bool:
-        """Have an item run, or first what it is made of; tell whether its output is there. Raises ScoreError."""
+        """Request an item, or first its inputs; tell whether its output is there. Raises ScoreError."""
         place = row.number, request.model, request.key
         if place in self.outputs:
             return True
@@ -75,10 +75,10 @@ class _Window:
 
 
 class Modelled(AbstractContextManager["Modelled"]):
-    """Collects samples that need a model, and gives their rows the values. For one shard.
+    """Collects samples of one shard that need a model, and sets the values of their rows.
 
-    Windows end where samples and items say, never where time does: the same shard makes the same batches. While models
-    in another process work on one window, the next is made ready.
+    Windows end by samples and items, never by time: the same shard makes the same batches. While models in another
+    process work on one window, the next is prepared.
     """
 
     def __init__(
@@ -88,16 +88,16 @@ class Modelled(AbstractContextManager["Modelled"]):
         self._embeddings = embeddings
         self._window = _Window()
         self._asked: tuple[_Window, Future[None]] | None = None
-        # Not where models run in this process: should it die of one, the sample that is read would be blamed.
+        # Not if models run in this process: if one killed it, the sample being read would be blamed.
         self._other = ThreadPoolExecutor(1, "wdsflow-ask") if models.apart else None
 
     def __exit__(self, *_: object) -> None:
-        """Wait for what is under way: who asks models next, asks on the same connection."""
+        """Wait for pending requests: the next request uses the same connection."""
         if self._other is not None:
             self._other.shutdown(cancel_futures=True)
 
     def add(self, row: Row, view: ShardView) -> None:
-        """Take a sample as far as its scores are known without a model; the rest may come later."""
+        """Take a sample with the scores that need no model; the rest may come later."""
         if not self._program.wanted(row):
             return
         self._window.samples += 1
@@ -106,12 +106,12 @@ class Modelled(AbstractContextManager["Modelled"]):
             self._turn()
 
     def finish(self) -> None:
-        """Compute what is missing for all samples that were taken."""
+        """Compute the missing scores of all collected samples."""
         self._turn()
         self._turn()
 
     def _turn(self) -> None:
-        """Ask for this window, then settle the one before, and begin the next."""
+        """Request this window, finish the one before, and begin the next."""
         before, self._asked, window = self._asked, None, self._window
         if window.pending:
             self._asked = window, self._ask(window)
@@ -157,13 +157,13 @@ class Modelled(AbstractContextManager["Modelled"]):
                 found = self._models.map(model, [items.pop(place) for place in places])
             except PoisonedError as error:
                 raise Unfit(
-                    f"{model.called()}: {error.message}. Run again with --workers 1 or more: models have a process of their"
-                    " own then, which is replaced, and the sample that did this is put aside"
+                    f"{model.called()}: {error.message}. Run again with --workers 1 or more: models then have a separate"
+                    " process, which is replaced, and the sample that caused this is quarantined"
                 ) from None
             outputs.update(zip(places, found, strict=True))
 
     def _prepare(self, window: _Window, row: Row, view: ShardView) -> None:
-        """Ask for what is needed next; what cannot be had is noted, and something else may be needed then."""
+        """Request what is needed next; failures are recorded, and something else may be needed then."""
         self._mark.set(row.number)
         while calls := [call for call in self._program.wanted(row) if not _waits(window, row, call)]:
             failures = 0
@@ -216,7 +216,7 @@ class Modelled(AbstractContextManager["Modelled"]):
 
 def _waits(window: _Window, row: Row, call: Call) -> bool:
     for pending in reversed(window.pending):
-        if pending.row is not row:  # what waits for a sample was asked for in a row
+        if pending.row is not row:  # the requests of a sample are consecutive
             return False
         if pending.call == call:
             return True

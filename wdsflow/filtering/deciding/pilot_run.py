@@ -1,4 +1,4 @@
-"""Measure a predicate on a few samples: what each score costs, and how many samples pass each term."""
+"""Measure a predicate on a few samples: the cost of each score, and how many samples pass each term."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -31,14 +31,14 @@ _Values = dict[Call, Value | Unknown]
 def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> Pilot:
     """Compute every score of a predicate for 500 samples of a few shards.
 
-    A score that compares all samples cannot be judged by a few: its cost is measured, and all pass. What is decoded
-    for several scores is paid by the first of them. Raises ValueError where there is no predicate.
+    A score that compares all samples cannot be judged by a few: only its cost is measured, and all samples pass.
+    Decoding for several scores counts for the first of them. Raises ValueError if there is no predicate.
     """
     found = expand([urls] if isinstance(urls, str) else urls).urls
     recipe, _ = with_captions(found, recipe, allow_pipe=allow_pipe)
     program = program_of(recipe)
     if program.plan is None:
-        raise ValueError('there is no predicate to explain: give --where "..."')
+        raise ValueError('no predicate to explain: give --where "..."')
     chosen = found[:: max(1, len(found) // SHARDS)][:SHARDS]
     seconds = dict.fromkeys(program.plan.where.calls, 0.0)
     rows: list[_Values] = []
@@ -51,7 +51,7 @@ def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fal
 def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False, advice: str = "") -> str:
     """Return the plan of a run with measured costs, and a better one where the measurement suggests it.
 
-    ``advice`` says then how to run in that order.
+    ``advice`` is then the way to run in that order.
     """
     pilot = measure(urls, recipe, allow_pipe=allow_pipe)
     program = program_of(recipe)

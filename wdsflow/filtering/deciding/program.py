@@ -1,4 +1,4 @@
-"""A recipe made ready to run: scores, their order, and the verdict on each sample."""
+"""A recipe, ready to run: scores, their order, and the outcome of each sample."""
 
 import json
 import math
@@ -28,11 +28,11 @@ from .failures import RAISED, failed, guarded
 
 
 class Program:
-    """Computes what a recipe asks for, and decides. Raises WhereError for a predicate or a score that makes no sense."""
+    """Computes the scores of a recipe, and decides. Raises WhereError for an invalid predicate or score."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        parse_size(recipe.image_memory)  # a wrong one is told before the first sample
+        parse_size(recipe.image_memory)  # a wrong one is reported before the first sample
         names = {**FACTS, **all_scores()}
         self._where = parse(recipe.where, names) if recipe.where.strip() else None
         asked = [parse_score(text, names) for text in recipe.scores]
@@ -48,7 +48,7 @@ class Program:
             must_be_installed(score)
         self.dataset_calls = tuple(call for call, score in self.scores.items() if isinstance(score, DatasetScore))
         late = frozenset(self.dataset_calls)
-        # Of these the others, and what they compare, are terms like any other.
+        # For these scores, the other scores are ordinary terms.
         self.kept_calls = frozenset(call for call in late if getattr(self.scores[call], "among", "") == "kept")
         self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
         later = late | self.model_calls
@@ -72,7 +72,7 @@ class Program:
         )
 
     def identities(self) -> dict[str, Any]:
-        """Return what decides the outcome beside recipe and shards."""
+        """Return what determines the outcome in addition to recipe and shards."""
         options = ViewOptions(images=self.recipe.images, captions=self.recipe.captions)
         return {
             "code": CODE,
@@ -84,19 +84,19 @@ class Program:
 
     @cached_property
     def score_identities(self) -> Any:
-        """The identities of the scores, as JSON holds them."""
+        """The identities of the scores, as JSON."""
         return json.loads(canonical(self.identities()["scores"]))
 
     @property
     def gpus(self) -> float:
-        """GPUs that a worker needs for all scores that models compute; shares of one, else whole ones."""
+        """GPUs that a worker needs for all model scores: a share of one, or whole ones."""
         total = sum(score.gpus for score in self.scores.values())
         return total if total <= 1 else math.ceil(total)
 
     def score(self, row: Row, view: ShardView) -> None:
-        """Compute what is needed to decide a sample, cheap things first, and stop where it is decided.
+        """Compute what is needed to decide a sample, cheap scores first, and stop when it is decided.
 
-        What models compute is left open: see ``wanted``.
+        Model scores are left open: see ``wanted``.
         """
         self._begin(row, view)
         if not self._more:
@@ -122,17 +122,17 @@ class Program:
             row.digest = None if isinstance(found, Unknown) else found
 
     def _begin(self, row: Row, view: ShardView) -> None:
-        """Do what ``resume`` does for a sample of which nothing is known yet."""
+        """Like ``resume``, for a sample without any values yet."""
         if self._straight is not None:
             try:
                 row.judgement, row.values = self._straight(view)
-            except RAISED:  # again where it is told apart
+            except RAISED:  # report it again where kinds are distinguished
                 row.judgement = None
         if row.judgement is None:
             self.resume(row, view)
 
     def resume(self, row: Row, view: ShardView) -> None:
-        """Go on deciding a sample with what is known of it, as far as that goes without a model."""
+        """Continue to decide a sample with its known values, as far as possible without a model."""
         if self.plan is None or row.judgement is not None:
             return
         known, ways = row.values, self._ways
@@ -154,7 +154,7 @@ class Program:
             row.judgement = judgement
 
     def wanted(self, row: Row) -> list[Call]:
-        """Return the scores that a model has to compute for a sample before it can be taken further."""
+        """Return the model scores that a sample needs next."""
         if not self.model_calls or row.trouble:
             return []
         calls: list[Call] = []
@@ -169,12 +169,12 @@ class Program:
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """The models that are asked."""
+        """The models of the scores."""
         scores = (score for score in self.scores.values() if isinstance(score, ModelScore))
         return tuple(dict.fromkeys(model for score in scores for model in score.models()))
 
     def decide(self, row: Row) -> None:
-        """Set the outcome of a sample. Raises LedgerError where a score is missing that it hangs on."""
+        """Set the outcome of a sample. Raises LedgerError if a score is missing that it depends on."""
         row.outcome, row.term, row.error, row.detail = "kept", None, None, None
         if row.trouble.startswith(DROPPED):
             row.outcome, row.term, row.detail = "dropped", row.trouble.removeprefix(DROPPED), row.about or None
@@ -188,7 +188,7 @@ class Program:
         if judgement.keep is None and judgement.unknown is None:
             missing = self.plan.next_needed(row.values)
             raise MissingScore(
-                str(missing), f"{missing} was not computed for sample {row.number}, nor for others maybe"
+                str(missing), f"{missing} was not computed for sample {row.number}, and maybe for others"
             )
         if judgement.keep:
             return
@@ -204,10 +204,10 @@ class Program:
             row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
 
     def is_compared(self, row: Row, call: Call) -> bool:
-        """Tell whether a sample takes part in a comparison: all that can be read do, or those that all else keeps.
+        """Return whether a sample takes part in a comparison: all readable samples, or those that the other terms keep.
 
-        All else are the terms in which no score compares what is kept; what scores say that compare all samples has
-        to be known by then.
+        The other terms are those without scores that compare kept samples; values of scores that compare all samples
+        must be known by then.
         """
         if row.trouble:
             return False
@@ -220,7 +220,7 @@ class Program:
         return all(term.result(row.values) is True for term in own)
 
     def _puts_out(self, judgement: Judgement) -> bool:
-        """Tell whether a sample is dropped or put aside, whatever comparisons of all samples say."""
+        """Return whether a sample is dropped or quarantined, whatever comparisons of all samples give."""
         return judgement.keep is False or (judgement.unknown is not None and self.recipe.unknown != "keep")
 
     def _complete(self, row: Row, view: View, calls: Sequence[Call]) -> None:

@@ -1,1 +1,1 @@
-"""The output folder: who may work in it, what is in it, and its record."""
+"""The output folder: its lock, its contents, and the record of the run."""

@@ -1,4 +1,4 @@
-"""What is written when shards are done: the counts that trainers read, and one manifest in order."""
+"""Writes the counts for trainers, and one manifest in order, when shards are done."""
 
 import json
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from .output_numbers import give_numbers
 def finish(layout: Layout, names: Sequence[str], *, tars: bool) -> bool:
     """Write ``sizes.json`` and ``__len__`` for the shards done so far, and return whether that is all of them.
 
-    Outputs that are numbered densely get their numbers, and are counted, only then. And the manifests of all slices become one, in the order of the shards: a run that was interrupted leaves the
-    same bytes as one that was not.
+    Only then densely numbered outputs get their numbers and are counted, and the manifests of all slices become one, in
+    the order of the shards: an interrupted run leaves the same bytes as any other.
     """
     with Lock(layout.inside / "lock-finish", patience=600):
         paths = layout.manifests()

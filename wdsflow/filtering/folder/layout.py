@@ -1,17 +1,17 @@
-"""Where everything lies in the folder that a run writes."""
+"""The paths in the output folder of a run."""
 
 import glob
 from dataclasses import dataclass
 from pathlib import Path
 
-INSIDE = "_wdsflow"  # no reader of shards looks into it
+INSIDE = "_wdsflow"  # readers of shards ignore it
 
 
 @dataclass(frozen=True)
 class Layout:
     """The paths of one output folder; a shard is named by its output, such as ``00000.tar``.
 
-    ``dense``: outputs are numbered anew when all are there, and wait inside until then.
+    ``dense``: outputs wait inside until all are done, and are then numbered.
     """
 
     folder: Path
@@ -20,17 +20,17 @@ class Layout:
 
     @property
     def inside(self) -> Path:
-        """Where our own files lie."""
+        """The folder of wdsflow's own files."""
         return self.folder / INSIDE
 
     @property
     def run_file(self) -> Path:
-        """What the run was asked to do."""
+        """The recipe of the run."""
         return self.inside / "run.json"
 
     @property
     def scored(self) -> "Layout":
-        """Where the first of two passes leaves its ledgers."""
+        """The folder of the first pass's ledgers."""
         return Layout(self.inside / "scored")
 
     def manifest(self, index: int = 0, count: int = 1) -> Path:
@@ -39,41 +39,41 @@ class Layout:
         return self.inside / name
 
     def manifests(self) -> list[Path]:
-        """Return the manifests that there are."""
+        """Return the existing manifests."""
         return sorted(self.inside.glob("manifest*.jsonl"))
 
     def lock(self, index: int = 0, count: int = 1) -> Path:
-        """Return the file that a run holds as long as it works."""
+        """Return the lock file of a run."""
         return self.inside / ("lock" if count == 1 else f"lock-{index:05d}-of-{count:05d}")
 
     def workers_lock(self, index: int = 0, count: int = 1) -> Path:
-        """Return the file that workers on other machines hold as long as they live."""
+        """Return the lock file of workers on other machines."""
         return self.lock(index, count).with_suffix(".workers")
 
     def workers_locks(self) -> list[Path]:
-        """Return those that there are, of all slices."""
+        """Return the existing lock files of all slices."""
         return sorted(self.inside.glob("lock*.workers"))
 
     def tar(self, name: str) -> Path:
-        """Return the path that an output is written to."""
+        """Return the path of an output."""
         return (self.waiting if self.dense else self.folder) / name
 
     def part(self, name: str, number: int) -> Path:
-        """Return the path of one of the tars that are written for a file of JSON lines."""
+        """Return the path of one tar written for a file of JSON lines."""
         return self.folder / f"{_stem(name)}-{number:06d}.tar"
 
     def parts(self, name: str) -> list[Path]:
-        """Return those that there are."""
+        """Return the existing ones."""
         return sorted(self.folder.glob(f"{glob.escape(_stem(name))}-{'[0-9]' * 6}.tar"))
 
     @property
     def waiting(self) -> Path:
-        """Where outputs wait for their numbers."""
+        """The folder in which outputs wait for their numbers."""
         return self.inside / "tars"
 
     @property
     def numbering(self) -> Path:
-        """Which number each output was given."""
+        """The file with the number of each output."""
         return self.inside / "numbering.json"
 
     def ledger(self, name: str) -> Path:
@@ -81,7 +81,7 @@ class Layout:
         return self.inside / "ledger" / f"{_stem(name)}.parquet"
 
     def resolved(self, name: str, score: int) -> Path:
-        """Return the path of what a score that compares all samples said about those of a shard."""
+        """Return the path of the values that a comparing score has for the samples of a shard."""
         return self.inside / "resolved" / f"{_stem(name)}.{score}.json"
 
     @property
@@ -90,26 +90,26 @@ class Layout:
         return self.quarantine_folder or self.inside / "quarantine"
 
     def quarantine(self, name: str) -> Path:
-        """Return the path of a shard's quarantined samples; reasons lie beside it as ``.jsonl``."""
+        """Return the path of a shard's quarantined samples; reasons are next to it as ``.jsonl``."""
         return self.quarantined / name
 
     def stats(self, name: str) -> Path:
-        """Return the path of the scores beside an output of JSON lines."""
+        """Return the path of the scores of an output of JSON lines."""
         return self.tar(name).with_suffix(".stats.jsonl")
 
     def reasons(self, name: str) -> Path:
-        """Return the path of the reasons beside quarantined JSON lines."""
+        """Return the path of the reasons of quarantined JSON lines."""
         return self.quarantine(name).with_suffix(".reasons.jsonl")
 
     def folders(self) -> list[Path]:
-        """Return the folders that outputs may lie in."""
+        """Return the folders of outputs."""
         inside = self.inside
         found = [self.folder, inside, inside / "ledger", inside / "resolved", inside / "spool", self.quarantined]
         return [*found, self.waiting] if self.dense else found
 
     @property
     def spool(self) -> Path:
-        """Where shards are unpacked for as long as they are worked on."""
+        """The folder in which shards are unpacked while they are processed."""
         return self.inside / "spool"
 
 

@@ -11,7 +11,7 @@ from .shard_record import ShardRecord
 
 
 class Manifest:
-    """Appends lines to a file; a line that a killed run wrote by half is cut off first."""
+    """Appends lines to a file; first cuts off the partial line of a killed run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,7 +29,7 @@ class Manifest:
             os.ftruncate(self._file, at)
 
     def add(self, record: ShardRecord) -> None:
-        """Append a line and see it to the disk. Raises OSError; then the line is not there."""
+        """Append a line and sync it. If it raises OSError, the line is not in the file."""
         line = line_of(record)
         size = os.fstat(self._file).st_size
         try:
@@ -57,7 +57,7 @@ def line_of(record: ShardRecord) -> bytes:
 
 
 def read_manifests(paths: Iterable[Path]) -> dict[str, ShardRecord]:
-    """Return the finished shards by the name of their output; of several lines for one the last counts."""
+    """Return the finished shards by the name of their output; of several lines for one, the last counts."""
     found: dict[str, ShardRecord] = {}
     for path in paths:
         with open(path, "rb") as lines:
@@ -65,7 +65,7 @@ def read_manifests(paths: Iterable[Path]) -> dict[str, ShardRecord]:
                 try:
                     record = ShardRecord.from_line(line)
                 except ValueError:
-                    continue  # the half line of a killed run, or one of another version: the shard is done again
+                    continue  # the partial line of a killed run, or a line of another version: the shard is processed again
                 found[record.name] = record
     return found
 

@@ -1,4 +1,4 @@
-"""What a folder holds, where a run was asked for that does something else: in the words of who asked."""
+"""Describes how the run in a folder differs from the requested one, in the words of the user."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,16 +9,16 @@ from wdsflow.filtering.recipe.recipe_identity import canonical, differences
 from wdsflow.text.shell import quote
 
 _ONE_OF = {"filter": "a filter", "score": "a score", "cut": "a cut"}
-_OPTIONS = {"lines_to": "to"}  # others are called as in the recipe
+_OPTIONS = {"lines_to": "to"}  # others have the name in the recipe
 
 
 class Differs(ValueError):
-    """A folder holds a run of something else. ``differences``: (what is there, what was asked for), in words."""
+    """A folder holds a different run. ``differences``: (in the folder, requested), as text."""
 
     def __init__(self, folder: Path, before: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         self.differences = list(_differences(before, asked))
         kinds = [str(run.get("kind")) for run in (before, asked)]
-        other = kinds[0] != kinds[1]  # then what one of them does not say says nothing
+        other = kinds[0] != kinds[1]  # then a missing setting means nothing
         there, here = (
             ", ".join(pair[side] for pair in self.differences if not (other and pair[side].startswith("no ")))
             for side in (0, 1)
@@ -29,7 +29,7 @@ class Differs(ValueError):
 
 
 def differ(before: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Tell whether two runs do different things: another version of ours does not matter, ``code`` counts what does."""
+    """Return whether two runs differ: another version of wdsflow does not matter, unless ``code`` differs."""
     one, other = ({name: value for name, value in run.items() if name != "wdsflow"} for run in (before, asked))
     return canonical(one) != canonical(other)
 
@@ -47,7 +47,7 @@ def _differences(before: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterato
         if canonical(before.get(name)) != canonical(asked.get(name)):
             told = True
             yield _named(name, before.get(name), asked.get(name)), _named(name, asked.get(name), before.get(name))
-    if not told:  # the same command, on other libraries or another version of ours
+    if not told:  # the same command, with other libraries or another version of wdsflow
         for found in differences(_rest(before), _rest(asked)):
             yield _parted(found)
 

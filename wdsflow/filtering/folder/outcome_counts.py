@@ -1,4 +1,4 @@
-"""What became of the samples of a shard, in numbers, with an example of each kind."""
+"""Counts the outcomes of the samples of a shard, with an example of each kind."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _LONGEST = 200  # characters
 
 
 def count(rows: Sequence[Row], record: ShardRecord, program: "Program") -> None:
-    """Complete the record of a shard by the outcomes of its samples."""
+    """Add the outcomes of its samples to the record of a shard."""
     dropped: Counter[str] = Counter()
     quarantined: Counter[str] = Counter()
     failed: Counter[str] = Counter()

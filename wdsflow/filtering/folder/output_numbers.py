@@ -1,4 +1,4 @@
-"""Outputs numbered without gaps: they wait inside until all are there, as only then each knows its number."""
+"""Outputs numbered without gaps: they wait inside until all are done, because only then their numbers are known."""
 
 import json
 import os
@@ -18,18 +18,20 @@ def dense_name(number: int) -> str:
 
 
 def numbered(layout: Layout) -> dict[str, str]:
-    """Return the outputs that have their numbers, and the names that they were written under."""
+    """Return the numbered outputs, and the names under which they were written."""
     try:
         found = json.loads(layout.numbering.read_bytes())
         return {str(dense): str(name) for dense, name in found.items()}
     except FileNotFoundError:
         return {}
     except (ValueError, AttributeError):
-        raise FileExistsError(f"{layout.numbering} was damaged: remove {layout.folder}, or write elsewhere") from None
+        raise FileExistsError(
+            f"{layout.numbering} is damaged: remove {layout.folder}, or choose another folder with -o"
+        ) from None
 
 
 def finder(layout: Layout) -> Callable[[str], Path]:
-    """Return a function that tells where an output lies now."""
+    """Return a function that returns the current path of an output."""
     numbers = {name: dense for dense, name in numbered(layout).items()}
 
     def lies_at(name: str) -> Path:
@@ -42,13 +44,13 @@ def finder(layout: Layout) -> Callable[[str], Path]:
 
 
 def give_numbers(layout: Layout, records: Sequence[ShardRecord]) -> dict[str, int]:
-    """Move all outputs out, under their numbers; return samples by name. Killed in the middle, it goes on next time."""
+    """Move all outputs out, under their numbers; return samples by name. If killed, the next call continues."""
     with_samples = [record for record in records if record.output is not None]
     names = {dense_name(number): record.name for number, record in enumerate(with_samples)}
     if names != numbered(layout):
         write_file(layout.numbering, json.dumps(names, indent=1).encode() + b"\n")
     for dense, name in names.items():
-        with suppress(FileNotFoundError):  # it has been moved
+        with suppress(FileNotFoundError):  # already moved
             os.replace(layout.waiting / name, layout.folder / dense)
     sync_folder(layout.folder)
     with suppress(OSError):
@@ -57,7 +59,7 @@ def give_numbers(layout: Layout, records: Sequence[ShardRecord]) -> dict[str, in
 
 
 def take_numbers(layout: Layout) -> None:
-    """Move all outputs back inside, as one of them is done again and may change the numbers of others."""
+    """Move all outputs back inside: one of them is written again and may change the numbers of others."""
     names = numbered(layout)
     if not names:
         return

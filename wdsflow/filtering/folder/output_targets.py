@@ -1,4 +1,4 @@
-"""The files that a run is going to write: none may be an input, or be there already, or be written for two shards."""
+"""The files that a run will write: none may be an input, exist already, or be written for two shards."""
 
 import os
 import re
@@ -16,11 +16,11 @@ _PART = re.compile(r"(.+)-[0-9]{6}\.tar", re.DOTALL)
 
 
 class QuarantineTaken(FileExistsError):
-    """The folder for quarantined samples is for something else, or holds files of their names."""
+    """The quarantine folder is used for something else, or has files of the same names."""
 
 
 def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
-    """Raise FileExistsError if a file that is to be written lies there, is an input, or would be written twice."""
+    """Raise FileExistsError if a file to be written exists, is an input, or would be written twice."""
     _refuse_aside(layout)
     stems = (
         {name.removesuffix(".jsonl"): name for name in asked["names"] if is_lines(name)} if makes_tars(asked) else {}
@@ -42,7 +42,7 @@ def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
 
 
 def refuse_inputs(asked: Mapping[str, Any], paths: Iterable[Path]) -> None:
-    """Raise FileExistsError if any of the files, which would be written or removed, is a shard that is to be read."""
+    """Raise FileExistsError if any of these files, which would be written or removed, is an input."""
     local = (local_file(url) for url in asked["urls"])
     inputs = {os.path.realpath(path) for path in local if path is not None}
     for path in paths:
@@ -51,20 +51,20 @@ def refuse_inputs(asked: Mapping[str, Any], paths: Iterable[Path]) -> None:
 
 
 def makes_tars(asked: Mapping[str, Any]) -> bool:
-    """Tell whether a run writes tars where it reads JSON lines."""
+    """Return whether a run writes tars where it reads JSON lines."""
     recipe = asked.get("recipe")
     return isinstance(recipe, dict) and recipe.get("lines_to") == "tar"
 
 
 def aside_of(layout: Layout) -> str | None:
-    """Return where a run was told to put samples aside, as seen from its folder."""
+    """Return the quarantine folder of a run, relative to its folder."""
     if layout.quarantine_folder is None:
         return None
     return os.path.relpath(os.path.realpath(layout.quarantine_folder), os.path.realpath(layout.folder))
 
 
 def _refuse_aside(layout: Layout) -> None:
-    """Raise FileExistsError where samples put aside would lie among others of their name."""
+    """Raise FileExistsError if samples put aside would lie among others of their name."""
     if layout.quarantine_folder is None:
         return
     aside, out, inside = map(os.path.realpath, (layout.quarantine_folder, layout.folder, layout.inside))

@@ -1,4 +1,4 @@
-"""The folder of a run: who may work in it, and what is done there already."""
+"""The folder of a run: its lock, and which shards are done."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ from .tidy_folder import remove_between
 
 @contextlib.contextmanager
 def held(layout: Layout, index: int, count: int) -> Iterator[list[int]]:
-    """Hold a folder for one run, or for one slice of a run; yields the descriptors that workers inherit.
+    """Lock a folder for one run, or for one slice of a run; yield the descriptors that workers inherit.
 
     Raises Busy.
     """
@@ -48,13 +48,13 @@ def await_workers(layout: Layout, index: int, count: int) -> None:
 
 
 def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: bool = True) -> None:
-    """Make a folder ready for a run, or for the rest of one.
+    """Prepare a folder for a run, or for the rest of one.
 
-    ``asked`` is what the run is to do; "names" are its outputs and "urls" its shards. ``alone``: no other slice of the
-    run works there. A run that finished no shard gives way to any other. Raises Differs where the folder
-    holds a run that does something else, FileExistsError where files lie in the way that no run wrote.
+    ``asked`` is the request; "names" are its outputs and "urls" its shards. ``alone``: no other slice of the run works
+    there. A run that finished no shard is replaced by any other. Raises Differs if the folder holds a run that does
+    something else, FileExistsError if files lie in the way that no run wrote.
     """
-    with Lock(layout.inside / "lock-prepare", patience=60):  # slices may begin side by side
+    with Lock(layout.inside / "lock-prepare", patience=60):  # slices may start at the same time
         before = _read(layout.run_file)
         other = before is not None and differ(before, json.loads(canonical(asked)))
         if before is not None and (restart or (other and alone and not _begun(layout, before))):
@@ -73,7 +73,7 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: b
 
 
 def _begun(layout: Layout, run: Mapping[str, Any]) -> bool:
-    """Tell whether a run has left anything behind that took work, whatever its manifest looks like."""
+    """Return whether a run left any results, whatever its manifest looks like."""
     manifests = (*layout.manifests(), *layout.scored.manifests())
     ledgers = (layout.scored.inside / "ledger").glob("*.parquet")
     return any(path.stat().st_size for path in manifests) or any(
@@ -82,7 +82,7 @@ def _begun(layout: Layout, run: Mapping[str, Any]) -> bool:
 
 
 def abandon(layout: Layout, asked: Mapping[str, Any]) -> bool:
-    """Take back what ``prepare`` did if no shard was finished since, and tell whether that is so."""
+    """Undo ``prepare`` if no shard was finished since, and tell whether that is so."""
     if _begun(layout, asked):
         return False
     _clear(layout, asked)
@@ -90,20 +90,20 @@ def abandon(layout: Layout, asked: Mapping[str, Any]) -> bool:
 
 
 def sweep(layout: Layout) -> None:
-    """Remove what killed processes left behind."""
+    """Remove leftovers of killed processes."""
     for folder in layout.folders():
         with contextlib.suppress(OSError):
             remove_stale(folder)
     with contextlib.suppress(OSError):
         for path in layout.spool.iterdir():
-            if path.is_dir():  # of a comparison: one run at a time has any, and it holds the folder
+            if path.is_dir():  # of a comparison: only one run at a time has any, and it holds the lock
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def finished(
     layout: Layout, shards: Sequence[tuple[int, str, str]], identity: str
 ) -> tuple[dict[str, ShardRecord], list[str]]:
-    """Return which of the shards (number, url, name) are done, and what made others count as not done."""
+    """Return which of the shards (number, url, name) are done, and why others do not count as done."""
     known = read_manifests(layout.manifests())
     lies_at = finder(layout)
     done: dict[str, ShardRecord] = {}
@@ -126,7 +126,7 @@ def _stale(
     if (record.shard, record.url) != (number, url):
         return f"its output was made from {record.url}"
     if record.recipe != identity:
-        return "the scores that it was decided by were computed anew"  # a change of the recipe itself was refused
+        return "its scores were computed again"  # a changed recipe was already refused
     try:
         now = input_identity(url)
     except SourceError as error:
@@ -142,10 +142,10 @@ def _stale(
         try:
             found = fingerprint(str(path))
         except OSError:
-            return f"{path} is gone"
+            return f"{path} is missing"
         if found != expected:
-            return f"{path} is not what was written"
-    return next((f"{path} is gone" for path in _beside(layout, record) if not path.exists()), "")
+            return f"{path} was changed since it was written"
+    return next((f"{path} is missing" for path in _beside(layout, record) if not path.exists()), "")
 
 
 def _beside(layout: Layout, record: ShardRecord) -> Iterator[Path]:
@@ -166,7 +166,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         found = None
     if not isinstance(found, dict) or not all(isinstance(found.get(name), list) for name in ("names", "urls")):
         raise FileExistsError(
-            f"{path} was damaged, and nobody knows which files a run wrote: remove {path.parent.parent}, or write elsewhere"
+            f"{path} is damaged, and the files of that run are unknown: remove {path.parent.parent}, or choose another folder with -o"
         )
     return found
 

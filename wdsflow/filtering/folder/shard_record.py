@@ -1,4 +1,4 @@
-"""What became of one shard: a line of the manifest."""
+"""The result of one shard: a line of the manifest."""
 
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -13,7 +13,7 @@ class ShardRecord:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
-    shard: int  # its place among all shards of the run
+    shard: int  # its index among all shards of the run
     url: str
     name: str  # of the output
     recipe: str  # digest
@@ -24,33 +24,35 @@ class ShardRecord:
     quarantined: dict[str, int] = field(default_factory=dict)  # error -> samples
     failed: dict[str, int] = field(
         default_factory=dict
-    )  # score: error -> samples, also of samples that were decided without
+    )  # score: error -> samples, including samples decided without the score
     members: int = 0
-    left_out: dict[str, int] = field(default_factory=dict)  # why a member belongs to no sample -> members
+    left_out: dict[str, int] = field(
+        default_factory=dict
+    )  # reason why members belong to no sample -> number of members
     headers: list[Range] = field(default_factory=list)  # global PAX headers
     damage: list[str] = field(default_factory=list)
-    output: dict[str, Any] | None = None  # identity of the tar, None where no sample was kept
+    output: dict[str, Any] | None = None  # identity of the tar, None if no sample was kept
     # Tars of a file of JSON lines: identity, with the samples in it.
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     ledger: dict[str, Any] = field(default_factory=dict)  # identity
     quarantine: dict[str, Any] | None = None  # identity
     # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and what is known of it.
     examples: dict[str, tuple[str, str]] = field(default_factory=dict)
-    # Scores that failed wherever they were computed: how often, error and detail. Not in the manifest.
+    # Scores that failed for all samples: how often, error and detail. Not in the manifest.
     struck: dict[str, tuple[int, str, str]] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise RuntimeError if a sample is unaccounted for."""
+        """Raise RuntimeError if the counts do not add up."""
         if self.samples != self.kept + sum(self.dropped.values()) + sum(self.quarantined.values()):
             raise RuntimeError(f"{self.url}: samples do not add up: {self}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return plain values for JSON."""
         return {name: value for name, value in asdict(self).items() if name != "struck"}
 
     @staticmethod
     def from_line(line: bytes) -> "ShardRecord":
-        """Read a line. Raises ValueError where it is none: cut, of another version, or of any other shape."""
+        """Read a line. Raises ValueError if it is invalid: cut, of another version, or of another form."""
         record: ShardRecord = _reader().validate_json(line, strict=True)
         if not all(isinstance(part.get("samples"), int) for part in record.parts.values()):
             raise ValueError("a tar without its number of samples")
@@ -70,10 +72,10 @@ def _reader() -> Any:
 
 @dataclass
 class ShardFailure:
-    """A shard that could not be worked on; it is tried again by the next run.
+    """A shard that could not be processed; the next run tries it again.
 
-    ``kind``: that of a SourceError, "ledger" where its ledger does not serve, else "". ``lacks``: the score that the
-    ledger lacks, if that is why.
+    ``kind``: that of a SourceError, "ledger" if its ledger does not fit, otherwise "". ``lacks``: the score that the
+    ledger lacks, if that is the reason.
     """
 
     shard: int

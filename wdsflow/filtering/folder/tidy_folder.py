@@ -1,4 +1,4 @@
-"""What a finished run leaves: shards, their ledgers, what was put aside, and two files on how it came about."""
+"""Removes temporary files of a finished run: shards, ledgers, quarantine and two records of the run stay."""
 
 from contextlib import ExitStack, suppress
 
@@ -8,7 +8,7 @@ from .layout import Layout
 
 
 def tidy(layout: Layout) -> None:
-    """Remove locks, files between two passes and empty folders, unless another run or slice works there still."""
+    """Remove locks, files between two passes and empty folders, unless another run or slice still works there."""
     inside = layout.inside
     with ExitStack() as stack:
         try:
@@ -29,5 +29,5 @@ def remove_between(layout: Layout) -> None:
     for path in resolved.glob("*.json"):
         path.unlink()
     for folder in (layout.spool, resolved, layout.waiting, layout.inside / "quarantine", layout.inside / "ledger"):
-        with suppress(OSError):  # not there, or not empty
+        with suppress(OSError):  # missing, or not empty
             folder.rmdir()

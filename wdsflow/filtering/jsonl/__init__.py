@@ -1,1 +1,1 @@
-"""Data-Juicer's form of a data set as a shard: a JSON object a line, with paths of images or videos, and tokens in the text."""
+"""Data-Juicer's JSON lines as shards: one object per line, with paths of images or videos, and tokens in the text."""

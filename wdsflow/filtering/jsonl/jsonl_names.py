@@ -10,7 +10,7 @@ _NAME = re.compile(r"([^/]*)\.jsonl(\.gz|\.zst|\.bz2|\.xz)?")
 
 
 def is_lines(url: str) -> bool:
-    """Tell whether a shard is one of JSON lines, by its name.
+    """Return whether a shard is one of JSON lines, by its name.
 
     >>> is_lines("data/train.jsonl.zst"), is_lines("https://host/a.jsonl?x=1"), is_lines("data/train.tar")
     (True, True, False)
@@ -26,12 +26,12 @@ def stem_of(url: str) -> str:
     """
     found = _named(url)
     if found is None:
-        raise ValueError(f"{url} is no file of JSON lines")
+        raise ValueError(f"{url} is not a file of JSON lines")
     return found[1]
 
 
 def names_of(urls: Sequence[str]) -> list[str]:
-    """Return the name of each shard's output: ``output_names`` for tars, the same with another ending for lines.
+    """Return the name of each shard's output: ``output_names`` for tars, the same with another extension for lines.
 
     >>> names_of(["a/x.tar", "a/x.jsonl", "b/y.jsonl.gz"])
     ['x.tar', 'x-2.jsonl', 'y.jsonl']

@@ -1,4 +1,4 @@
-"""Kept rows byte for byte, their scores beside them, and rows put aside."""
+"""Writes kept rows byte for byte, their scores, and quarantined rows."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -18,11 +18,11 @@ from wdsflow.shards.source.base import Source
 def write_rows(
     layout: Layout, name: str, source: Source, rows: Sequence[Row], record: ShardRecord, *, empty: bool
 ) -> None:
-    """Write ``name`` with the kept rows, and ``.stats.jsonl`` beside it, with a line for each of them.
+    """Write ``name`` with the kept rows, and ``.stats.jsonl`` next to it with a line for each of them.
 
-    A line is {"__dj__stats__": {score: value}}, as Data-Juicer writes it; what could not be computed, or was not needed,
-    is not in it. Rows put aside go into a file of the quarantine, with ``.reasons.jsonl`` beside it. ``empty``: also
-    write a file without rows. Raises OSError, ShortSourceError.
+    A line is {"__dj__stats__": {score: value}}, as Data-Juicer writes it, without values that could not be computed or
+    were not needed. Quarantined rows go into a file of the quarantine, with ``.reasons.jsonl`` next to it. ``empty``:
+    also write a file without rows. Raises OSError, ShortSourceError.
     """
     kept = [row for row in rows if row.outcome == "kept"]
     target, stats = layout.tar(name), layout.stats(name)
@@ -37,7 +37,7 @@ def write_rows(
 
 
 def write_aside(layout: Layout, name: str, source: Source, rows: Sequence[Row], record: ShardRecord) -> None:
-    """Write the rows that are put aside, with their reasons. Raises OSError, ShortSourceError."""
+    """Write the quarantined rows, with their reasons. Raises OSError, ShortSourceError."""
     aside = [row for row in rows if row.outcome == "quarantined"]
     target, reasons = layout.quarantine(name), layout.reasons(name)
     if aside:

@@ -1,4 +1,4 @@
-"""The rows of a file of JSON lines, each with the range of bytes that it takes up."""
+"""The rows of a file of JSON lines, each with its range of bytes."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,17 +17,17 @@ _LONGEST = 16 << 20  # bytes of a line
 
 
 class Media(NamedTuple):
-    """What a row names: (field, path) of images and of videos."""
+    """The files of a row: (field, path) of images and of videos."""
 
     images: tuple[tuple[str, str], ...]
     videos: tuple[tuple[str, str], ...]
 
 
 class TextRow:
-    """A row: what samples of tars have, and its content."""
+    """A row: the attributes of a tar's sample, and its content."""
 
     __slots__ = ("chunks", "end", "key", "line", "media", "number", "problem", "start", "text")
-    trouble = ""  # of the file itself; what is wrong with a row alone is in ``problem``
+    trouble = ""  # fault of the file itself; ``problem`` has the fault of a single row
 
     def __init__(self, number: int, start: int, end: int, line: bytes) -> None:
         self.number, self.key, self.start, self.end, self.line = number, f"{number:08d}", start, end, line
@@ -44,10 +44,10 @@ class TextRow:
 
 
 class TextRows:
-    """Iterate over the rows of a file, once; as ``Samples`` over those of a tar.
+    """Iterate over the rows of a file, once, like ``Samples`` over those of a tar.
 
-    Raises SourceError "refused" when the iteration ends, where rows have images or videos and none of the texts has the
-    token that stands for them: nothing may be concluded from such rows.
+    Raises SourceError "refused" when the iteration ends, if rows have images or videos but no text has their token:
+    such rows prove nothing.
     """
 
     def __init__(self, source: Source, tokens: MediaTokens, root: MediaRoot) -> None:
@@ -73,20 +73,20 @@ class TextRows:
             raise SourceError("refused", problem)
 
     def filled(self, number: int, start: int, end: int, line: bytes) -> TextRow:
-        """Return a row that was seen before. Raises ScoreError where it cannot be used."""
+        """Return an earlier row. Raises ScoreError if it cannot be used."""
         row = TextRow(number, start, end, line)
         self._fill(row, TokensSeen(self._tokens))
         return row
 
     def _fill(self, row: TextRow, seen: TokensSeen) -> None:
         if len(row.line) > _LONGEST:
-            raise ScoreError("large-line", f"it has {row.end - row.start:,} bytes, at most {_LONGEST:,} are read")
+            raise ScoreError("large-line", f"it has {row.end - row.start:,} bytes; at most {_LONGEST:,} are read")
         try:
             tree = parse_json(row.line)
         except ValueError as error:
             raise ScoreError("bad-json", str(error)) from None
         if not isinstance(tree, dict):
-            raise ScoreError("not-an-object", f"a row is a JSON object, this is a {type(tree).__name__}")
+            raise ScoreError("not-an-object", f"a row must be a JSON object, this is a {type(tree).__name__}")
         row.text = tree.get("text") or ""
         if not isinstance(row.text, str):
             raise ScoreError("not-text", f"'text' is a {type(row.text).__name__}")
@@ -108,7 +108,7 @@ class TextRows:
 
 
 class _Fields:
-    """Names the fields of a row's files: by number, with the ending that the file has."""
+    """Names the fields of a row's files: by number, with the extension of the file."""
 
     def __init__(self, count: int) -> None:
         self._alone, self._next = count == 1, 0
@@ -124,12 +124,12 @@ class _Fields:
 def _paths(tree: dict[str, Any], name: str) -> list[str]:
     found = tree.get(name) or []
     if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
-        raise ScoreError("bad-paths", f"{name!r} is no list of paths")
+        raise ScoreError("bad-paths", f"{name!r} is not a list of paths")
     return found
 
 
 def _lines(source: Source, left_out: Counter[str]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (start, end, line); of one that is too long the first bytes. Empty lines are counted and left out."""
+    """Yield (start, end, line); of a line that is too long, its first bytes. Empty lines are counted and left out."""
     start, at, held, pieces = 0, 0, 0, list[bytes]()
     while data := source.read_at(at, _STEP):
         begin = 0
@@ -143,7 +143,7 @@ def _lines(source: Source, left_out: Counter[str]) -> Iterator[tuple[int, int, b
                 left_out["empty line"] += 1
             start = end
         at += len(data)
-        if held <= _LONGEST:  # the rest of a line that is too long is not kept
+        if held <= _LONGEST:  # drop the rest of a line that is too long
             pieces.append(data[begin:])
             held += len(data) - begin
     if at > start:

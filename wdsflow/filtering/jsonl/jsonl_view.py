@@ -1,4 +1,4 @@
-"""A row of a file of JSON lines as scores see it."""
+"""A row of a file of JSON lines, as the input of scores."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from .jsonl_rows import TextRow
 
 
 class RowFields:
-    """The fields of a row: "json" is its line, captions are its chunks', images and videos lie in files."""
+    """The fields of a row: "json" is its line, captions are those of its chunks, images and videos are files."""
 
     def __init__(self, row: TextRow) -> None:
         captions = [name for name in row.fields if name == "txt" or name.endswith(".txt")]
@@ -31,7 +31,7 @@ class RowFields:
         return name in self._held or name in self._files
 
     def size(self, name: str) -> int:
-        """Return the size of a field in bytes. Raises ScoreError where its file is gone."""
+        """Return the size of a field in bytes. Raises ScoreError if its file is missing."""
         if name in self._held:
             return len(self._held[name])
         try:
@@ -40,7 +40,7 @@ class RowFields:
             raise ScoreError("missing-file", f"{error.strerror}") from None
 
     def state(self, name: str) -> str:
-        """Return a hash of path, size and time of change of a field's file. Raises ScoreError where it is gone."""
+        """Return a hash of path, size and time of change of a field's file. Raises ScoreError if it is missing."""
         if name in self._held:
             return ""
         try:
@@ -50,7 +50,7 @@ class RowFields:
         return digest([self._files[name], found.st_size, found.st_mtime_ns])
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """Return a part of a field. Raises ScoreError where its file is gone, OSError where the disk does."""
+        """Return a part of a field. Raises ScoreError if its file is missing, OSError if the disk fails."""
         if name in self._held:
             return self._held[name][start : start + size]
         try:
@@ -70,7 +70,7 @@ class RowFields:
 class RowView(ShardView):
     """A row: a caption for each chunk that has images or videos, each with its own images.
 
-    A row without any has the captions of all its chunks. Fields that are named by a score are looked up as in tars.
+    A row without any has the captions of all its chunks. Fields that a score names are looked up as in tars.
     """
 
     of_data_juicer: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class RowView(ShardView):
         return self._files.state(name)
 
     def captions(self, caption: str = "") -> list[str]:
-        """Return a caption for each chunk that has images or videos, for each chunk where none has any."""
+        """Return a caption for each chunk that has images or videos; for all chunks if none has any."""
         chunks = self._row.chunks
         if caption or not chunks:
             return super().captions(caption)
@@ -146,7 +146,7 @@ class RowViews:
         return row.fields
 
     def view(self, row: TextRow) -> RowView:
-        """Return the view of a row. Raises Gone where it cannot be looked at."""
+        """Return the view of a row. Raises Gone if it cannot be looked at."""
         if row.problem is not None:
             raise Gone(row.problem.slug, row.problem.detail)
         return RowView(row, self._options, self._url)

@@ -1,4 +1,4 @@
-"""Special tokens in a text: which part of it belongs to which images and videos."""
+"""Special tokens in a text, which assign its parts to images and videos."""
 
 import re
 from collections import Counter
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import NamedTuple
 
-_AUDIO = "<__dj__audio>"  # never looked at, but no part of a caption
+_AUDIO = "<__dj__audio>"  # ignored, but not part of a caption
 _LIKE_A_TOKEN = re.compile(r"<[^<>\s]{1,40}>")
 _MOST_KINDS = 1000
 
 
 class MediaChunk(NamedTuple):
-    """A part of a text: its caption, and the numbers of its images and videos among those of the row."""
+    """A part of a text: its caption, and the indices of its images and videos in the row."""
 
     caption: str
     images: tuple[int, ...]
@@ -21,26 +21,26 @@ class MediaChunk(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MediaTokens:
-    """The tokens of a data set. Values, which travel with whoever reads texts: there is no other place for them."""
+    """The tokens of a data set, as a value that is passed to all code that reads texts."""
 
     image: str = "<__dj__image>"
     video: str = "<__dj__video>"
     end: str = "<|__dj__eoc|>"
 
     def __post_init__(self) -> None:
-        """Refuse tokens that could not be told from each other."""
+        """Refuse tokens that cannot be distinguished."""
         tokens = (self.image, self.video, self.end)
         if not all(token.strip() for token in tokens):
-            raise ValueError("a special token is empty: it would be found everywhere")
+            raise ValueError("a special token is empty: it would match everywhere")
         for token, other in permutations(tokens, 2):
             if token in other:
-                raise ValueError(f"the special tokens {token!r} and {other!r} cannot be told from each other")
+                raise ValueError(f"the special tokens {token!r} and {other!r} cannot be distinguished")
 
     def chunks(self, text: str) -> list[MediaChunk]:
         """Return the chunks of a text, in order, those without images, videos and words left out.
 
-        A text ends a chunk at each ``end``; a chunk has the next k images, k being how often the token is in it. The
-        caption is what is left without tokens, stripped. Source: Data-Juicer's image_text_similarity_filter.
+        A chunk ends at each ``end``. If the image token is in it k times, it has the next k images. Its caption is its
+        text without tokens, stripped. Source: Data-Juicer's image_text_similarity_filter.
         """
         found, images, videos = [], 0, 0
         for part in text.split(self.end):
@@ -57,11 +57,11 @@ class MediaTokens:
 
 
 class TokensSeen:
-    """Counts what the texts of a file have in them, so that a wrong token is told and not taken for no image."""
+    """Counts the tokens in the texts of a file, to report a wrong token instead of reading no image."""
 
     def __init__(self, tokens: MediaTokens) -> None:
         self._tokens = tokens
-        self._with = {"image": 0, "video": 0}  # rows that have some
+        self._with = {"image": 0, "video": 0}  # rows with such files
         self._found = {"image": 0, "video": 0}  # rows whose text has the token
         self._like: Counter[str] = Counter()
 
@@ -79,9 +79,9 @@ class TokensSeen:
         for name, token in (("image", self._tokens.image), ("video", self._tokens.video)):
             if self._with[name] and not self._found[name]:
                 others = [like for like, _ in self._like.most_common(8) if like not in known][:5]
-                there = f"there are {', '.join(map(repr, others))}" if others else "there is nothing like a token"
+                there = f"the texts have {', '.join(map(repr, others))}" if others else "none has anything like a token"
                 return (
                     f"{self._with[name]:,} {'row has' if self._with[name] == 1 else 'rows have'} {name}s, and no text has the token {token!r}; {there}:"
-                    f" give the right one (--{name}-token)"
+                    f" give the right one with --{name}-token"
                 )
         return ""

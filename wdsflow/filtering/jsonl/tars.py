@@ -1,4 +1,4 @@
-"""Kept rows as samples in tars: texts without tokens, images and videos as they are, and the row itself beside them."""
+"""Kept rows as samples in tars: texts without tokens, images and videos unchanged, and the row itself."""
 
 import os
 import re
@@ -23,14 +23,14 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True)
 class TarSize:
-    """How much goes into one tar: samples, and bytes, of which a single sample may have more."""
+    """Limits of one tar: samples, and bytes, which a single sample may exceed."""
 
     samples: int
     size: int
 
 
 class _File:
-    """A file as contents of a member."""
+    """A file as the contents of a member."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -55,11 +55,11 @@ def put_aside_unreadable(source: Source, rows: Sequence[Row], texts: TextRows) -
                 for _, path in _files(text):
                     with _opened(path) as file:
                         if not os.fstat(file.fd).st_size:
-                            row.quarantine("empty-file", f"{os.path.basename(path)!r} has no bytes")
+                            row.quarantine("empty-file", f"{os.path.basename(path)!r} is empty")
             except ScoreError as error:
                 row.quarantine(error.slug, error.detail)
             except UnicodeEncodeError:
-                row.quarantine("not-text", "it has half a surrogate pair, which is no text")
+                row.quarantine("not-text", "it has half a surrogate pair, which is not text")
             except OSError as error:
                 row.quarantine("missing-file", f"{error.strerror}: {os.path.basename(error.filename or '')!r}")
 
@@ -75,13 +75,13 @@ def write_tars(
     *,
     empty: bool = False,
 ) -> None:
-    """Write the kept rows as ``NAME-000000.tar`` and so on, each in one step, and note them in the record.
+    """Write the kept rows as ``NAME-000000.tar`` and so on, each in one step, and add them to the record.
 
     The key is the name of the output and the row's number. Members: the row as it is (``json``), its captions without
-    tokens, a line each (``txt``), and its files by what they are (``jpg``). The first has its ending alone, so that
-    trainers find it; further ones of that ending, or of any other kind of image, are ``1.jpg`` and so on. Tars of an
-    earlier run that are not written anew are removed. ``empty``: write one also where no row is kept.
-    Raises OSError, SourceError where a file changed meanwhile.
+    tokens, one line each (``txt``), and its files by their type (``jpg``). The field of the first is its extension
+    alone, which trainers find; further ones of that extension, or of any other kind of image, are ``1.jpg`` and so on.
+    Tars of an earlier run that are not written again are removed. ``empty``: write a tar even if no row is kept. Raises
+    OSError, SourceError if a file changed meanwhile.
     """
     writer: ShardWriter | None = None
     before = {path.name for path in layout.parts(name)}
@@ -119,7 +119,7 @@ def _close(writer: ShardWriter, count: int, record: ShardRecord) -> None:
 
 
 def _read(source: Source, row: Row, texts: TextRows) -> TextRow:
-    """Return a row again. Raises SourceError where it or its files are not there any more."""
+    """Return a row once more. Raises SourceError if it or its files no longer exist."""
     try:
         return _parsed(source, row, texts)
     except ScoreError as error:
@@ -161,7 +161,7 @@ def _add(writer: ShardWriter, member: _Member) -> None:
     with ExitStack() as stack:
         try:
             file = stack.enter_context(_opened(member.data))
-        except OSError as error:  # no fault of the disk that is written to
+        except OSError as error:  # not a fault of the output's disk
             raise SourceError("io", f"{member.data}: {error.strerror}") from None
         if os.fstat(file.fd).st_size != member.size:
             raise SourceError("io", f"{member.data} changed while it was read")

@@ -1,7 +1,7 @@
 """Columns of a table from Python's values.
 
-``pyarrow.array`` comes to the same, but it imports pandas where that is installed, which takes longer than writing the
-ledgers of a hundred shards.
+``pyarrow.array`` gives the same, but imports pandas if it is installed, which takes longer than writing the ledgers of
+a hundred shards.
 """
 
 from array import array
@@ -56,7 +56,7 @@ def texts(values: Sequence[str | None]) -> "pa.Array":
 
 
 def names(values: Sequence[str | None]) -> "pa.Array":
-    """Return a column of texts of which there are few different ones."""
+    """Return a column of texts with few distinct values."""
     import pyarrow as pa
 
     if values.count(None) == len(values):
@@ -77,7 +77,7 @@ def in_utf8(text: None) -> None: ...
 
 
 def in_utf8(text: str | None) -> str | None:
-    """Return text that UTF-8 can hold."""
+    """Return text that UTF-8 can encode."""
     return text if text is None or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -100,6 +100,6 @@ def _validity(values: Sequence[Any]) -> "pa.Buffer | None":
 def _bits(flags: list[bool]) -> "pa.Buffer":
     import pyarrow as pa
 
-    # As digits of a binary number, the first flag last: nothing else is as fast on so short a list.
+    # As digits of a binary number, the first flag last: the fastest way for such short lists.
     digits = bytes(flags[::-1]).translate(_DIGITS)
     return pa.py_buffer(int(digits or b"0", 2).to_bytes(-(-len(flags) // 8), "little"))

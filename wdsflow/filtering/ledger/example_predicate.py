@@ -1,4 +1,4 @@
-"""A predicate to begin with, from what ledgers hold."""
+"""An example predicate, from the values in ledgers."""
 
 import math
 import statistics
@@ -16,7 +16,7 @@ _LONGEST = 40  # characters of a text
 
 
 def example_predicate(layout: Layout, names: Sequence[str]) -> str:
-    """Return a predicate over one score that keeps some samples of the first shard with values; "" where there is none."""
+    """Return a predicate over one score that keeps some samples of the first shard with values; "" if there is none."""
     for name in names:
         try:
             rows, about = read_ledger(layout.ledger(name))

@@ -1,4 +1,4 @@
-"""Lists of the samples that were kept, in forms that other tools take."""
+"""Lists of the kept samples, in formats of other tools."""
 
 import json
 import os
@@ -20,18 +20,18 @@ from wdsflow.shards.source.opening import open_source
 
 from .arrow_columns import in_utf8
 
-# What img2dataset writes for each sample, as text or whole numbers; it keeps the same in the sample's json.
+# Columns that img2dataset writes for each sample, as text or integers; the sample's json has the same.
 _TEXTS = ("url", "caption", "status", "error_message", "exif", "sha256", "uid")
 _NUMBERS = ("width", "height", "original_width", "original_height")
 _UID = re.compile("[0-9a-f]{32}")
 
 
 def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], int]:
-    """Return what writes a file of this name, by its ending. Raises ValueError where nothing does, OSError as the disk."""
+    """Return the function that writes a file of this name, by its extension. Raises ValueError if nothing does, OSError as the disk."""
     ways = {".txt": _keys, ".npy": _uids, ".parquet": _columns}
     if path.suffix not in ways:
         raise ValueError(
-            f"{path}: lists end in .txt (keys), .npy (DataComp's uids; what --embeddings kept if the name ends in "
+            f"{path}: lists end in .txt (keys), .npy (DataComp's uids; stored embeddings if the name ends in "
             "image_embeddings.npy or caption_embeddings.npy) or .parquet (img2dataset's columns)"
         )
     if not path.absolute().parent.is_dir():
@@ -43,12 +43,12 @@ def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], 
 
 
 def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
-    """Write a list of the kept samples in one step, and return how many there are.
+    """Write a list of the kept samples in one step, and return their number.
 
-    ``.txt``: a key a line. ``.npy``: the uids of the samples' json as DataComp's resharder takes them, sorted pairs of
-    unsigned 64-bit numbers. ``...image_embeddings.npy``, ``...caption_embeddings.npy``: a matrix of half floats, the keys
-    in ``.txt`` beside it. ``.parquet``: key and shard, and of the samples' json what img2dataset writes there.
-    Raises ValueError where samples lack what is asked for, OSError as the disk does.
+    ``.txt``: one key per line. ``.npy``: the uids of the samples' json as DataComp's resharder takes them, sorted pairs
+    of unsigned 64-bit numbers. ``...image_embeddings.npy``, ``...caption_embeddings.npy``: a matrix of half floats,
+    with the keys in a ``.txt`` next to it. ``.parquet``: key, shard, and img2dataset's columns from the samples' json.
+    Raises ValueError if samples lack what is asked for, OSError if the disk fails.
     """
     write = check_export(path)
     remove_stale(path.absolute().parent)
@@ -62,7 +62,7 @@ def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samp
             for sample in samples:
                 yield sample, samples
     if is_lines(record.name) and record.output is not None:
-        raise ValueError(f"{record.name} is no tar: there are no lists of its rows")
+        raise ValueError(f"{record.name} is not a tar: --export lists only samples of tars")
     if record.output is not None:
         with open_source(str(finder(layout)(record.name))) as source:
             samples = Samples(source, contents=True)
@@ -82,7 +82,7 @@ def _json(sample: TarSample, samples: Samples) -> dict[str, Any]:
 def _keys(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     keys = [sample.key for record in records for sample, _ in _kept(layout, record)]
     if any("\n" in key or "\r" in key for key in keys):
-        raise ValueError("keys with line ends in them cannot be listed in .txt; .parquet can hold them")
+        raise ValueError("keys with line breaks cannot be listed in .txt; export to .parquet")
     write_file(path, "".join(f"{key}\n" for key in keys).encode("utf-8", "surrogateescape"))
     return len(keys)
 

@@ -1,4 +1,4 @@
-"""One Parquet file a shard: every sample with its scores and what became of it."""
+"""One Parquet file per shard: every sample with its scores and its outcome."""
 
 import json
 import os
@@ -20,7 +20,7 @@ _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "err
 _RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
 _GATHERED = " gathered"
 _KINDS: dict[str, Callable[[list[Any]], Any]] = {"number": numbers, "boolean": booleans, "text": texts}
-# Classes of values that need no look at each: a text may have what UTF-8 cannot hold.
+# Types whose values need no single check; a text may have characters that UTF-8 cannot encode.
 _AS_THEY_ARE: dict[str, set[type]] = {
     "number": {int, float, type(None)},
     "boolean": {bool, type(None)},
@@ -29,10 +29,10 @@ _AS_THEY_ARE: dict[str, set[type]] = {
 
 
 class Vectors(Protocol):
-    """Where the embeddings of a shard come from when its ledger is written."""
+    """The source of a shard's embeddings when its ledger is written."""
 
     def about(self) -> list[dict[str, Any]]:
-        """Return what the metadata tells of each column."""
+        """Return the metadata of each column."""
 
     def groups(self, rows: "Sequence[Row]") -> "Iterator[dict[str, pa.Array]]":
         """Yield the columns for 2,048 rows at a time, in order; for no rows once."""
@@ -46,17 +46,17 @@ def write_ledger(
     about: Mapping[str, Any],
     vectors: Vectors | None = None,
 ) -> None:
-    """Write the ledger of a shard, a row a sample in the order of the tar.
+    """Write the ledger of a shard, one row per sample in the order of the tar.
 
     Args:
-        path: of the file; one that exists is replaced in one step.
+        path: path of the file; an existing file is replaced in one step.
         rows: the samples.
         kinds: the scores with a column each: "number" (float64), "boolean" or "text". A score that was not needed, or
-            could not be computed, is null; the latter is named in ``failed``. Where a sample has several images or
-            captions their values are in ``several``, as JSON.
-        gathered: scores of the whole dataset; what samples are compared by has a binary column.
-        about: kept as JSON in the file's metadata, under "wdsflow".
-        vectors: embeddings, which get columns of their own and are written in groups of 2,048 rows.
+            could not be computed, is null; ``failed`` names the latter. If a sample has several images or captions,
+            their values are in ``several``, as JSON.
+        gathered: scores that compare samples; the compared data has a binary column.
+        about: stored as JSON in the file's metadata, under "wdsflow".
+        vectors: embeddings, which get their own columns and are written in groups of 2,048 rows.
     """
     import pyarrow as pa
 
@@ -69,7 +69,7 @@ def write_ledger(
         found = set(map(type, values))
         classes |= found
         if type(None) in found and any(call in row.values and row.values[call] is None for row in rows):
-            classes.add(Unknown)  # computed, and null: unlike what was not computed
+            classes.add(Unknown)  # computed, but null: different from not computed
         cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
         columns[_column(str(call))] = _KINDS[kind](cells)
     for call in gathered:
@@ -110,7 +110,7 @@ def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequ
             whole = pa.Table.from_arrays([*group.columns, *found.values()], names=[*group.column_names, *found])
             whole = whole.replace_schema_metadata(table.schema.metadata)
             if writer is None:
-                plain = [*table.column_names, KEYS]  # a dictionary of vectors would be in vain
+                plain = [*table.column_names, KEYS]  # a dictionary would not help for vectors
                 writer = pq.ParquetWriter(stream, whole.schema, compression="zstd", use_dictionary=plain)
             writer.write_table(whole, GROUP)
         if writer is not None:
@@ -136,7 +136,7 @@ def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
 
 
 def _column(name: str) -> str:
-    """Return the column of a score, which may be called ``key``."""
+    """Return the column of a score, even if it is called ``key``."""
     return f"score {name}" if name in _RESERVED else name
 
 
@@ -163,7 +163,7 @@ def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] 
 
 
 def read_ledger(path: Path) -> tuple[list[Row], dict[str, Any]]:
-    """Return the rows of a ledger, and what its metadata tells. Raises LedgerError."""
+    """Return the rows of a ledger, and its metadata. Raises LedgerError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 GROUP = 2048  # rows that are written together, and read together: 4 MiB of 1,024 numbers each
-KEYS = "embedded"  # the column that tells what each embedding is of
+KEYS = "embedded"  # the column with the source of each embedding
 
 
 class LedgerError(ValueError):
-    """A file that is no ledger, or one that lacks something."""
+    """A file that is not a ledger, or a ledger that lacks something."""
 
 
 class MissingScore(LedgerError):
-    """A ledger without a score that a predicate hangs on: ``call``."""
+    """A ledger without a score that a predicate needs: ``call``."""
 
     def __init__(self, call: str, text: str) -> None:
         super().__init__(text)
@@ -28,7 +28,7 @@ class MissingScore(LedgerError):
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """Return what the metadata of a ledger tells. Raises LedgerError."""
+    """Return the metadata of a ledger. Raises LedgerError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -36,9 +36,9 @@ def read_about(path: Path) -> dict[str, Any]:
         metadata = pq.read_schema(path).metadata or {}
         about = json.loads(metadata[b"wdsflow"])
     except FileNotFoundError:
-        raise LedgerError(f"there is no ledger {path}: was the shard scored?") from None
+        raise LedgerError(f"the ledger {path} does not exist: was the shard scored?") from None
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise LedgerError(f"{path} is no ledger: {error}") from None
+        raise LedgerError(f"{path} is not a ledger: {error}") from None
     if about.get("format") != FORMAT:
         raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): score again")
     return dict(about)
@@ -54,13 +54,15 @@ def _settings(found: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def names_of(about: Mapping[str, Any]) -> list[str]:
-    """Return the columns that a ledger has beside those of scores."""
+    """Return the columns of a ledger other than those of scores."""
     entries = about.get("embeddings", [])
     return [KEYS, *(entry[each] for entry in entries for each in ("column", "more"))] if entries else []
 
 
 def same_shard(about: Mapping[str, Any], record: "ShardRecord", path: Path) -> None:
-    """Raise LedgerError where a ledger was made from another shard, or the shard has changed since."""
+    """Raise LedgerError if a ledger was made from another shard, or the shard has changed since."""
     then, now = about["input"], record.input
     if any(then.get(mark) != now.get(mark) for mark in now if mark != "changed"):
-        raise LedgerError(f"{record.url} is not the shard that {path} was made from, or has changed since: score again")
+        raise LedgerError(
+            f"{path} was made from another shard than {record.url}, or the shard has changed since: score again"
+        )

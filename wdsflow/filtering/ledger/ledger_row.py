@@ -1,21 +1,21 @@
-"""What is known of one sample: a row of the ledger."""
+"""The values of one sample: a row of the ledger."""
 
 from typing import Literal
 
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.filtering.where.predicate import Judgement
 
-NOT_COMPARED = Unknown("not-compared", "another term puts the sample out")  # said of scores that compare all samples
+NOT_COMPARED = Unknown("not-compared", "another term excludes the sample")  # for scores that compare all samples
 
 Outcome = Literal["kept", "dropped", "quarantined"]
 
 
 class Row:
-    """One sample: where it lies, what was computed, and what became of it.
+    """One sample: its place, its values, and its outcome.
 
-    ``values`` holds what could be computed and, as ``Unknown``, what could not; what was not needed is not in it.
-    ``gathered`` holds what scores of the whole dataset compare samples by, ``embedded`` where embeddings are kept: by
-    column, (what it is of, place in a spool).
+    ``values`` holds computed values and, as ``Unknown``, those that could not be computed; values that were not needed
+    are missing. ``gathered`` holds the data of scores that compare samples, ``embedded`` the place of embeddings: by
+    column, (source, place in a spool).
     """
 
     __slots__ = (
@@ -26,9 +26,9 @@ class Row:
     def __init__(self, number: int, key: str, start: int, end: int) -> None:
         self.number, self.key, self.start, self.end = number, key, start, end
         self.fields: tuple[str, ...] = ()
-        self.trouble = ""  # what is wrong with the tar here, or what a stage had against the sample
-        self.about = ""  # more of that
-        self.judgement: Judgement | None = None  # where it is settled already
+        self.trouble = ""  # the fault of the tar here, or the reason of a stage
+        self.about = ""  # details of the trouble
+        self.judgement: Judgement | None = None  # if already decided
         self.values: dict[Call, Value | Unknown] = {}
         self.gathered: dict[Call, bytes] = {}
         self.embedded: dict[str, list[tuple[str, int]]] = {}
@@ -39,5 +39,5 @@ class Row:
         self.detail: str | None = None
 
     def quarantine(self, error: str, detail: str = "") -> None:
-        """Put the sample aside."""
+        """Quarantine the sample."""
         self.outcome, self.term, self.error, self.detail = "quarantined", None, error, detail or None

@@ -9,9 +9,9 @@ from .ledger_row import Row
 
 
 def read_scored(layout: Layout, name: str, record: ShardRecord) -> list[Row]:
-    """Return the rows of a shard's ledger, and complete its record by what the walk over the tar had found.
+    """Return the rows of a shard's ledger, and add to its record what the walk over the tar had found.
 
-    Raises LedgerError where there is none, or where it was made from another shard, or the shard has changed since.
+    Raises LedgerError if there is none, or if it was made from another shard, or the shard has changed since.
     """
     path = layout.ledger(name)
     rows, about = read_ledger(path)

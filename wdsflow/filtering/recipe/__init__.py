@@ -1,1 +1,1 @@
-"""What a run is asked to do, as a value that can be compared and stored."""
+"""The recipe of a run, as a value that can be compared and stored."""

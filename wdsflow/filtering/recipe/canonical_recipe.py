@@ -1,4 +1,4 @@
-"""One spelling for recipes that mean the same."""
+"""One canonical form for equivalent recipes."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from .recipe import Recipe
 
 
 def canonical_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe in one spelling: white space and the like make no other recipe. Raises ValueError, WhereError among them."""
+    """Return the recipe in canonical form: white space and the like do not matter. Raises ValueError, such as WhereError."""
     names = {**FACTS, **all_scores()}
     where = str(parse(recipe.where, names)) if recipe.where.strip() else ""
     scores = (str(parse_score(text, names)) for text in recipe.scores)

@@ -1,4 +1,4 @@
-"""What a run is asked to do, as a value: the same recipe on the same shards gives the same bytes."""
+"""The recipe of a run, as a value: the same recipe on the same shards gives the same bytes."""
 
 import json
 from dataclasses import dataclass, fields
@@ -15,7 +15,7 @@ Empty = Literal["leave-out", "write"]
 Numbering = Literal["kept", "dense"]
 LinesTo = Literal["jsonl", "tar"]
 
-CODE = 2  # grows when the same recipe would give other bytes than before
+CODE = 2  # rises if the same recipe would give other bytes than before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +67,13 @@ class Recipe:
     tar_size: str = "1GiB"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return plain values for JSON."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         return {**plain, "stages": written_stages(self.stages), "scores": list(self.scores)}
 
 
 def recorded_recipe(run_file: Path) -> dict[str, Any]:
-    """Return the recipe that a run wrote down, as JSON holds it; nothing where there is none."""
+    """Return the recipe that a run wrote down, as JSON holds it; nothing if there is none."""
     try:
         found = json.loads(run_file.read_bytes())
     except (OSError, ValueError):

@@ -21,13 +21,13 @@ _DEEPEST = 4
 
 
 class RecipeError(ValueError):
-    """A recipe that cannot be used; says where and why."""
+    """An invalid recipe; the message names the place and the reason."""
 
 
 def merged(path: Path | None, flags: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of a file, or the default one, with what flags say (None: nothing) put over it.
+    """Return the recipe of a file, or the default one, overridden by flags (None: not given).
 
-    Raises RecipeError, ValueError where a flag's predicate is empty.
+    Raises RecipeError, ValueError if a flag's predicate is empty.
     """
     recipe, lines = _read(path) if path is not None else (Recipe(), {})
     given = {name: value for name, value in flags.items() if value is not None}
@@ -58,7 +58,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: Mapping[str, Any]) -> None:
-    """Raise RecipeError for scores that make no sense, unless a flag has others in their place."""
+    """Raise RecipeError for invalid scores, unless a flag replaces them."""
     names = {**FACTS, **all_scores()}
     places: list[tuple[str, str, Callable[..., object]]] = [
         (f"scores.{number}", text, parse_score) for number, text in enumerate(recipe.scores, 1)
@@ -98,7 +98,7 @@ def _read(path: Path) -> tuple[Recipe, dict[str, int]]:
 
 
 def _json(path: Path, text: str) -> tuple[Any, dict[str, int]]:
-    """Return a recipe, or the one in what a run wrote down."""
+    """Return a recipe, or the one in the record of a run."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -136,9 +136,7 @@ def _yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
             for key, _ in node.value:
                 name, number = str(key.value), key.start_mark.line + 1
                 if name in lines:
-                    raise RecipeError(
-                        f"{path}, line {number}: {name!r} stands there twice, first in line {lines[name]}"
-                    )
+                    raise RecipeError(f"{path}, line {number}: {name!r} is given twice, first in line {lines[name]}")
                 lines[name] = number
             lines |= dict(_lines_of(node))
         found = yaml.safe_load(text)
@@ -150,7 +148,7 @@ def _yaml(path: Path, text: str) -> tuple[Any, dict[str, int]]:
 
 
 def _lines_of(node: Any, at: str = "") -> Iterator[tuple[str, int]]:
-    """Yield where a tree of YAML has its keys, as "stages.1.rename"; lists count from 1."""
+    """Yield the paths of keys in a tree of YAML, such as "stages.1.rename"; lists count from 1."""
     import yaml
 
     pairs: list[tuple[str, Any, Any]] = []
@@ -160,35 +158,41 @@ def _lines_of(node: Any, at: str = "") -> Iterator[tuple[str, int]]:
         pairs = [(str(number), value, value) for number, value in enumerate(node.value, 1)]
     for name, place, value in pairs:
         yield f"{at}{name}", place.start_mark.line + 1
-        if at.count(".") < _DEEPEST:  # an anchor may hold itself
+        if at.count(".") < _DEEPEST:  # an anchor may contain itself
             yield from _lines_of(value, f"{at}{name}.")
 
 
 def _model() -> Any:
-    """Return the pydantic model of a recipe; made when asked for, as importing pydantic takes a while."""
+    """Return the pydantic model of a recipe; created on demand, because importing pydantic is slow."""
     from pydantic import ConfigDict, Field, create_model
 
     defaults = Recipe()
     about: dict[str, tuple[Any, str]] = {
-        "where": (str, "The predicate that keeps a sample; empty keeps all."),
-        "stages": (list[Any], "What is done to each sample before it is scored; what changes is written anew."),
-        "scores": (list[str], "Further scores, computed for every sample."),
-        "images": (str, "Fields that are images, the first that is there."),
-        "captions": (str, "Where captions are: txt, json:caption;alt, txt|json:caption; auto finds out."),
-        "unknown": (Unknowns, "What becomes of a sample whose predicate stays unknown."),
-        "empty": (Empty, "What becomes of a shard of which nothing is kept."),
-        "numbering": (Numbering, "Names of the inputs, or numbers without gaps, given when all shards are done."),
-        "hash_images": (bool, "Whether the ledger has xxh3 of each image's bytes."),
-        "embeddings": (bool, "Whether the ledger has the CLIP embeddings that scores compute, as half floats."),
-        "image_memory": (str, "What one image may take while it is decoded, as 512MiB."),
-        "image_token": (str, "What stands for an image in a text of JSON lines."),
-        "video_token": (str, "What stands for a video in a text of JSON lines."),
-        "chunk_end": (str, "What ends a chunk in a text of JSON lines."),
-        "media_root": (str, "The folder that paths in JSON lines begin at; empty for that of the file."),
-        "lines_to": (LinesTo, "What is written of JSON lines: the same, or tars."),
-        "tar_samples": (int, "How many samples a tar of JSON lines has at most."),
-        "tar_size": (str, "How large it is at most, as 1GiB, unless a sample alone is larger."),
-        "pilot": (str, "What --measure found on some samples; it decides the order of the terms."),
+        "where": (str, "Predicate: which samples to keep; empty keeps all."),
+        "stages": (
+            list[Any],
+            "Stages that run on each sample before it is scored; members that they change are written again.",
+        ),
+        "scores": (list[str], "More scores for the ledger, for every sample."),
+        "images": (str, "Fields that hold the image; the first that exists is used."),
+        "captions": (str, "Where captions are: txt, json:caption;alt, txt|json:caption; auto finds the place."),
+        "unknown": (Unknowns, "What to do with samples whose predicate is unknown."),
+        "empty": (Empty, "What to do with shards of which nothing is kept."),
+        "numbering": (
+            Numbering,
+            "Names of the outputs: kept, as the inputs; or dense, numbers without gaps, assigned when all shards are done.",
+        ),
+        "hash_images": (bool, "Write the xxh3 hash of each image's bytes to the ledger."),
+        "embeddings": (bool, "Store the CLIP embeddings of images and captions in the ledger, as half floats."),
+        "image_memory": (str, "Memory limit for decoding one image, such as 512MiB."),
+        "image_token": (str, "Text that stands for an image in JSON lines."),
+        "video_token": (str, "Text that stands for a video in JSON lines."),
+        "chunk_end": (str, "Text that ends a chunk in JSON lines."),
+        "media_root": (str, "Folder that paths in JSON lines are relative to; empty for the folder of the file."),
+        "lines_to": (LinesTo, "Format of the output for JSON lines: jsonl or tar."),
+        "tar_samples": (int, "Samples per tar of JSON lines, at most."),
+        "tar_size": (str, "Size of such a tar, at most, such as 1GiB; a single sample may exceed it."),
+        "pilot": (str, "Measurements of --measure on some samples; they determine the order of the terms."),
     }
     assert about.keys() == {item.name for item in fields(Recipe)}
     plain = defaults.to_dict()
@@ -230,8 +234,8 @@ def _told(error: Mapping[str, Any], source: str, lines: Mapping[str, int]) -> st
     if error["type"] == "extra_forbidden":
         known = [item.name for item in fields(Recipe)]
         close = nearest(name, known)
-        hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
-        return f"{place}there is no key {name!r}; {hint}"
+        hint = f"did you mean {close}?" if close else f"use one of {', '.join(known)}"
+        return f"{place}unknown key {name!r}; {hint}"
     return f"{place}{name}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 

@@ -1,4 +1,4 @@
-"""Whether a file, or a recipe, is still the one that it was."""
+"""Checks whether a file, or a recipe, is unchanged."""
 
 import json
 from collections.abc import Iterator
@@ -6,19 +6,19 @@ from typing import Any
 
 
 def canonical(value: Any) -> str:
-    """Return JSON that is the same for the same content."""
+    """Return canonical JSON."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def digest(value: Any) -> str:
-    """Return a short hash of anything that JSON can hold."""
+    """Return a short hash of a JSON value."""
     from xxhash import xxh3_128_hexdigest
 
     return str(xxh3_128_hexdigest(canonical(value).encode("utf-8", "surrogatepass")))
 
 
 def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
-    """Name what differs between two trees of JSON.
+    """Yield the differences between two trees of JSON.
 
     >>> list(differences({"where": "a > 1", "v": {"x": 1}}, {"where": "a > 2", "v": {"x": 1}}))
     ['where: "a > 1" is now "a > 2"']
@@ -35,7 +35,9 @@ def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
 
 def _sets(old: list[Any], new: list[Any]) -> str:
     before, after = {canonical(item) for item in old}, {canonical(item) for item in new}
-    return f"{len(after - before):,} are new, {len(before - after):,} are gone" if before != after else "another order"
+    return (
+        f"{len(after - before):,} are new, {len(before - after):,} are missing" if before != after else "another order"
+    )
 
 
 def _short(value: Any) -> str:

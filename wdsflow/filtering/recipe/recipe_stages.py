@@ -1,4 +1,4 @@
-"""The stages that a recipe may name: from its file into values, and back."""
+"""The stages of a recipe: from its file into values, and back."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -9,14 +9,14 @@ from wdsflow.filtering.where.language.predicate_errors import nearest
 from wdsflow.stages import STAGES, CleanText, Drop, HasFields, JsonText, Rename, Sample
 from wdsflow.stages.base import SampleStage
 
-# What leaves a tar a tar: these change captions and names, or let samples go.
+# Stages whose output is still a tar: these change captions and names, or drop samples.
 IN_RECIPES: dict[str, type[SampleStage]] = {
     stage.name: stage for stage in (CleanText, Drop, HasFields, JsonText, Rename, Sample)
 }
 
 
 class StagesError(ValueError):
-    """Stages that a recipe cannot have; says which and why. ``at``: where in the list, as "1.rename.fields"."""
+    """Invalid stages of a recipe, with the reason. ``at``: the place in the list, such as "1.rename.fields"."""
 
     def __init__(self, text: str, at: str = "") -> None:
         super().__init__(text)
@@ -24,23 +24,23 @@ class StagesError(ValueError):
 
 
 def read_stages(found: object) -> tuple[SampleStage, ...]:
-    """Return the stages that a list names, such as ``[{"rename": {"image": "jpg;png"}}, "clean_text"]``.
+    """Return the stages in a list, such as ``[{"rename": {"image": "jpg;png"}}, "clean_text"]``.
 
     A stage without settings is its name alone; the settings of rename may be the new names themselves. Raises
     StagesError.
     """
     if not isinstance(found, Sequence) or isinstance(found, str):
-        raise StagesError("stages are a list, such as [{rename: {image: jpg}}, clean_text]")
+        raise StagesError("stages must be a list, such as [{rename: {image: jpg}}, clean_text]")
     return tuple(_stage(number, item) for number, item in enumerate(found, 1))
 
 
 def written_stages(stages: Sequence[SampleStage]) -> list[Any]:
-    """Return a list that ``read_stages`` reads, without settings that are the defaults."""
+    """Return a list for ``read_stages``, without default settings."""
     return [_written(stage) for stage in stages]
 
 
 def stage_identities(stages: Sequence[SampleStage]) -> list[Any]:
-    """Return what decides what stages make of a sample, beside their settings."""
+    """Return what determines the result of stages in addition to their settings."""
     return [{"ftfy": version("ftfy")} if isinstance(stage, CleanText) else {} for stage in stages]
 
 
@@ -49,7 +49,7 @@ def _stage(number: int, item: object) -> SampleStage:
         item = {item: {}}
     if not isinstance(item, Mapping) or len(item) != 1:
         raise StagesError(
-            f"stage {number} is a name with its settings, such as {{rename: {{image: jpg}}}}", f"{number}"
+            f"stage {number} must be a name with its settings, such as {{rename: {{image: jpg}}}}", f"{number}"
         )
     ((name, settings),) = item.items()
     stage = IN_RECIPES.get(name)
@@ -58,7 +58,7 @@ def _stage(number: int, item: object) -> SampleStage:
     place, at = f"stage {number}, {name}", f"{number}.{name}"
     settings = {} if settings is None else settings
     if not isinstance(settings, Mapping):
-        raise StagesError(f"{place}: its settings are a mapping, not {settings!r}", at)
+        raise StagesError(f"{place}: its settings must be a mapping, not {settings!r}", at)
     known = {each.name: each for each in fields(stage) if each.init}
     if stage is Rename and "fields" not in settings:
         names = {key: value for key, value in settings.items() if key not in known}
@@ -66,8 +66,8 @@ def _stage(number: int, item: object) -> SampleStage:
     for key in settings:
         if key not in known:
             close = nearest(str(key), list(known))
-            hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
-            raise StagesError(f"{place}: there is no setting {key!r}; {hint}", f"{at}.{key}")
+            hint = f"did you mean {close}?" if close else f"use one of {', '.join(known)}"
+            raise StagesError(f"{place}: unknown setting {key!r}; {hint}", f"{at}.{key}")
     for key, each in known.items():
         if key not in settings and each.default is MISSING:
             raise StagesError(f"{place}: {key} is missing", at)
@@ -82,18 +82,18 @@ def _stage(number: int, item: object) -> SampleStage:
 
 def _unknown(name: object) -> str:
     if name in {"decode", "resize", "tokenize"}:
-        return f"{name} makes what no tar holds: it belongs into a loader"
+        return f"{name} makes values that a tar cannot hold: use it in a loader"
     if name in {"batch", "unbatch", "shuffle"}:
-        return f"{name} is about more than one sample: it belongs into a loader"
+        return f"{name} works on more than one sample: use it in a loader"
     if name == "select":
-        return "select takes a Python function; where says what is kept"
+        return "select takes a Python function: use where to keep samples"
     close = nearest(str(name), list(IN_RECIPES))
-    hint = f"did you mean {close}?" if close else f"there are {', '.join(IN_RECIPES)}"
-    return f"there is no stage {name!r}; {hint}"
+    hint = f"did you mean {close}?" if close else f"use one of {', '.join(IN_RECIPES)}"
+    return f"unknown stage {name!r}; {hint}"
 
 
 def _value(place: str, at: str, value: object, kind: Any) -> Any:
-    """Return a value as JSON or YAML has it as its setting wants it: lists become tuples."""
+    """Convert a value from JSON or YAML for its setting: lists become tuples."""
     import json
 
     from pydantic import TypeAdapter, ValidationError
@@ -107,7 +107,7 @@ def _value(place: str, at: str, value: object, kind: Any) -> Any:
 
 
 def _check_names(place: str, at: str, stage: SampleStage) -> None:
-    """Refuse names that readers of tars would not find again."""
+    """Refuse names that readers of tars would not find."""
     wanted = [new for new, _ in stage.fields] if isinstance(stage, Rename) else []  # type: ignore[str-unpack]
     if isinstance(stage, JsonText):
         wanted = [stage.target]

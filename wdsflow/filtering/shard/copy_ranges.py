@@ -1,4 +1,4 @@
-"""Copy ranges of one tar into another, so that the new one is there whole, or not at all."""
+"""Copy ranges of one tar into another; the new tar is complete or does not exist."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,9 +30,9 @@ def merge(ranges: Iterable[Range]) -> list[Range]:
 
 
 def with_headers(samples: Sequence[Range], headers: Iterable[Range]) -> list[Range]:
-    """Return ranges of samples with the global headers that stand before one of them, as readers take them in turn.
+    """Return ranges of samples with the global headers before them, in the order of reading.
 
-    One with nothing behind it stays out: to tarfile that is a tar cut in the middle.
+    A header without a sample after it is left out: tarfile would take that for a cut tar.
 
     >>> with_headers([(20, 30)], [(10, 15), (40, 50)]), with_headers([], [(10, 15)])
     ([(10, 15), (20, 30)], [])
@@ -44,15 +44,15 @@ def with_headers(samples: Sequence[Range], headers: Iterable[Range]) -> list[Ran
 def write_ranges(path: Path, source: Source, ranges: Iterable[Range]) -> int:
     """Write a tar that consists of ranges of another, and return its size in bytes.
 
-    Whole members go in, headers and padding included, in the order in which they lie; two zero blocks end the file. A last
-    padding that the source lacks is made up. Replaces a file of that name, in one step.
-    Raises ShortSourceError where the source ends early, OSError as the disk does; then nothing is left behind.
+    Whole members are copied, headers and padding included, in their order; two zero blocks end the file. If the source
+    lacks the last padding, it is added. Replaces a file of that name, in one step. Raises ShortSourceError if the
+    source ends early, OSError if the disk fails; then no file is left.
     """
     return write_pieces(path, source, merge(ranges))
 
 
 def write_pieces(path: Path, source: Source, pieces: Iterable[Range | bytes], *, closed: bool = True) -> int:
-    """Write a tar that consists of ranges of another and of bytes, in the order given. As ``write_ranges`` else.
+    """Like ``write_ranges``, for ranges of another tar and bytes, in the order given.
 
     ``closed``: end it as a tar ends.
     """

@@ -1,4 +1,4 @@
-"""Appends to a file in large steps, past the page cache where the system lets us."""
+"""Appends to a file in large steps, without the page cache if the system allows it."""
 
 import errno
 import mmap
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 try:
     import fcntl
-except ImportError:  # no Unix: every file is written through the page cache
+except ImportError:  # not Unix: every file is written through the page cache
     fcntl = None  # type: ignore[assignment]
 
 _CAN: bool = fcntl is not None  # not on Windows
@@ -18,25 +18,25 @@ _STEP = 4 << 20  # bytes of the buffer, and of one write; a multiple of any disk
 class Sink:
     """Collects bytes in one buffer and writes it whenever it is full.
 
-    Full buffers go to the disk directly (O_DIRECT): what is synced before it is renamed need not lie in memory first.
-    That takes half the processor time, and other files stay in the page cache. What is left at the end, and everything
-    on a file system that knows no such writes, takes the ordinary way.
+    Full buffers go to the disk directly (O_DIRECT), because the file is synced before it is renamed. That takes half
+    the CPU time, and other files stay in the page cache. The rest at the end, and everything on a file system without
+    such writes, is written the ordinary way.
     """
 
     def __init__(self, file: int) -> None:
         self.size = 0  # bytes so far
         self._file = file
-        self._buffer = memoryview(mmap.mmap(-1, _STEP))  # begins at a page, as direct writes have to
+        self._buffer = memoryview(mmap.mmap(-1, _STEP))  # aligned to a page, as direct writes require
         self._filled = 0
         self._direct: bool | None = None  # not tried yet
 
     def room(self, most: int) -> memoryview:
-        """Return the next free bytes, at least one and ``most`` at most; call ``took`` when they are filled."""
+        """Return the next free bytes, between one and ``most``; call ``took`` when they are filled."""
         start = self._filled
         return self._buffer[start : start + most]
 
     def took(self, count: int) -> None:
-        """Say how many of the bytes of ``room`` were filled. Raises OSError."""
+        """Set how many of the bytes of ``room`` were filled. Raises OSError."""
         self._filled += count
         self.size += count
         if self._filled == _STEP:
@@ -56,7 +56,7 @@ class Sink:
             at += count
 
     def end(self) -> None:
-        """Write what is left. Raises OSError."""
+        """Write the rest. Raises OSError."""
         self._ordinary()
         self._write(self._buffer[: self._filled])
         self._filled = 0

@@ -1,4 +1,4 @@
-"""The samples of a shard and how they are looked at, by what kind of file it is."""
+"""The samples of a shard and their views, for each kind of file."""
 
 import os
 import re
@@ -23,9 +23,9 @@ _SMALL = 12 << 10  # mean bytes of a member
 
 
 def opened(source: Source, url: str, recipe: Recipe, options: ViewOptions, *, contents: bool) -> tuple[Any, Any]:
-    """Return what iterates over the samples of a shard, and what makes their views.
+    """Return the iterator over the samples of a shard, and the factory of their views.
 
-    ``contents``: read a tar whole rather than here and there, even where members are large. Raises SourceError.
+    ``contents``: read a tar as a whole instead of parts of it, even if members are large. Raises SourceError.
     """
     if is_lines(url):
         return TextRows(source, tokens_of(recipe), root_of(url, recipe)), RowViews(options, url)
@@ -34,36 +34,36 @@ def opened(source: Source, url: str, recipe: Recipe, options: ViewOptions, *, co
 
 
 def are_small(source: Source) -> bool:
-    """Tell whether members are so small that reading all is faster than fetching a few bytes of each."""
+    """Return whether members are so small that reading all is faster than fetching a few bytes of each."""
     first = next(iter(Walk(source)), None)
     rows = first.rows if first is not None else []
     return sum(row[1] for row in rows) < _SMALL * len(rows)
 
 
 def tokens_of(recipe: Recipe) -> MediaTokens:
-    """Return the special tokens that a recipe names. Raises ValueError."""
+    """Return the special tokens of a recipe. Raises ValueError."""
     return MediaTokens(image=recipe.image_token, video=recipe.video_token, end=recipe.chunk_end)
 
 
 def root_of(url: str, recipe: Recipe) -> MediaRoot:
-    """Return the folder that the paths of a file begin at: the one given, else that of the file. Raises ValueError."""
+    """Return the folder to which the paths of a file are relative: the given one, otherwise that of the file. Raises ValueError."""
     if recipe.media_root:
         return MediaRoot(os.path.expanduser(recipe.media_root), absolute=True)
     path = local_file(url)
     if path is None:
-        raise ValueError(f"{url} lies elsewhere: --media-root names the folder of its images")
+        raise ValueError(f"{url} is on a server: name the folder of its images with --media-root")
     return MediaRoot(os.path.dirname(os.path.abspath(path)))
 
 
 def tar_size_of(recipe: Recipe) -> TarSize:
-    """Return how large tars of JSON lines become. Raises ValueError."""
+    """Return the size of tars of JSON lines. Raises ValueError."""
     if recipe.tar_samples < 1:
-        raise ValueError(f"a tar has at least 1 sample, not {recipe.tar_samples}")
+        raise ValueError(f"--tar-samples must be at least 1, not {recipe.tar_samples}")
     return TarSize(recipe.tar_samples, parse_size(recipe.tar_size))
 
 
 def check_lines(urls: list[str], recipe: Recipe) -> None:
-    """Refuse what files of JSON lines cannot be asked for. Raises ValueError."""
+    """Refuse requests that are not possible for files of JSON lines. Raises ValueError."""
     lines = [url for url in urls if is_lines(url)]
     if not lines:
         return
@@ -80,6 +80,6 @@ def check_lines(urls: list[str], recipe: Recipe) -> None:
     for url in lines:
         root_of(url, recipe)
     if recipe.stages:
-        raise ValueError(f"stages change the members of tars: {lines[0]} has none")
+        raise ValueError(f"stages change the members of tars: {lines[0]} is not a tar")
     if recipe.numbering == "dense":
-        raise ValueError(f"dense numbering is for tars: {lines[0]} is none")
+        raise ValueError(f"dense numbering is for tars: {lines[0]} is not a tar")

@@ -1,4 +1,4 @@
-"""Samples put aside: byte-exact in tars of their own, with reasons beside them."""
+"""Writes quarantined samples: byte for byte in separate tars, with their reasons."""
 
 import json
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from .tar_sample import Range
 def write_quarantine(
     path: Path, source: Source, url: str, rows: Sequence[Row], headers: Sequence[Range]
 ) -> dict[str, Any] | None:
-    """Write quarantined samples of a shard as a tar, and ``.jsonl`` beside it, a line a sample.
+    """Write quarantined samples of a shard as a tar, and a ``.jsonl`` next to it, one line per sample.
 
-    A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail. Returns the
-    identity of the tar. Where no sample is quarantined, files of an earlier run are removed. Raises OSError.
+    A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail.
+    Returns the identity of the tar. If no sample is quarantined, files of an earlier run are removed. Raises OSError.
     """
     aside = [row for row in rows if row.outcome == "quarantined"]
     reasons = path.with_suffix(".jsonl")
@@ -36,7 +36,7 @@ def write_quarantine(
 
 
 def reasons_of(aside: Sequence[Row], url: str) -> list[dict[str, Any]]:
-    """Return a line for each row that was put aside."""
+    """Return a line for each quarantined row."""
     return [
         {
             "key": in_utf8(row.key),
@@ -53,7 +53,7 @@ def reasons_of(aside: Sequence[Row], url: str) -> list[dict[str, Any]]:
 
 
 def stage_of(row: Row) -> str:
-    """Return the stage or score whose error put a sample aside, "tar" where the archive itself did."""
+    """Return the stage or score whose error quarantined a sample, "tar" if the archive itself is the reason."""
     if row.trouble:
         return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
     from wdsflow.filtering.where.language.values import Unknown

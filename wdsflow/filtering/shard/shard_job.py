@@ -1,4 +1,4 @@
-"""One shard in; one shard, its ledger and its quarantined samples out."""
+"""Processes one shard: its output, its ledger and its quarantined samples."""
 
 import platform
 from collections.abc import Iterable
@@ -43,10 +43,10 @@ from .tar_samples import Samples
 
 
 def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
-    """Work on a shard. When this returns all its files are in place, under their names; before, none is half there.
+    """Process a shard. When this returns, all its files are in place; before, none is partially visible.
 
-    Returns a failure where the shard cannot be read, or its ledger is missing or is not of this shard. Raises OSError
-    where an output cannot be written, Unfit where other libraries are installed than where the run was started.
+    Returns a failure if the shard cannot be read, or its ledger is missing or belongs to another shard. Raises OSError
+    if an output cannot be written, Unfit if other libraries are installed than if the run was started.
     """
     failure = partial(ShardFailure, task.shard, task.url, task.name)
     try:
@@ -120,7 +120,7 @@ def _check_versions(task: ShardTask, program: Program) -> None:
 def _score(
     task: ShardTask, source: Source, program: Program, record: ShardRecord, mark: Mark, embeddings: ShardEmbeddings
 ) -> list[Row]:
-    """Read all samples and compute what the predicate needs to be decided."""
+    """Read all samples and compute the scores that decide the predicate."""
     options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
     samples, views = opened(source, task.url, task.recipe, options, contents=program.reads_contents)
     strikes = Strikes(program.scores)
@@ -178,7 +178,7 @@ def _read(
 
 
 def _find_scattered(rows: Iterable[Row]) -> None:
-    """Find samples whose members do not lie together: each part alone would be a sample that lacks something."""
+    """Find samples whose members are not next to each other: each part would be an incomplete sample."""
     parts: dict[str, Row] = {}
     for row in rows:
         first = parts.setdefault(row.key, row)
@@ -187,9 +187,9 @@ def _find_scattered(rows: Iterable[Row]) -> None:
 
 
 def _part_twins(rows: Iterable[Row]) -> None:
-    """Put aside what would follow a sample of the same key, now that others between them are gone.
+    """Quarantine samples that would follow a sample of the same key, because those between them were dropped.
 
-    Readers would take the two for one.
+    Readers would take the two for one sample.
     """
     before: Row | None = None
     for row in rows:
@@ -201,5 +201,5 @@ def _part_twins(rows: Iterable[Row]) -> None:
 
 
 def task_identity(recipe: Recipe, identities: dict[str, Any]) -> str:
-    """Return the digest by which a later run tells whether a shard is done."""
+    """Return the digest by which a later run returns whether a shard is done."""
     return digest({"recipe": recipe.to_dict(), **identities})

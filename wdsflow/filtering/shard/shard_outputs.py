@@ -1,4 +1,4 @@
-"""What is written of a shard when the outcome of all its samples is known."""
+"""Writes the files of a shard when the outcomes of all its samples are known."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ from .tar_samples import Samples
 def write_shard(
     task: ShardTask, source: Source, program: Program, rows: list[Row], record: ShardRecord, vectors: Vectors | None
 ) -> None:
-    """Write ledger, output and quarantine of a shard, and note them in its record. Raises OSError, SourceError."""
+    """Write ledger, output and quarantine of a shard, and add them to its record. Raises OSError, SourceError."""
     layout = task.layout
     ledger = layout.ledger(task.name)
     about = {
@@ -61,16 +61,16 @@ def write_shard(
             write_ranges(target, source, with_headers([(row.start, row.end) for row in kept], record.headers))
         record.output = fingerprint(str(target))
     else:
-        Path(target).unlink(missing_ok=True)  # of a run that was killed, when the shard was another
+        Path(target).unlink(missing_ok=True)  # left by a killed run, when the shard was another
 
 
 def texts_of(task: ShardTask, source: Source) -> TextRows:
-    """Return what reads rows of JSON lines."""
+    """Return the reader of rows of JSON lines."""
     return TextRows(source, tokens_of(task.recipe), root_of(task.url, task.recipe))
 
 
 def _staged(task: ShardTask, source: Source, kept: list[Row], record: ShardRecord) -> Iterator[Piece]:
-    """Yield what the output consists of where stages changed samples: they are applied again, to those that stay."""
+    """Yield the parts of the output if stages changed samples: stages run again on kept samples."""
     wanted = {row.number: row for row in kept}
     headers = sorted(record.headers, reverse=True)
     samples = Samples(source, contents=are_small(source))

@@ -1,4 +1,4 @@
-"""Samples as stages leave them: what they changed is in memory, everything else stays where it lies."""
+"""Samples after stages: changed members are in memory, all others stay in the tar."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,14 +15,14 @@ from .tar_sample import Range, TarSample
 if TYPE_CHECKING:
     from .tar_samples import Samples
 
-DROPPED = "dropped by "  # how the trouble begins of a sample that a stage let go
+DROPPED = "dropped by "  # prefix of the trouble of a sample that a stage dropped
 _LARGEST = 17 << 20  # bytes of a text; the stages' own bounds are below it
 
 Piece = Range | bytes
 
 
 class Gone(Exception):
-    """A sample that a stage let go, or could not handle. ``trouble`` is what its row says."""
+    """A sample that a stage dropped, or could not handle. ``trouble`` is the reason in its row."""
 
     def __init__(self, trouble: str, detail: str = "") -> None:
         super().__init__(trouble)
@@ -30,7 +30,7 @@ class Gone(Exception):
 
 
 class Lying(NamedTuple):
-    """A member that lies in the tar."""
+    """A member in the tar."""
 
     field: str
     row: Row
@@ -47,7 +47,7 @@ class Staging:
         return bool(self._stages)
 
     def fields(self, sample: TarSample) -> dict[str, Any]:
-        """Return the fields of the latest sample: ``Lying`` members, bytes that were looked at, and new text.
+        """Return the fields of the latest sample: ``Lying`` members, bytes that were read, and new text.
 
         Raises Gone, OSError.
         """
@@ -63,7 +63,7 @@ class Staging:
             except Dropped as drop:
                 raise Gone(f"{DROPPED}{place}: {drop.reason}") from None
             except UnicodeEncodeError:
-                raise Gone(f"{place}: not-text", "it has half a surrogate pair, which is no text") from None
+                raise Gone(f"{place}: not-text", "it has half a surrogate pair, which is not text") from None
             except StageError as error:
                 if stage.on_error == "drop":
                     raise Gone(f"{DROPPED}{place}: {error.slug}", str(error)) from None
@@ -78,7 +78,7 @@ class Staging:
         return found
 
     def _read(self, stage: SampleStage, found: dict[str, Any]) -> None:
-        """Read the fields whose contents a stage looks at."""
+        """Read the fields whose contents a stage needs."""
         looked_at: Iterable[str] = ()
         if isinstance(stage, CleanText):
             looked_at = stage.field.split(";")
@@ -96,9 +96,9 @@ class Staging:
 
 
 def pieces_of(sample: TarSample, found: dict[str, Any], samples: "Samples") -> Iterator[Piece]:
-    """Yield what a sample consists of after its stages: ranges of the tar, and new bytes.
+    """Yield the parts of a sample after its stages: ranges of the tar, and new bytes.
 
-    A member that no stage changed stays where it was, with all that lies between members.
+    A member that no stage changed stays in its place, with everything between members.
     """
     at = sample.start
     new = {name: value for name, value in found.items() if not _as_it_was(name, value, sample, samples)}

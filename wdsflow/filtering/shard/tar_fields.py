@@ -1,4 +1,4 @@
-"""Samples of a shard as scores see them, where they lie."""
+"""Samples of a shard as the input of scores, read in place."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -16,11 +16,11 @@ from .tar_sample import TarSample
 if TYPE_CHECKING:
     from .tar_samples import Samples
 
-_HEAD = 4096  # bytes that nearly all headers fit into
-_PLAIN = frozenset(("jpeg", "png", "webp"))  # one look at the first bytes is enough for these
-_CAPTION = 4096  # bytes; longer ones go the careful way
+_HEAD = 4096  # bytes; nearly all headers fit
+_PLAIN = frozenset(("jpeg", "png", "webp"))  # for these one read of the first bytes is enough
+_CAPTION = 4096  # bytes; longer ones take the general path
 
-Chosen = tuple[str | None, str | None]  # the only image, the only caption; None: the careful way finds out
+Chosen = tuple[str | None, str | None]  # the only image, the only caption; None: use the general path
 _CAREFUL: Chosen = None, None
 
 
@@ -43,12 +43,12 @@ class TarFields:
         return self.rows[name][1]
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """Return a part of a field. Raises OSError where the disk does."""
+        """Return a part of a field. Raises OSError if the disk fails."""
         return self.samples.read(self.rows[name], start, size)
 
 
 class StagedFields(TarFields):
-    """The fields of the latest sample as stages leave it."""
+    """The fields of the latest sample after stages."""
 
     __slots__ = ("_found",)
 
@@ -68,7 +68,7 @@ class StagedFields(TarFields):
         return value.row[1] if isinstance(value, Lying) else len(value)
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """Return a part of a field. Raises OSError where the disk does."""
+        """Return a part of a field. Raises OSError if the disk fails."""
         value = self._found[name]
         if isinstance(value, Lying):
             return self.samples.read(value.row, start, size)
@@ -76,9 +76,9 @@ class StagedFields(TarFields):
 
 
 class ShardView(View):
-    """A ``View`` that has a short way for what nearly all samples are: one image, one short caption of its own.
+    """A ``View`` with a fast path for nearly all samples: one image, one short caption.
 
-    It comes to the same; whatever is out of the ordinary goes the careful way.
+    The result is the same; all other samples take the general path.
     """
 
     __slots__ = ("_caption", "_chosen", "_header", "_rows", "_samples")
@@ -90,7 +90,7 @@ class ShardView(View):
         self._caption: str | None = None
 
     def plain_header(self) -> ImageHeader | None:
-        """Return the header of the only image, None where that takes more than one look."""
+        """Return the header of the only image, None if that takes more than one look."""
         header = self._header
         if header is None and (name := self._chosen[0]) is not None:
             _, size, data, _, _ = self._rows[name]
@@ -98,7 +98,7 @@ class ShardView(View):
             head = self._samples.glance(data, most)
             header = read_header(head)
             if len(head) < most and (header is None or not header.width or header.format != "jpeg"):
-                head = self._samples.peek(data, most)  # of a JPEG what stands behind the size does not matter
+                head = self._samples.peek(data, most)  # in a JPEG, bytes after the size do not matter
                 header = read_header(head)
             if header is None or not header.width or header.format not in _PLAIN or header.needs > len(head):
                 return None
@@ -107,7 +107,7 @@ class ShardView(View):
         return header
 
     def plain_caption(self) -> str | None:
-        """Return the only caption, None where it is long or not plain."""
+        """Return the only caption, None if it is long or not plain."""
         text = self._caption
         if text is None and (name := self._chosen[1]) is not None:
             _, size, start, _, _ = self._rows[name]
@@ -119,7 +119,7 @@ class ShardView(View):
         return text
 
     def headers(self, image: str = "") -> list[ImageHeader]:
-        """Return the images' headers, by their first few KiB: nothing is decoded."""
+        """Return the images' headers, from their first few KiB, without decoding."""
         header = None if image else self.plain_header()
         return super().headers(image) if header is None else [header]
 
@@ -130,7 +130,7 @@ class ShardView(View):
 
 
 def way_of(score: Score) -> Callable[[ShardView], Value]:
-    """Return a function that computes a score, without detours for what nearly all samples are."""
+    """Return a function that computes a score, with a fast path for nearly all samples."""
     careful: Callable[[View], Value] = score.score
     if isinstance(score, HeaderScore) and type(score).score is HeaderScore.score and not score.image:
         of_header = score.of
@@ -165,7 +165,7 @@ class Views:
         return self._of(sample)[0]
 
     def view(self, sample: TarSample) -> ShardView:
-        """Return the view of the latest sample, as the stages leave it. Raises Gone."""
+        """Return the view of the latest sample, after the stages. Raises Gone."""
         if self._staging is not None:
             staged = StagedFields(self._samples, sample, self._staging.fields(sample))
             return ShardView(staged, _CAREFUL, self._options, sample.key, self._url)

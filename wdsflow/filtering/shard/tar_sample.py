@@ -1,4 +1,4 @@
-"""One sample of a shard, where it lies."""
+"""One sample of a shard, as a range of the tar."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ Range = tuple[int, int]  # first byte, byte after the last
 
 NO_END_MARK = "the end mark is missing"
 CUT_AFTER_END = "the compressed stream is cut after the end mark"
-HARMLESS = (NO_END_MARK, CUT_AFTER_END)  # nothing is lost by that
+HARMLESS = (NO_END_MARK, CUT_AFTER_END)  # loses nothing
 _TROUBLE = {
     "tar.truncated-data": "the contents of a member are cut",
     "tar.truncated-header": "the file ends inside a header",
@@ -20,7 +20,7 @@ _TROUBLE = {
 
 
 def troubles(*, ended: bool) -> dict[str, str]:
-    """Return what the walk over a tar may have seen, in words; ``ended``: the last member is before an end mark."""
+    """Return the text of a fault that a walk over a tar found; ``ended``: the last member is before an end mark."""
     return _TROUBLE | ({"tar.cut-stream": CUT_AFTER_END} if ended else {})
 
 
@@ -32,10 +32,10 @@ class TarSample:
     def __init__(self, number: int, key: str, start: int) -> None:
         self.number, self.key, self.start, self.end = number, key, start, start
         self.fields: dict[str, Row] = {}  # lower case name -> member
-        self.names: tuple[str, ...] | None = None  # of the fields, where samples before it had the same
-        self.trouble = ""  # a slug where the tar itself is at fault
+        self.names: tuple[str, ...] | None = None  # of the fields, if earlier samples had the same
+        self.trouble = ""  # a slug if the tar itself is at fault
 
     def suspect(self, lost: Iterable[str]) -> None:
-        """Mark a sample that lies beside damage: it may have lost members, as the names of ``lost`` or its neighbour tell."""
+        """Mark a sample next to damage: it may have lost members, by the names of ``lost`` or its neighbour."""
         sure = any(split_name(name)[0] == self.key for name in lost)
         self.trouble = self.trouble or ("beside-damage" if sure else "beside-damage?")

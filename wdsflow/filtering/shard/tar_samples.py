@@ -1,4 +1,4 @@
-"""The samples of one shard, each with the range of the tar that it takes up."""
+"""The samples of one shard, each with its range of the tar."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,18 +13,18 @@ from wdsflow.shards.tar.walk import Walk
 
 from .tar_sample import Range, TarSample, troubles
 
-_NO_NAME = "\0"  # what no name begins with
+_NO_NAME = "\0"  # no name begins with this
 _MOST_ALIKE = 64  # fields
-_LARGEST_GAP = 1 << 20  # bytes searched for global headers where the walk found something to skip
+_LARGEST_GAP = 1 << 20  # bytes searched for global headers if the walk skipped something
 
 
 class Samples:
-    """Iterate over the samples of a tar, once; what is no sample is counted, and complete when the iteration ends.
+    """Iterate over the samples of a tar, once; counts of other members are complete when the iteration ends.
 
-    A range begins at the first header of the first member, extended headers included, and ends behind the padding of
-    the last. As OpenCLIP reads, a field that comes twice begins another sample. Members that belong to no sample
-    (folders, links, names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample.
-    The iteration raises SourceError where there is no tar at all, OSError where the disk does.
+    A range begins at the first header of the first member, extended headers included, and ends after the padding of the
+    last. As in OpenCLIP, a repeated field begins another sample. Members that belong to no sample (folders, links,
+    names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample. The iteration
+    raises SourceError if the file is not a tar, OSError if the disk fails.
     """
 
     def __init__(self, source: Source, *, contents: bool) -> None:
@@ -34,27 +34,27 @@ class Samples:
         self.headers: list[Range] = []  # global PAX headers outside of samples: they hold for all that follows
         self.damage: list[str] = []
         self._walk = Walk(source, contents=contents, keep=True)
-        self._pieces: Sequence[Piece] = ((0, b""),)  # of the tar, around the latest members
-        self._base, self._window = self._pieces[0]  # the latest of them that was looked at
+        self._pieces: Sequence[Piece] = ((0, b""),)  # piece of the tar around the latest members
+        self._base, self._window = self._pieces[0]  # the latest piece that was used
         self._at = self._number = 0
         self._current: TarSample | None = None
         self._before: dict[str, Row] | None = None  # fields of the sample before
         self._names: tuple[str, ...] = ()
-        self._endings: list[str] = []  # of the members' names, behind the key
-        self._waiting: Counter[str] = Counter()  # left out, unless the sample goes on behind them
+        self._endings: list[str] = []  # ends of the members' names, after the key
+        self._waiting: Counter[str] = Counter()  # left out, unless the sample continues after them
 
     def read(self, row: Row, start: int = 0, size: int | None = None) -> bytes:
-        """Return contents of a member of the latest sample; fewer than asked for only at its end. Raises OSError."""
+        """Return contents of a member of the latest sample; fewer than requested only at its end. Raises OSError."""
         rest = max(row[1] - start, 0)
         return self.peek(row[2] + start, rest if size is None or size > rest else size)
 
     def peek(self, offset: int, size: int) -> bytes:
-        """Return bytes of the tar, from what has been read where they are in it. Raises OSError."""
+        """Return bytes of the tar, from memory if they have been read. Raises OSError."""
         data = self.glance(offset, size)
         return data if len(data) == size else self.source.read_at(offset, size)
 
     def glance(self, offset: int, most: int) -> bytes:
-        """Return what has been read already of some bytes of the tar, from the first on; maybe nothing."""
+        """Return those of some bytes of the tar that have been read, from the first on; maybe none."""
         at = offset - self._base
         if not 0 <= at < len(self._window):
             self._turn_to(offset)
@@ -64,7 +64,7 @@ class Samples:
         return self._window[at : at + most]
 
     def _turn_to(self, offset: int) -> None:
-        """Take up the piece that may hold a byte; they overlap at most by what the last one repeats."""
+        """Switch to the piece that may hold a byte; pieces overlap at most by the repeated part of the last one."""
         pieces, at = self._pieces, self._at
         while at + 1 < len(pieces) and pieces[at + 1][0] <= offset:
             at += 1
@@ -104,7 +104,7 @@ class Samples:
                 at += 1
                 name, size, data, header, kind = row
                 if header == end and kind == "file" and current is not None and name.startswith(prefix):
-                    field = name[length:].lower()  # nearly all members go on with the key before
+                    field = name[length:].lower()  # nearly all members have the same key as the one before
                     if field not in current.fields and "/" not in field:
                         current.fields[field] = row
                         current.end = end = data + (size + 511 & -512)
@@ -133,7 +133,7 @@ class Samples:
                     if gap:
                         self.headers += self._global_headers(before, header)
                     current = self._begin(key, header, hurt=hurt, beyond=batch.beyond)
-                    # Names with underscores in front may be metadata, whatever the key.
+                    # Names that begin with underscores may be metadata, whatever the key.
                     prefix, length = (_NO_NAME if key.startswith("__") else f"{key}."), len(key) + 1
                     hurt = False
                 waiting.clear()
@@ -146,7 +146,7 @@ class Samples:
         yield from self._last()
 
     def _learn(self, sample: TarSample) -> None:
-        """Remember how the names of a sample's members end: nearly all samples are like the one before."""
+        """Remember the endings of a sample's member names: nearly all samples are like the one before."""
         rows = sample.fields.values()
         if len(rows) <= _MOST_ALIKE and not sample.trouble and all(row[4] == "file" for row in rows):
             self._names = tuple(sample.fields)
@@ -156,7 +156,7 @@ class Samples:
     def _alike(self, current: TarSample, rows: list[Row], at: int, end: int) -> tuple[str, int]:
         """Return key and end of the next sample if it begins at ``end`` and has the same fields as the current one.
 
-        What comes to the same when each member is looked at by itself is found here at once; else the end is 0.
+        This is a fast path with the same result as looking at each member; if it does not apply, the end is 0.
         """
         names, endings = self._names, self._endings
         if current.names is not names or current.trouble:
@@ -228,7 +228,7 @@ class Samples:
         return sample
 
     def _end_of(self, row: Row) -> int:
-        """Return where a member ends that is no plain file."""
+        """Return the end of a member that is not a plain file."""
         try:
             return max(read_entry(self.source.read_at, row[3], {}).next, row[2])
         except Ending:

@@ -1,13 +1,13 @@
-"""The predicate of `wdsflow filter`: a small typed language, three-valued, with a plan for its evaluation.
+"""The predicate of `wdsflow filter`: a small typed language with three-valued logic and a plan for its evaluation.
 
-What holds:
+Guarantees:
 
-* **Order**: which samples are kept, dropped and put aside does not depend on the order in which scores are computed.
-  A sample is dropped if a term is false, whatever the others are, kept if all are true, else unknown for good.
-  For that, a value must not depend on what was computed before: scores that compare samples go last, over a set of
-  samples that no order decides.
-* **Name**: the deciding term is the one that the plan stops at; a plan is fixed by the predicate and the costs given.
-* **Nothing is not enough**: a score that failed, a list without entries, NaN and a division by zero are unknown.
+* **Order**: the order in which scores are computed does not change which samples are kept, dropped and quarantined.
+  A sample is dropped if a term is false, whatever the others are, kept if all are true, and otherwise unknown.
+  Therefore a value must not depend on earlier values: scores that compare samples come last, over a set of samples
+  that does not depend on the order.
+* **Name**: the deciding term is the term at which the plan stops; predicate and costs determine the plan.
+* **Unknown**: a failed score, a list without entries, NaN and a division by zero are unknown.
 * **Form**: ``parse(str(where)) == where``.
 """
 

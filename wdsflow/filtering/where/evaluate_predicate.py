@@ -1,11 +1,11 @@
-"""Three-valued evaluation: true, false, or unknown for good; and pending, while scores are missing.
+"""Three-valued evaluation: true, false or unknown; and pending, while scores are missing.
 
-The law that all else rests on: a result from some of the values is either PENDING or what all of the values would give,
-the reason of an unknown among it. So the order in which scores are computed decides what is computed, never what comes
-out. `and` and `or` are Kleene's: false and unknown is false. Everything else needs all of its operands.
+The basic law: a result from some of the values is either PENDING or the result from all values, including the reason of
+an unknown. The order in which scores are computed therefore decides what is computed, never the result. `and` and `or`
+are Kleene's: false and unknown is false. Everything else needs all of its operands.
 
-A score of a sample with several images or texts gives one value for each. A condition over it is tested for each, and
-holds if it holds for all; any(...) asks for one. Two such scores in one condition go side by side, entry by entry.
+A score of a sample with several images or texts has one value for each. A condition over it is tested for each, and
+holds if it holds for all; any(...) needs only one. Two such scores in one condition are compared entry by entry.
 """
 
 import operator
@@ -55,7 +55,7 @@ _EMPTY = Unknown("nothing-to-score")
 
 
 def entry(value: Any, kind: Kind) -> Scalar | Unknown:
-    """Return one value as the evaluation takes it: what is no value of this kind is unknown."""
+    """Return one value for the evaluation: a value of another type is unknown."""
     if type(value) in KINDS[kind]:
         return _NOT_A_NUMBER if value != value else value  # noqa: PLR0124 (the test for NaN)
     if value is None:
@@ -65,11 +65,11 @@ def entry(value: Any, kind: Kind) -> Scalar | Unknown:
     plain: Any = value.item() if hasattr(value, "item") and not getattr(value, "shape", ()) else None  # numpy's scalars
     if type(plain) in KINDS[kind]:
         return entry(plain, kind)
-    return Unknown("wrong-kind", f"a {type(value).__name__} where a {kind} belongs")
+    return Unknown("wrong-kind", f"a {type(value).__name__} instead of a {kind}")
 
 
 def result_of(value: Any, kind: Kind) -> Result:
-    """Return a score's value as the evaluation takes it. An empty list is unknown: nothing must never mean keep."""
+    """Return a score's value for the evaluation. An empty list is unknown: a missing value must never mean keep."""
     if isinstance(value, Pending):
         return PENDING
     if isinstance(value, (list, tuple)) and not isinstance(value, Unknown):
@@ -113,7 +113,7 @@ def _apply(function: Callable[..., Any], values: Any) -> Scalar | Unknown:
 
 
 def _rows(values: list[Result]) -> list[tuple[Any, ...]] | Unknown:
-    """Return the entries side by side; a single value stands beside each."""
+    """Return the entries in parallel; a single value is repeated for each."""
     lengths = [len(value) for value in values if isinstance(value, Many)]
     if len(set(lengths)) > 1:
         return Unknown("different-counts", f"{' and '.join(map(str, lengths))} values side by side")

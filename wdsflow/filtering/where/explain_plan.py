@@ -1,4 +1,4 @@
-"""A plan for people: what is computed in which order, what it costs, how many samples get there."""
+"""A plan as a table: the order of terms, their costs, and how many samples reach them."""
 
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ _WIDEST = 60  # characters of a term
 
 
 def explain(plan: Plan, pilot: "Pilot | None" = None) -> str:
-    """Return the plan as a table: a line a term, in its order, and what a sample costs on average.
+    """Return the plan as a table: one line per term, in order, and the average cost of a sample.
 
-    "new scores" are those that no term above has asked for. "reached by" is the share of samples that no term above
-    has dropped. Without a pilot there are no shares, and the costs are rough ones of the tiers.
+    "new scores" are those that no term above uses. "reached by" is the share of samples that no term above drops.
+    Without a pilot the table has no shares, and rough costs of the tiers.
     """
     tiers = dict(plan.where.tiers)
     rows = [("", "term", "new scores", "tier", "a sample", *(("passed by", "reached by") if pilot else ()))]
@@ -37,11 +37,11 @@ def explain(plan: Plan, pilot: "Pilot | None" = None) -> str:
     everything = sum(step.cost for step in plan.steps)
     if pilot:
         last = (
-            f"measured on {pilot.samples:,} samples; on average {_time(average)} a sample,"
+            f"measured on {pilot.samples:,} samples; on average {_time(average)} per sample,"
             f" with every score for every sample {_time(everything)}; {_share(pilot.reaching(above))} pass all terms"
         )
     else:
-        last = f"not measured: costs are rough ones by tier; with every score {_time(everything)} a sample"
+        last = f"not measured: rough costs by tier; with every score {_time(everything)} per sample"
     return "\n".join([*_table(rows), last])
 
 

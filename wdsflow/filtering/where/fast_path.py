@@ -1,6 +1,6 @@
-"""The same evaluation for the ordinary sample: every score is there, and each is one plain value.
+"""The same evaluation for ordinary samples: every score is known, and has a single value.
 
-Most samples are like this, and this is several times faster. What does not fit is left to the full evaluation.
+Most samples are like this, and this path is several times faster. All others use the full evaluation.
 """
 
 import operator
@@ -47,7 +47,7 @@ class NotPlain(ArithmeticError):
 def fast_runner(node: Node) -> Fast:
     """Return a function from plain values to True or False.
 
-    It raises KeyError or ArithmeticError where the full evaluation has to say what comes out.
+    It raises KeyError or ArithmeticError if the full evaluation is needed.
     """
     match node:
         case Literal(value):
@@ -78,7 +78,7 @@ def fast_runner(node: Node) -> Fast:
 
 
 def fast_test(node: Node, call: Call) -> Callable[[Any], Any]:
-    """Return the same function for a tree that asks for one score, from its value. It raises what the other raises."""
+    """Return the same function for a tree with one score, from its value. It raises the same errors."""
     match node:
         case Compare((sign,), (NameRef(), Literal(value))):
             return partial(_TURNED[sign], value)

@@ -1,4 +1,4 @@
-"""What a predicate may ask of every sample beside scores: its key, its caption, its fields, what its json says."""
+"""Names that a predicate may use in addition to scores: key, caption, fields, and values of the json."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -43,7 +43,7 @@ class Has(Score):
     name: ClassVar[str] = "has"
     tier: ClassVar[Tier] = "header"
     kind: ClassVar[Kind] = "boolean"
-    argument: ClassVar[str] = "field"  # the setting that a predicate may give without its name
+    argument: ClassVar[str] = "field"  # the setting that may be given without its name
 
     field: str
 
@@ -61,13 +61,13 @@ class _InJson(Score):
     field: str = "json"
 
     def __post_init__(self) -> None:
-        """Refuse a path that names nothing."""
+        """Refuse an empty path."""
         super().__post_init__()
         if not self.path.strip() or not self.field.strip():
             raise ValueError(f"{self.name}: name a value of the json, as in {self.name}('similarity')")
 
     def found(self, view: "View") -> Any:
-        """Return what the json holds. Raises ScoreError "no-value"; null is no value."""
+        """Return the value in the json. Raises ScoreError "no-value"; null is not a value."""
         value = look_up(view.json(self.field.lower()), self.path)
         if value is None:
             raise ScoreError("no-value", f"field {self.field!r} has no {self.path!r}, or null")
@@ -76,10 +76,10 @@ class _InJson(Score):
 
 @dataclass(frozen=True, kw_only=True)
 class JsonNumber(_InJson):
-    """A number that the sample's json holds, ``json_number("similarity")``; ``meta.similarity`` for a nested one.
+    """A number in the sample's json, ``json_number("similarity")``; ``meta.similarity`` for a nested one.
 
-    True and false are no numbers, nor are texts of digits; these are unknown ("not-a-number"), as is what is not there
-    ("no-json", "no-value"). ``field`` names another field than json.
+    True, false and texts of digits are not numbers, but unknown ("not-a-number"); so are missing values ("no-json",
+    "no-value"). ``field`` names another field than json.
     """
 
     name: ClassVar[str] = "json_number"
@@ -98,9 +98,9 @@ class JsonNumber(_InJson):
 
 @dataclass(frozen=True, kw_only=True)
 class JsonTextFact(_InJson):
-    """A text that the sample's json holds, ``json_text("license")``; ``meta.license`` for a nested one.
+    """A text in the sample's json, ``json_text("license")``; ``meta.license`` for a nested one.
 
-    Anything else is unknown ("not-text"), as is what is not there ("no-json", "no-value"). ``field`` names another
+    Other types are unknown ("not-text"), and so are missing values ("no-json", "no-value"). ``field`` names another
     field than json.
     """
 
@@ -115,5 +115,5 @@ class JsonTextFact(_InJson):
         return value
 
 
-# Known without being in the catalog; a score of the same name goes before.
+# Known without being in the catalog; a score of the same name takes precedence.
 FACTS: dict[str, type[Score]] = {fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonTextFact)}

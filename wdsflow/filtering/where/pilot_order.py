@@ -1,4 +1,4 @@
-"""What a small part of the data tells about the terms of a predicate: their cost, and how many samples pass them."""
+"""Measures the terms of a predicate on a small part of the data: their cost, and how many samples pass them."""
 
 import json
 from collections import Counter
@@ -16,9 +16,9 @@ from .predicate_planner import Plan, plan
 class Pilot:
     """Measurements on some samples, for which every score of a predicate was computed.
 
-    ``seconds`` is the cost a sample of each score. ``passed`` counts the samples that passed exactly these terms, a bit
-    for each term in the order of the text; with it, what any order of terms would have cost is known exactly. A sample
-    passes a term that is not false: one that is unknown drops nobody.
+    ``seconds`` is the cost of each score per sample. ``passed`` counts the samples that passed exactly these terms, a
+    bit for each term in the order of the text; it determines the exact cost of any order. A sample passes a term that
+    is not false: an unknown term drops no sample.
     """
 
     where: Where
@@ -32,17 +32,17 @@ class Pilot:
 
     @property
     def passing(self) -> dict[Term, float]:
-        """The share of samples that pass each term; nothing where no sample was measured."""
+        """The share of samples that pass each term; nothing if no sample was measured."""
         return {term: self.reaching((term,)) for term in self.where.terms} if self.samples else {}
 
     def reaching(self, terms: Iterable[Term]) -> float:
-        """Return the share of samples that pass all of some terms, and so reach what comes behind them."""
+        """Return the share of samples that pass all of some terms, and reach the next one."""
         mask = sum(1 << self.where.terms.index(term) for term in terms)
         there = sum(count for bits, count in self.passed.items() if bits & mask == mask)
         return there / max(self.samples, 1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `pilot_from_json` reads."""
+        """Return JSON for `pilot_from_json`."""
         return {
             "seconds": {str(call): cost for call, cost in self.seconds.items()},
             "passed": {str(bits): count for bits, count in sorted(self.passed.items())},
@@ -50,7 +50,7 @@ class Pilot:
 
 
 def pilot_of(where: Where, rows: Iterable[Values], seconds: Mapping[Call, float]) -> Pilot:
-    """Return what samples tell, given the values of all scores for each of them."""
+    """Return the measurements, given the values of all scores for each sample."""
     found: Counter[int] = Counter()
     for values in rows:
         found[sum(1 << at for at, term in enumerate(where.terms) if term.result(values) is not False)] += 1
@@ -58,7 +58,7 @@ def pilot_of(where: Where, rows: Iterable[Values], seconds: Mapping[Call, float]
 
 
 def pilot_from_json(where: Where, data: Mapping[str, Any]) -> Pilot:
-    """Return a pilot that was kept, for the predicate it was measured for. Raises KeyError where it lacks a score."""
+    """Return a stored pilot, for the predicate for which it was measured. Raises KeyError if it lacks a score."""
     seconds = {call: float(data["seconds"][str(call)]) for call in where.calls}
     return Pilot(where, seconds, {int(bits): int(count) for bits, count in data["passed"].items()})
 

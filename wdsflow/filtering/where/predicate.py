@@ -1,4 +1,4 @@
-"""A parsed predicate and what it says of a sample."""
+"""A parsed predicate, and its judgement of a sample."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,10 +60,10 @@ class Term:
 
 
 class Judgement(NamedTuple):
-    """What a predicate says of a sample.
+    """The judgement of a predicate on a sample.
 
-    ``keep`` is True, False, or None while it is not known. ``term`` is the deciding term: the first false one, or the
-    first unknown one. ``unknown`` says why it will never be known; None while there are scores left that may decide.
+    ``keep`` is True, False, or None if it is not known. ``term`` is the deciding term: the first false one, or the
+    first unknown one. ``unknown`` is the reason why it will never be known; None while missing scores may still decide.
     """
 
     keep: bool | None
@@ -76,13 +76,13 @@ class Judgement(NamedTuple):
         return self.keep is not None or self.unknown is not None
 
 
-MOST_TERMS = 256  # a plan takes the square of it
+MOST_TERMS = 256  # the time of a plan is quadratic in it
 KEEP = Judgement(keep=True)
 OPEN = Judgement(keep=None)
 
 
 def judge(terms: tuple[Term, ...], values: Values) -> Judgement:
-    """Judge by terms in an order: it decides which false or unknown term is named, nothing else."""
+    """Judge by terms in an order, which decides only which false or unknown term is named."""
     unknown: tuple[Term, Unknown] | None = None
     pending = False
     for term in terms:
@@ -123,7 +123,7 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
     """Return the predicate that a text means. Raises WhereError, with the place and what to write instead.
 
     ``scores`` are classes or objects with a name, a kind and a tier. ``caption``, ``key`` and ``has("json")`` are known
-    besides them.
+    as well.
     """
     parser = Parser(text, {**FACTS, **scores})
     whole = parser.parse()
@@ -141,12 +141,12 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
 def parse_score(text: str, names: Mapping[str, ScoreType]) -> Call:
     """Return the score that a text names, with its settings, such as ``near_duplicate(distance=4)``.
 
-    Raises ValueError where it names none, or says more.
+    Raises ValueError if it names none, or says more.
     """
     try:
         terms = parse(f"{text} is null", names).terms
     except WhereError as error:
-        if error.start > len(text):  # what was added does not fit: it is a whole condition
+        if error.start > len(text):  # the addition does not fit: the text is a whole condition
             raise ValueError(_NO_SCORE.format(text)) from None
         told = f"; {error.hint}" if error.hint else ""
         raise ValueError(f"scores: {text!r}: {error.detail}{told}") from None

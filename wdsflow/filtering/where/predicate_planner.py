@@ -1,8 +1,8 @@
-"""The order of work: cheap scores first, and none that cannot change the outcome.
+"""The order of terms: cheap scores first, and none that cannot change the outcome.
 
 Terms commute: a sample is kept if all are true, dropped if one is false, whatever the others are, and quarantined
-otherwise. So their order decides only what is computed, and which false term is named where several are. A plan is
-fixed before the run, and `settle` names the term that this plan would have stopped at, however much is known.
+otherwise. Their order therefore decides only what is computed, and which of several false terms is named. A plan is
+fixed before the run, and `settle` names the term at which this plan would have stopped, however many values are known.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -17,7 +17,7 @@ from .evaluate_predicate import KINDS
 from .fast_path import fast_test
 from .predicate import KEEP, OPEN, Judgement, Term, Where, judge
 
-# Seconds a sample, where nothing has been measured: only the order of magnitude matters.
+# Seconds per sample, without measurements: only the order of magnitude matters.
 TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}
 _UNMEASURED = 0.5  # share of samples that pass a term
 _LEAST_DROPPED = 1e-3
@@ -27,7 +27,7 @@ Found = dict[Call, Value | Unknown]
 
 @dataclass(frozen=True)
 class PlanStep:
-    """A term in its turn: the scores that it adds to those of the terms before it, and their cost together."""
+    """A term of the plan: the scores that it adds to those of the terms before it, and their total cost."""
 
     term: Term
     calls: tuple[Call, ...]
@@ -58,11 +58,11 @@ class Plan:
         return None
 
     def settle(self, values: Values) -> Judgement:
-        """Return what this plan comes to, looking at values only in its own order.
+        """Return the judgement of this plan, looking at values only in its own order.
 
-        The same values give the same deciding term whether scores were computed one by one, all at once, or read from
-        a ledger that has more of them. Where the plan would ask for a score that is missing, what is there may still
-        decide; it is open if not.
+        The same values give the same deciding term whether scores were computed one by one, all at once, or read from a
+        ledger that has more of them. If the plan would ask for a score that is missing, what is there may still decide;
+        it is open if not.
         """
         judgement, _ = self.drive(lambda call: values.get(call, PENDING))
         return judgement if judgement.settled else judge(self.terms, values)
@@ -130,9 +130,9 @@ def _worth(step: PlanStep) -> float:
 
 
 class Driver:
-    """Runs samples through terms in an order. It holds functions: it is made where it is used, never pickled.
+    """Runs samples through terms in an order. It holds functions, so it is created where it is used, never pickled.
 
-    It comes to what judging all terms after each score comes to; here only those are judged that a new score touches.
+    The result is the same as judging all terms after each score; only terms that a new score affects are judged.
     """
 
     def __init__(self, terms: tuple[Term, ...], rank: Mapping[Call, int]) -> None:
@@ -140,7 +140,7 @@ class Driver:
         self._drop = [Judgement(keep=False, term=term) for term in terms]
         self._single = [term.calls[0] if len(term.calls) == 1 else None for term in terms]
         self._rank = rank
-        self._before = [term.result({}) for term in terms]  # constants may decide
+        self._before = [term.result({}) for term in terms]  # constants alone may decide
         kinds = {call: KINDS[kind] for term in terms for call, kind in _kinds(term.node).items()}
         fast = [term.fast for term in terms]
         touched = {call: [at for at, term in enumerate(terms) if call in term.calls] for call in kinds}
@@ -179,9 +179,9 @@ class Driver:
     def straight(
         self, ways: Mapping[Call, Callable[[V], Any]]
     ) -> "Callable[[V], tuple[Judgement | None, Found]] | None":
-        """Return a function that judges a sample of which nothing is known yet, as far as that goes without choices.
+        """Return a function that judges a sample without any values, as far as possible without choices.
 
-        It returns the judgement, None where it is left open, and the values. It goes through the first terms, as long as
+        It returns the judgement, None if it is left open, and the values. It goes through the first terms, as long as
         each asks for one score that no term of several asks for, and that ``ways`` has; it stops where a value is not
         plain. None if not even the first term is like that. A way may raise whatever it likes.
         """

@@ -14,7 +14,7 @@ Seek: TypeAlias = Callable[[Lookup], list[Call]]
 def seeker(node: Node) -> Seek:
     """Return a function from values to the missing scores that may still decide; for a tree whose result is pending.
 
-    Below `and` and `or`, what is decided asks for nothing more. Everything else needs all that is below it.
+    Below `and` and `or`, decided parts need no more scores. All other nodes need everything below them.
     """
     if isinstance(node, NameRef):
         call = node.call

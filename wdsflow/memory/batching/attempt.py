@@ -15,7 +15,7 @@ class Device(Protocol):
         """Give back what can be given back; raises where the device is lost."""
 
     def check(self) -> None:
-        """Raise where the device is lost."""
+        """Raise if the device is lost."""
 
     def memory(self) -> Mapping[str, int]:
         """Return bytes by name, "free" and "total" among them."""
@@ -31,7 +31,7 @@ class AttemptTrouble(NamedTuple):
 
 
 def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any]) -> list[Any] | AttemptTrouble:
-    """Return the outputs of a batch, or the trouble. Raises OutputsError where they are not one for each item, or ``run`` does.
+    """Return the outputs of a batch, or the trouble. Raises OutputsError if they are not one for each item, or ``run`` does.
 
     When this returns, no exception is being handled and no frame of ``run`` is held: recovery can begin.
     """
@@ -57,7 +57,7 @@ def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any])
 
 
 def lost(call: Callable[[], object]) -> str | None:
-    """Call ``release`` or ``check`` of a device; return what it raised, None where the device is well."""
+    """Call ``release`` or ``check`` of a device; return what it raised, None if the device is well."""
     outside = sys.exc_info()[1]
     try:
         call()

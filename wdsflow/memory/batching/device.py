@@ -65,7 +65,7 @@ def open_device(name: str, memory: str | None = None) -> "HostDevice | TorchDevi
 
 
 def check_cap(name: str, memory: str | None) -> None:
-    """Raise ValueError where ``memory`` is no size and no share, or the device is the CPU; nothing is asked of a device."""
+    """Raise ValueError if ``memory`` is no size and no share, or the device is the CPU; nothing is asked of a device."""
     if memory is not None and _is_cpu(name):
         raise ValueError(f"{memory!r} caps the memory of a GPU; the device is the CPU")
     if memory is not None:

@@ -66,7 +66,7 @@ def describe(error: BaseException, most: int = _KEPT) -> str:
 
 
 def text_of(error: BaseException, most: int = _KEPT) -> str:
-    """Return the text of an exception, at most ``most`` characters; "" where it has none, or cannot be printed."""
+    """Return the text of an exception, at most ``most`` characters; "" if it has none, or cannot be printed."""
     try:
         return str(error)[:most]
     except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception

@@ -37,11 +37,11 @@ class Probe:
 
     @property
     def free(self) -> int | None:
-        """Bytes that this process could still get; None where it is not known."""
+        """Bytes that this process could still get; None if it is not known."""
         return self.memory.get("available", self.memory.get("free"))
 
     def ceiling(self, budget: int) -> int | None:
-        """Return the cost of the batch that about fills a budget in bytes; None where too little was taken to tell."""
+        """Return the cost of the batch that about fills a budget in bytes; None if too little was taken to tell."""
         return max(self.cost, self.cost * budget // self.took) if self.took else None
 
     def message(self, model: str) -> str:

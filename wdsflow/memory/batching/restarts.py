@@ -19,8 +19,8 @@ def map_with_restarts(
 
     ``call`` runs ``BatchRunner.map`` in a process with a device and raises its PoisonedError; ``restart`` then replaces
     that process. The items of the batch that ran go last and one by one from then on, so that the next one to do it is
-    known, gets its Failure and is not run again. Raises the PoisonedError where ``patience`` processes in a row got
-    nothing done but failures of that kind, or where one brings nothing new.
+    known, gets its Failure and is not run again. Raises the PoisonedError if ``patience`` processes in a row got
+    nothing done but failures of that kind, or if one brings nothing new.
     """
     done: dict[int, Any] = {}
     alone: set[int] = set()

@@ -53,8 +53,8 @@ class BatchRunner(Generic[Item, Output]):
     def map(self, items: Sequence[Item], alone: Collection[int] = ()) -> list[Output | Failure]:
         """Return an output or a Failure for each item, in input order.
 
-        The items at the positions ``alone`` are run last and each by itself. Raises OutputsError where ``run`` does not
-        return an output for each item, and PoisonedError, with what is done, where the device is lost.
+        The items at the positions ``alone`` are run last and each by itself. Raises OutputsError if ``run`` does not
+        return an output for each item, and PoisonedError, with what is done, if the device is lost.
         """
         before = self.ceiling.known
         try:

@@ -41,7 +41,7 @@ class CeilingStore:
         self.folder = folder or cache_folder()
 
     def path(self, key: Mapping[str, Any]) -> Path | None:
-        """Return the file of a key; None where there is no cache."""
+        """Return the file of a key; None if there is no cache."""
         name = hashlib.sha256(_plain(key).encode("utf-8", "surrogatepass")).hexdigest()[:32]
         return self.folder / f"{name}.json" if self.folder else None
 
@@ -50,7 +50,7 @@ class CeilingStore:
         return Ceiling(self._read(key), most=most)
 
     def save(self, key: Mapping[str, Any], ceiling: Ceiling) -> bool:
-        """Write what a ceiling knows; False where that cannot be done."""
+        """Write what a ceiling knows; False if that cannot be done."""
         path = self.path(key)
         if path is None:
             return False

@@ -55,7 +55,7 @@ def prepare_environment(environ: MutableMapping[str, str] | None = None) -> Prep
 
 
 def expandable(device: str) -> bool | None:
-    """Return whether segments on a CUDA device can grow, by those that there are; None where none tells."""
+    """Return whether segments on a CUDA device can grow, by those that there are; None if none tells."""
     import torch
 
     cuda: Any = torch.cuda  # in part without types

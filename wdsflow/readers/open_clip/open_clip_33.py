@@ -21,8 +21,8 @@ class OpenClip33(Reader):
     """OpenCLIP 3.3.0's training pipeline on webdataset 0.2.86 or older.
 
     It keeps samples that have ``txt`` and one of jpg, png, jpeg, webp, then decodes *every* field: any field that does
-    not decode drops the sample. It drops in silence, raises for nothing that a shard can hold, and starts over for
-    ever where nothing passes. Nothing marks the end of a shard, so an open sample goes on in the next one.
+    not decode drops the sample. It drops silently, raises for nothing that a shard can hold, and starts over for ever
+    where nothing passes. Nothing marks the end of a shard, so an open sample goes on in the next one.
 
     Cannot be known here: what a pickled field does (taken as sound); with a negative ``--seed`` each worker shuffles
     by a seed of its own (the given order is assumed); ``--dataset-resampled`` draws shards (one pass over all is

@@ -76,7 +76,7 @@ def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
 
 
 def _read(path: str, most: int) -> str | None:
-    """Return a file's text, None where there is no such file; raises ValueError or OSError with a short reason."""
+    """Return a file's text, None if there is no such file; raises ValueError or OSError with a short reason."""
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as stream:
@@ -193,7 +193,7 @@ def _compare(name: str, counts: Mapping[str, int | None], shards: Sequence[Shard
 
 
 def _whole(value: Any) -> int | None:
-    """Return what ``int()`` makes of a count, None where it raises."""
+    """Return what ``int()`` makes of a count, None if it raises."""
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):

@@ -26,7 +26,7 @@ class Start:
     crash: str | None = None  # the exception that ends it, with the reason
     samples: int | float | None = None
     source: str = ""  # where that number comes from
-    urls: tuple[str, ...] | None = None  # of the training data; None where the command does not name them
+    urls: tuple[str, ...] | None = None  # of the training data; None if the command does not name them
     weights: tuple[float, ...] | None = None  # of the urls, with upsampling factors
 
 
@@ -102,7 +102,7 @@ def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, 
 
 
 def shard_urls(arguments: Arguments) -> tuple[str, ...] | None:
-    """Return the shards that the command names; None where it names none, or none that can be expanded."""
+    """Return the shards that the command names; None if it names none, or none that can be expanded."""
     try:
         return _expanded(arguments.train_data)
     except _CrashError:

@@ -53,7 +53,7 @@ class Loop:
 
 
 def saves_at(args: Any, completed: int) -> bool:
-    """Tell whether OpenCLIP itself writes a checkpoint after so many epochs."""
+    """Return whether OpenCLIP itself writes a checkpoint after so many epochs."""
     regular = args.save_frequency > 0 and completed % args.save_frequency == 0
     return bool(completed == args.epochs or regular or args.save_most_recent)
 

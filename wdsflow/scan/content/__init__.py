@@ -1,1 +1,1 @@
-"""What is in a field: image headers, captions, json, and what a decoder would say of them."""
+"""The contents of a field: image headers, captions, json, and how a decoder would judge them."""

@@ -18,7 +18,7 @@ _TENSORS = "biufUmM"  # kinds of dtypes
 
 
 def npy_is_sound(data: bytes) -> bool:
-    """Tell whether ``numpy.lib.format.read_array`` takes the bytes, with its default of no pickles."""
+    """Return whether ``numpy.lib.format.read_array`` takes the bytes, with its default of no pickles."""
     stream = BytesIO(data)
     needed = _npy_bytes(stream)
     return needed is not None and needed <= len(data) - stream.tell()
@@ -31,7 +31,7 @@ def npy_rank(data: bytes) -> int:
 
 
 def npz_is_sound(data: bytes) -> bool:
-    """Tell whether ``dict(numpy.load(...))`` takes the bytes: a zip of npy files.
+    """Return whether ``dict(numpy.load(...))`` takes the bytes: a zip of npy files.
 
     Members are not decompressed beyond their headers, so that a zip bomb stays small.
     """
@@ -79,7 +79,7 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], Any]:
 
 
 def tenbin_is_sound(data: bytes) -> bool:
-    """Tell whether ``webdataset.tenbin.decode_buffer`` takes the bytes.
+    """Return whether ``webdataset.tenbin.decode_buffer`` takes the bytes.
 
     Chunks of magic, length and contents padded to 64 bytes; in turn a header (type, name, rank, sizes, each eight
     bytes) and the array that it describes.

@@ -56,7 +56,7 @@ def _holds_something(value: Any, kind: Kind) -> bool:
 
 
 def fits_quickly(kind: Kind) -> Fits | None:
-    """Return a test that is true only of json values that fit for certain; None where every value fits.
+    """Return a test that is true only of json values that fit for certain; None if every value fits.
 
     Values may come from a parser that gives integers beyond 64 bits as floats, but none that a float cannot hold.
     """
@@ -103,7 +103,7 @@ class Column:
         self.surely_takes: Fits = fits_quickly(kind) or (lambda _: True)  # json as a fast parser gives it
 
     def takes(self, data: bytes) -> bool | None:
-        """Tell whether the reader converts a sound field without an exception; None where that is not known."""
+        """Return whether the reader converts a sound field without an exception; None if that is not known."""
         if self.kind.tag == "any":
             return True
         try:
@@ -119,7 +119,7 @@ class Column:
 
 
 def _like(kind: Kind, value: Any) -> bool:
-    """Tell whether a value is an array of the very dimensions and type that its column has: it fits for certain."""
+    """Return whether a value is an array of the very dimensions and type that its column has: it fits for certain."""
     dimensions = getattr(value, "ndim", -1)
     for _ in range(dimensions):
         if kind.tag != "list":

@@ -117,7 +117,7 @@ def _convert(image: "Image") -> None:
 
 
 def _is_uniform(image: "Image") -> bool:
-    """Tell whether all pixels have one colour; transparency is left out, as in ``convert("RGB")``."""
+    """Return whether all pixels have one colour; transparency is left out, as in ``convert("RGB")``."""
     colours = image.convert(image.mode[:-1]) if image.mode in ("RGBA", "LA", "PA") and _alike(image) else image
     if not _alike(colours):
         return False
@@ -127,7 +127,7 @@ def _is_uniform(image: "Image") -> bool:
 
 
 def _alike(image: "Image") -> bool:
-    """Tell whether a few pixels have one colour: rules out nearly all images at no cost."""
+    """Return whether a few pixels have one colour: rules out nearly all images at no cost."""
     colours = len(image.getbands())
     colours -= image.mode in ("RGBA", "LA", "PA")
     seen = set()

@@ -73,7 +73,7 @@ def _traits(
 
 
 def _measures(width: int, height: int) -> tuple[str, ...]:
-    """Return the notes on size and shape; none where the size is unknown."""
+    """Return the notes on size and shape; none if the size is unknown."""
     if width <= 0 or height <= 0:
         return ()
     pixels, short, long = width * height, min(width, height), max(width, height)

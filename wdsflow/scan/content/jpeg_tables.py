@@ -27,7 +27,7 @@ class JpegTables(NamedTuple):
 
 
 def read_tables(data: bytes) -> JpegTables | None:
-    """Return the tables of a JPEG, None where the walk meets anything unusual: then only Pillow can tell.
+    """Return the tables of a JPEG, None if the walk meets anything unusual: then only Pillow can tell.
 
     ``plain`` is false where Pillow would read EXIF or multi-picture data, or a segment is too short for it.
     """

@@ -44,7 +44,7 @@ def decode_other(kind: str, suffix: str, data: bytes) -> Outcome:
 
 
 def _is_integer(data: bytes) -> bool:
-    r"""Tell whether ``int(data)`` works: it takes white space, a sign, and underscores between digits.
+    r"""Return whether ``int(data)`` works: it takes white space, a sign, and underscores between digits.
 
     >>> _is_integer(b" 1_000\n"), _is_integer(b"7.0"), _is_integer(b"")
     (True, False, False)

@@ -12,7 +12,7 @@ _INDEFINITE, _BREAK = 31, 0xFF
 
 
 def has_library(name: str) -> bool:
-    """Tell whether a top-level module can be imported here, without importing it."""
+    """Return whether a top-level module can be imported here, without importing it."""
     try:
         return find_spec(name) is not None
     except (ImportError, ValueError):
@@ -20,7 +20,7 @@ def has_library(name: str) -> bool:
 
 
 def msgpack_is_sound(data: bytes) -> bool:
-    """Tell whether ``msgpack.unpackb(data)`` takes the bytes; the library itself limits lengths and depth."""
+    """Return whether ``msgpack.unpackb(data)`` takes the bytes; the library itself limits lengths and depth."""
     try:
         import_module("msgpack").unpackb(data)
     except Exception:  # noqa: BLE001 - it raises ValueError, TypeError, UnpackException and more
@@ -29,7 +29,7 @@ def msgpack_is_sound(data: bytes) -> bool:
 
 
 def cbor_is_sound(data: bytes) -> bool:
-    """Tell whether the bytes start with one well-formed CBOR item (RFC 8949).
+    """Return whether the bytes start with one well-formed CBOR item (RFC 8949).
 
     Walked here, not by the library: that one recurses in C without a limit, and deep nesting ends the process.
     """

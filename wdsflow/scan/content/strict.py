@@ -27,10 +27,10 @@ def decode_jpeg_strictly(
     Returns libjpeg's warning or error, "" if it has none, so that Pillow decodes it too; whether the pixels show
     damage even so; and whether all pixels may be one colour.
 
-    libjpeg notices damage only where the number of blocks comes out wrong. Where it comes out right by chance,
-    the brightness of all later blocks is still off by some amount, as each is stored as a difference from the
-    last one. A mean brightness that no 8-bit picture has is proof: it is made visible by decoding with a smaller
-    quantization step for the mean, so that nothing is clipped.
+    libjpeg notices damage only where the number of blocks comes out wrong. If it comes out right by chance, the
+    brightness of all later blocks is still off by some amount, as each is stored as a difference from the last one. A
+    mean brightness that no 8-bit picture has is proof: it is made visible by decoding with a smaller quantization step
+    for the mean, so that nothing is clipped.
     """
     place, wide, step = tables.mean if tables is not None else (0, False, 0)
     visible, limit = _visible_step(step) if place else (0, 0.0)

@@ -49,7 +49,7 @@ class UnknownColumns(Exception):
 
 
 def holds_value(suffix: str) -> bool:
-    """Tell whether a field becomes a column of a type that depends on its contents, and ``value_of`` can read it."""
+    """Return whether a field becomes a column of a type that depends on its contents, and ``value_of`` can read it."""
     kind = kind_of(suffix)
     if kind == "gz":
         kind = kind_of(suffix[:-3])

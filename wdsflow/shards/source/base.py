@@ -46,7 +46,7 @@ class Source:
         raise NotImplementedError
 
     def reaches(self, end: int) -> bool:
-        """Tell whether the tar has at least ``end`` bytes."""
+        """Return whether the tar has at least ``end`` bytes."""
         if self.length is not None:
             return end <= self.length
         return end <= 0 or bool(self.read_at(end - 1, 1))
@@ -130,7 +130,7 @@ def local_file(url: str) -> str | None:
 
 
 def local_folder(out: str | os.PathLike[str]) -> Path:
-    """Return the path of a folder or file to write to. Raises ValueError where it is the url of something remote.
+    """Return the path of a folder or file to write to. Raises ValueError if it is the url of something remote.
 
     Command lines make paths of what they get, and of ``s3://bucket`` then ``s3:/bucket``.
     """

@@ -22,7 +22,7 @@ def compression_of(start: bytes) -> str | None:
 
 
 def follows(rest: bytes, kind: str) -> bool:
-    """Tell whether another stream of the same kind follows the first, be it only a byte of it."""
+    """Return whether another stream of the same kind follows the first, be it only a byte of it."""
     return _kind(rest, least=1) == kind
 
 

@@ -8,7 +8,7 @@ from .base import SourceChangedError, SourceError
 from .server_faults import trying
 
 _PART = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
-_MARKS = ("ETag", "Last-Modified")  # the first that two answers have tells whether they are of one file
+_MARKS = ("ETag", "Last-Modified")  # the first that two answers have returns whether they are of one file
 
 
 class HttpFile:
@@ -129,7 +129,7 @@ class HttpStream:
         self._loop, self._answer = loop, answer
 
     def read(self, size: int) -> bytes:
-        """Return at most ``size`` bytes, none at the end. Raises what aiohttp raises where the connection breaks."""
+        """Return at most ``size`` bytes, none at the end. Raises what aiohttp raises if the connection breaks."""
         from fsspec.asyn import sync
 
         data: bytes = sync(self._loop, self._answer.content.read, size)

@@ -9,7 +9,7 @@ _GLOB = re.compile(r"[*\[]")  # a question mark begins the query of a url
 
 
 def is_listing(url: str) -> bool:
-    """Tell whether a url is a glob, or a folder, on a server that may list it; http has no listing.
+    """Return whether a url is a glob, or a folder, on a server that may list it; http has no listing.
 
     >>> [is_listing(url) for url in ("s3://b/*.tar", "gs://b/a/", "s3://b/a.tar?versionId=*", "https://h/*.tar")]
     [True, True, False, False]

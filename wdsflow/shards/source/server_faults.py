@@ -30,7 +30,7 @@ def trying(action: Callable[[], T], url: str) -> T:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Tell whether a fault of a file system may be gone a moment later: of the connection, or of a busy server."""
+    """Return whether a fault of a file system may be gone a moment later: of the connection, or of a busy server."""
     if isinstance(error, (PermissionError, FileNotFoundError, ImportError, ValueError, TypeError)):
         return False
     if type(error).__name__ in {*_UNSIGNED, "FileExpired"}:

@@ -21,7 +21,7 @@ def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = T
     What can only be read forward is first copied into ``folder``, unpacked; the copy goes with the block. With ``here``
     what lies elsewhere is copied, too.
 
-    Raises SourceError where it cannot be read, OSError where ``folder`` cannot take it.
+    Raises SourceError if it cannot be read, OSError if ``folder`` cannot take it.
     """
     with open_source(url, allow_pipe=allow_pipe) as source:
         anywhere = source.compression is None and source.random and source.length is not None

@@ -66,7 +66,7 @@ def _layout(entry: Entry, pieces: Pieces) -> list[tuple[bool, int, int, int]]:
 
 
 def following(entry: Entry, stands: int, reaches: Reaches) -> str:
-    """Say why tarfile cannot go on to the next header; empty where it can."""
+    """Say why tarfile cannot go on to the next header; empty if it can."""
     if entry.next == stands:
         return ""
     if entry.next == 0:

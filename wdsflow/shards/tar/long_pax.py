@@ -17,7 +17,7 @@ Record = tuple[bytes, int, int]  # keyword, and where its value starts and ends
 def condensed(read: Read, at: int, length: int) -> bytes:
     """Return a short PAX header that tells tarfile the same as the one of ``length`` bytes at ``at``.
 
-    Values that change nothing for us are left out. Raises ``BadHeader`` where tarfile does, and ``RefusedRecord``.
+    Values that change nothing for us are left out. Raises ``BadHeader`` if tarfile does, and ``RefusedRecord``.
     """
     window = _Window(read, at, length)
     kept: dict[bytes, bytes] = {}

@@ -26,7 +26,7 @@ def split_name(name: str) -> tuple[str, str] | tuple[None, None]:
 
 
 def is_meta(name: str) -> bool:
-    """Tell whether webdataset skips the member as metadata (``__name__`` or a folder of that form).
+    """Return whether webdataset skips the member as metadata (``__name__`` or a folder of that form).
 
     >>> is_meta("__info__"), is_meta("__MACOSX/a.jpg"), is_meta("__keys__/a.jpg")
     (True, False, True)

@@ -25,7 +25,7 @@ class NamedEntries(NamedTuple):
 
 
 def read_named(window: bytes, at: int) -> NamedEntries | None:
-    """Read the extended header and the member at ``at``; None where they want care or reach out of the window."""
+    """Read the extended header and the member at ``at``; None if they want care or reach out of the window."""
     extended = window[at : at + BLOCK]
     body_at = at + BLOCK
     length = _sound_size(extended)
@@ -79,7 +79,7 @@ def _sound_size(header: bytes) -> int:
 
 @lru_cache(maxsize=1024)
 def _numbers_hold(fields: bytes) -> bool:
-    """Tell whether mode, owner, group, time and device can be read."""
+    """Return whether mode, owner, group, time and device can be read."""
     try:
         for start, end in ((0, 8), (8, 16), (16, 24), (24, 36), (36, 44), (44, 52)):
             number(fields[start:end])

@@ -27,13 +27,13 @@ class RefusedRecord(Exception):
 
 @lru_cache(maxsize=1)
 def is_strict() -> bool:
-    """Tell whether this Python's tarfile checks the frame of PAX records (from 3.10.15, 3.11.10, 3.12.6, 3.13)."""
+    """Return whether this Python's tarfile checks the frame of PAX records (from 3.10.15, 3.11.10, 3.12.6, 3.13)."""
     return hasattr(tarfile, "_header_length_prefix_re")
 
 
 @lru_cache(maxsize=1)
 def refuses_negative() -> bool:
-    """Tell whether this Python's tarfile refuses negative sizes (from 3.10.19, 3.11.14, 3.12.12, 3.13.6)."""
+    """Return whether this Python's tarfile refuses negative sizes (from 3.10.19, 3.11.14, 3.12.12, 3.13.6)."""
     try:
         tarfile.TarInfo()._block(-1)  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else tells
     except tarfile.HeaderError:
@@ -44,7 +44,7 @@ def refuses_negative() -> bool:
 def read_records(body: bytes) -> dict[str, str]:
     """Parse a whole extended header, padding included; of the keywords only those are told apart that matter here.
 
-    Raises ``BadHeader`` and ``RefusedRecord`` where tarfile raises.
+    Raises ``BadHeader`` and ``RefusedRecord`` if tarfile raises.
     """
     values: dict[str, str] = {}
     if not is_strict():

@@ -15,7 +15,7 @@ _NUMBYTES = re.compile(rb"(?<=\d) GNU.sparse.numbytes=(\d+)\n")
 
 
 def is_sparse(values: dict[str, str]) -> bool:
-    """Tell whether tarfile takes the member's map from these records, or from behind the header."""
+    """Return whether tarfile takes the member's map from these records, or from behind the header."""
     return (
         "GNU.sparse.map" in values
         or "GNU.sparse.size" in values

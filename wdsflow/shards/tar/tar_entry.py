@@ -65,7 +65,7 @@ class _State:
 
     @property
     def skips(self) -> bool:
-        """Tell whether data follow that have to be skipped."""
+        """Return whether data follow that have to be skipped."""
         return self.type in REGULAR or self.type not in SUPPORTED
 
     def header(self, *, first: bool) -> Header:
@@ -122,7 +122,7 @@ class _State:
 
 
 def blocks(size: int) -> int:
-    """Round up to whole blocks. Raises ``BadHeader`` for negative sizes where this Python's tarfile does."""
+    """Round up to whole blocks. Raises ``BadHeader`` for negative sizes if this Python's tarfile does."""
     if size < 0 and refuses_negative():
         raise BadHeader("a size is negative")
     return padded(size)

@@ -69,7 +69,7 @@ def checksum_holds(block: bytes, declared: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _keeps_type() -> bool:
-    """Tell whether this Python's tarfile takes no old-style directory behind an extended header (since 2026)."""
+    """Return whether this Python's tarfile takes no old-style directory behind an extended header (since 2026)."""
     return hasattr(tarfile.TarInfo, "_frombuf")
 
 
@@ -98,7 +98,7 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
 
 
 def is_header(block: bytes, *, old: bool = False) -> bool:
-    """Tell whether a block is a sound header: with the ustar magic, or (``old``) without any."""
+    """Return whether a block is a sound header: with the ustar magic, or (``old``) without any."""
     if block[257:262] != b"ustar" and not (old and _CHECKSUM.match(block, 148, 156) and block[0]):
         return False
     try:
@@ -145,7 +145,7 @@ _MAGIC = (
 
 
 def looks_like(start: bytes) -> str:
-    """Say what the first block of something that is no tar looks like; empty where nobody knows."""
+    """Say what the first block of something that is no tar looks like; empty if nobody knows."""
     for magic, what in _MAGIC:
         if start.startswith(magic):
             return what

@@ -49,7 +49,7 @@ class Walk:
         self._holed: set[int] = set()  # headers of members of the latest batch that have holes
 
     def has_holes(self, member: Row) -> bool:
-        """Tell whether a sparse member of the latest batch is stored without bytes that readers get as zeros."""
+        """Return whether a sparse member of the latest batch is stored without bytes that readers get as zeros."""
         return member[3] in self._holed
 
     def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
@@ -181,7 +181,7 @@ class Walk:
             self._see("tar.pax-overhead", entry.header, entry.name, "")
 
     def _ended(self, ending: Ending) -> int | None:
-        """Note how the archive ends here; return where to search on, None where that would be in vain."""
+        """Note how the archive ends here; return where to search on, None if that would be in vain."""
         why, offset, detail, source = ending.why, ending.offset, ending.detail, self._source
         if why == "end":
             self._halt("end", offset, "")

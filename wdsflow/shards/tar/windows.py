@@ -72,7 +72,7 @@ class Windows:
     def cut_back(self, rows: list[Row]) -> bool:
         """Take back the last row if its contents are not in the window and should be, or are not there at all.
 
-        Sets ``least`` for the next window; tells whether the row has to be read with care instead.
+        Sets ``least`` for the next window; returns whether the row has to be read with care instead.
         """
         skim, self.least = self.skim, 0
         if skim.at <= len(skim.window):
@@ -116,7 +116,7 @@ class Windows:
         return self.skim.window[max(0, start) : max(0, start + size)] if start >= 0 else b""
 
     def reaches(self, end: int) -> bool:
-        """Tell whether the tar has that many bytes."""
+        """Return whether the tar has that many bytes."""
         return end <= self.skim.base + len(self.skim.window) or self.source.reaches(end)
 
     def end(self) -> int:

@@ -17,7 +17,7 @@ class Balanced(Schedule):
     are ranks) rest for one epoch. Otherwise some ranks get one sample more. What cannot be read is made up for by
     samples from the beginning of the rank's stretch.
 
-    ``counts``: samples of each shard that have an image and a caption. Raises ValueError where there are fewer samples
+    ``counts``: samples of each shard that have an image and a caption. Raises ValueError if there are fewer samples
     than ranks.
     """
 

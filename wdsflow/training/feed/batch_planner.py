@@ -109,7 +109,7 @@ class Planner:
         return not self._order
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield what is to be done next; empty where enough is on its way."""
+        """Yield what is to be done next; empty if enough is on its way."""
         while not self.finished:
             stream, count = self._neediest()
             if stream is None or self._held >= self._most_bytes:
@@ -120,7 +120,7 @@ class Planner:
             yield Chunk(stream.lane.number, tasks)
 
     def lose(self, loss: FeedLoss) -> None:
-        """Count a lost sample. Raises StarvedError where too many were lost in a row."""
+        """Count a lost sample. Raises StarvedError if too many were lost in a row."""
         self._tally.lose(loss)
         if loss.stage == "select":
             self._tally.lacking(tuple(loss.detail.split(", ")))
@@ -131,7 +131,7 @@ class Planner:
             self._idle()
 
     def take(self, chunk: Chunk, results: Sequence[MadeSample | FeedLoss]) -> None:
-        """Take in what became of a chunk. Raises StarvedError where a lane has shown that it cannot fill a batch."""
+        """Take in what became of a chunk. Raises StarvedError if a lane has shown that it cannot fill a batch."""
         if not chunk.tasks:
             return
         stream = self._streams[chunk.lane]
@@ -148,7 +148,7 @@ class Planner:
             stream.ready.append((task._replace(ref=task.ref.without_content()), result))
 
     def cut(self) -> Cut | None:
-        """Return the next batch if it is complete. Raises StarvedError where it never will be."""
+        """Return the next batch if it is complete. Raises StarvedError if it never will be."""
         while not self.finished:
             stream = self._order[0]
             size = self._schedule.size(self.next_batch)

@@ -76,7 +76,7 @@ class Captions:
 
 
 def parse_captions(text: str) -> Captions:
-    """Parse ``txt|json:description;alt``. Raises ValueError where it is not of that form.
+    """Parse ``txt|json:description;alt``. Raises ValueError if it is not of that form.
 
     >>> parse_captions("txt|json:meta.caption;alt").members
     ('txt', 'json')

@@ -1,4 +1,4 @@
-"""Everything that makes batches, put together: what a loader starts anew for each epoch. Imports torch."""
+"""Everything that makes batches, put together: what a loader starts again for each epoch. Imports torch."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""Where a feed stands, as json: to go on from there in another process."""
+"""The position of a feed, as json: another process can resume from it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ def make_state(
 
 
 def check_state(state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
-    """Raise ValueError where a state is of another feed; names what differs."""
+    """Raise ValueError if a state is of another feed; names what differs."""
     if state.get("version") != _VERSION:
         raise ValueError(f"the state has version {state.get('version')!r}; this wdsflow reads version {_VERSION}")
     own, other = dict(identity), dict(state["identity"])

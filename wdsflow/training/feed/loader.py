@@ -27,8 +27,8 @@ class Loader:
 
     ``num_batches`` and ``num_samples``: of an epoch, as OpenCLIP counts them. ``tally``: what became of the samples.
     ``waited``: seconds that training waited for batches. Batches are views of memory that is used again once nobody
-    holds them. Raises StallError where training would hang, SampleError where the user's own transform or tokenizer
-    fails, and DecoderError where a decoding process is killed: all are ``FeedStopped``.
+    holds them. Raises StallError if training would hang, SampleError if the user's own transform or tokenizer fails,
+    and DecoderError if a decoding process is killed: all are ``FeedStopped``.
     """
 
     def __init__(self, recipe: FeedRecipe, epoch: Callable[[], int], identity: Mapping[str, Any]) -> None:
@@ -79,7 +79,7 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on behind a state's last batch with the next ``iter()``, if it is of the same epoch.
 
-        Raises ValueError, naming what differs, where the state is of other shards or of other settings. The number of
+        Raises ValueError, naming what differs, if the state is of other shards or of other settings. The number of
         threads may differ.
         """
         check_state(state, self._identity)

@@ -26,8 +26,8 @@ def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: 
     """Divide ``memory`` bytes; None stands for as much as is sensible, at most half of this machine's share.
 
     ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits to be joined.
-    The share of shuffling does not depend on ``decoders``: the order of samples depends on it. Raises ValueError where
-    not even three batches and one image fit.
+    The share of shuffling does not depend on ``decoders``: the order of samples depends on it. Raises ValueError if not
+    even three batches and one image fit.
     """
     batches = _BATCHES * batch * sample
     wanted = max(2 * decoders * chunk, min(batch, _CHUNKS * decoders * chunk))

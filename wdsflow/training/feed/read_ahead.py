@@ -17,7 +17,7 @@ _POLL = 0.2
 
 
 def is_stream(url: str) -> bool:
-    """Tell whether a shard is most likely read from front to back: a pipe, a remote one, a packed one.
+    """Return whether a shard is most likely read from front to back: a pipe, a remote one, a packed one.
 
     >>> is_stream("a.tar"), is_stream("a.tar.gz"), is_stream("pipe:cat a.tar"), is_stream("s3://bucket/a.tar")
     (False, True, True, True)

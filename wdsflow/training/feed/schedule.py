@@ -108,7 +108,7 @@ class _Training(Schedule):
 
 
 class OpenClip(_Training):
-    """Shards shuffled anew each epoch, dealt out to ranks and to their workers: open_clip_train's default.
+    """Shards shuffled again each epoch, dealt out to ranks and to their workers: open_clip_train's default.
 
     Source: open_clip_train/data.py, get_wds_dataset; its order of shards for equal seed, epoch, ranks and workers.
     """

@@ -24,7 +24,7 @@ _COUNTING = "the samples of an epoch cannot be counted; --train-num-samples N sa
 def shard_list(data: str | Sequence[str]) -> list[str]:
     """Return the shards of ``--train-data`` in OpenCLIP's order. Globs and folders, which it lacks, are expanded.
 
-    Raises ``wdsflow.shards.urls.NoShards`` where a pattern matches nothing.
+    Raises ``wdsflow.shards.urls.NoShards`` if a pattern matches nothing.
     """
     urls = openclip_urls(data) if isinstance(data, str) else data
     return [each for url in urls for each in _more(url)]
@@ -35,7 +35,7 @@ def weighted_list(
 ) -> tuple[list[str], list[float] | None]:
     """Return shards, and a weight for each where ``--train-data-upsampling-factors`` are given.
 
-    Raises ValueError where there are not as many factors as sources.
+    Raises ValueError if there are not as many factors as sources.
     """
     if factors is None:
         return shard_list(data), None
@@ -46,7 +46,7 @@ def weighted_list(
 def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> list[int]:
     """Return how many samples of each shard have an image and a caption, by their names. Ranks share the work.
 
-    Raises StallError where a shard gives nothing for ``options.stall_after`` seconds.
+    Raises StallError if a shard gives nothing for ``options.stall_after`` seconds.
     """
     together = talks()
     mine = range(place.rank, len(urls), place.world_size) if together else range(len(urls))

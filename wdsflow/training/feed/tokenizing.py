@@ -32,7 +32,7 @@ class TokenizedCaptions:
             return [self.tokenizer(text)[0] for text in texts]
 
     def _takes_many(self) -> bool:
-        """Tell whether a list gives a tensor of the rows that single texts give."""
+        """Return whether a list gives a tensor of the rows that single texts give."""
         import torch
 
         if getattr(self.tokenizer, "reduction_fn", None) is not None:

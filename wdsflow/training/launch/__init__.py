@@ -1,1 +1,1 @@
-"""Standing inside OpenCLIP's training: start, checkpoints, resume, and the look at the shards before."""
+"""Runs inside OpenCLIP's training: start, checkpoints, resume, and the check of the shards before."""

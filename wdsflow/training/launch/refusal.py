@@ -20,7 +20,7 @@ class Refused(Exception):
 
 
 def ends_others() -> bool:
-    """Tell whether the program that started this rank ends the others when this one fails: torchrun does."""
+    """Return whether the program that started this rank ends the others when this one fails: torchrun does."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 

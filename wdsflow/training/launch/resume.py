@@ -212,7 +212,7 @@ class _Saving:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Tell whether wdsflow raised it, so that its message says all."""
+    """Return whether wdsflow raised it, so that its message says all."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

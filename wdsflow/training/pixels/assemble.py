@@ -22,7 +22,7 @@ class Assembler:
         self._images, self._as_dict, self._pool = images, as_dict, BatchPool()
 
     def __call__(self, samples: Sequence[MadeSample], tasks: Sequence[LaneTask]) -> Any:
-        """Return the batch of some samples. Raises SampleError where their images are not of one shape."""
+        """Return the batch of some samples. Raises SampleError if their images are not of one shape."""
         images = [made.image for made in samples]
         shapes = [getattr(image, "shape", None) for image in images]
         other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)

@@ -49,8 +49,8 @@ class ImageWork:
     """Decodes and preprocesses images one by one, and joins them to batches. Can be pickled.
 
     ``known``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, takes random numbers
-    from a generator of its own for each image and leaves the global ones alone. ``shape``: (3, height, width) of
-    the results, None where that is not known beforehand.
+    from a generator of its own for each image and leaves the global ones alone. ``shape``: (3, height, width) of the
+    results, None if that is not known beforehand.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class ImageWork:
         """Return what ``collate`` takes: an array (3, height, width) of uint8, or what the preprocessing returned.
 
         ``seed`` decides about all that is random: a known transform draws as after ``torch.manual_seed(seed)``; for
-        others the global generators of Python, numpy and torch are seeded. ``hold`` gives a context for a number
-        of bytes, the bound of the memory that the image takes until it is small. Raises Dropped and StageError for
-        the image's faults, TransformError where the user's preprocessing raises, or returns None or NaN.
+        others the global generators of Python, numpy and torch are seeded. ``hold`` gives a context for a number of
+        bytes, the bound of the memory that the image takes until it is small. Raises Dropped and StageError for the
+        image's faults, TransformError if the user's preprocessing raises, or returns None or NaN.
         """
         if hold is None:
             return self._run(data, seed, None)

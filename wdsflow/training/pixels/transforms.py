@@ -56,7 +56,7 @@ class RandomCrop(Transform):
 
 
 def recognise(preprocess: Any) -> Whole | RandomCrop | None:
-    """Return what a preprocessing does, None where it is none of OpenCLIP's, or one with colour jitter and the like."""
+    """Return what a preprocessing does, None if it is none of OpenCLIP's, or one with colour jitter and the like."""
     if _name(preprocess) != (_TORCHVISION, "Compose"):
         return None
     steps = list(preprocess.transforms)

@@ -1,1 +1,1 @@
-"""Watching a feed: progress, losses, and what is said when it stops."""
+"""Watches a feed: progress, losses, and the report when it stops."""

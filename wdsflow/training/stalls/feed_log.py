@@ -1,4 +1,4 @@
-"""Where a feed speaks: through logging, and to stderr where nobody has set logging up."""
+"""The log of a feed: through logging, or to stderr if logging is not set up."""
 
 import logging
 import sys

@@ -18,7 +18,7 @@ _LARGEST = 1 << 20  # bytes of one json
 
 
 def peek(url: str, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
-    """Return the names in the first hundred members of that name; None where no json was to be had in two seconds.
+    """Return the names in the first hundred members of that name; None if no json was to be had in two seconds.
 
     Only ``samples`` and ``json_keys`` are filled in.
     """

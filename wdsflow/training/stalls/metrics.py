@@ -31,7 +31,7 @@ class Facts(NamedTuple):
 
 
 class Metrics:
-    """A file of facts: ``.prom`` is written anew each time, to ``.jsonl`` a line is added.
+    """A file of facts: ``.prom`` is rewritten each time; ``.jsonl`` gets a line.
 
     With several ranks each has its own file, "feed-rank3.prom". Raises ValueError for other names. A file that cannot
     be written is said once and does not stop anything.

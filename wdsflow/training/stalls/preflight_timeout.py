@@ -28,7 +28,7 @@ class _Life:
         self.seconds, self.read = self._now()
 
     def works(self, tick: float) -> bool:
-        """Tell whether anything was done since the last look, ``tick`` seconds ago."""
+        """Return whether anything was done since the last look, ``tick`` seconds ago."""
         before = self.seconds, self.read
         self.seconds, self.read = self._now()
         return self.seconds - before[0] > _WORK * tick or abs(self.read - before[1]) > _BYTES
@@ -46,7 +46,7 @@ class _Life:
 
 
 def _read(process: psutil.Process) -> int:
-    """Return the bytes that a process has read, 0 where the system does not tell."""
+    """Return the bytes that a process has read, 0 if the system does not tell."""
     return getattr(process.io_counters(), "read_chars", 0) if hasattr(process, "io_counters") else 0
 
 

@@ -16,7 +16,7 @@ _FAREWELL = 1.5  # seconds; others look once a second
 
 
 class Board:
-    """One message for all ranks, and words, in the store of torch.distributed. Raises RuntimeError where it is gone."""
+    """One message for all ranks, and words, in the store of torch.distributed. Raises RuntimeError if it is gone."""
 
     def __init__(self, store: "Store", rank: int, world_size: int) -> None:
         self.rank, self.world_size = rank, world_size
@@ -39,7 +39,7 @@ class Board:
         self._store.set(f"word/{name}", value)
 
     def ask(self, name: str, patience: timedelta) -> str:
-        """Wait for such a word. Raises RuntimeError where it does not come."""
+        """Wait for such a word. Raises RuntimeError if it does not come."""
         self._store.wait([f"word/{name}"], patience)
         return self._store.get(f"word/{name}").decode()
 
@@ -48,17 +48,17 @@ class Board:
         self._store.set(f"read/{self.rank}", "1")
 
     def known_to_all(self) -> bool:
-        """Tell whether all ranks have read it."""
+        """Return whether all ranks have read it."""
         return self._store.check([f"read/{rank}" for rank in range(self.world_size)])
 
     def is_open(self) -> bool:
-        """Tell whether torch.distributed is still set up. If not, the store may be gone; torch warns at length then."""
+        """Return whether torch.distributed is still set up. If not, the store may be gone; torch warns at length then."""
         from torch import distributed
 
         return bool(distributed.is_initialized())
 
     def is_over(self) -> bool:
-        """Tell whether no more should be asked, because the process that keeps the store ends, or all of it has."""
+        """Return whether no more should be asked, because the process that keeps the store ends, or all of it has."""
         if not self.is_open():
             return True
         if self._lasts or not self._store.check(["left/0"]):
@@ -77,7 +77,7 @@ class Board:
 
 
 def connect() -> Board | None:
-    """Return the board of all ranks; None where torch.distributed is not set up, or for a single rank.
+    """Return the board of all ranks; None if torch.distributed is not set up, or for a single rank.
 
     It has a connection of its own: a main thread that blocks in the store holds that connection's lock.
     """

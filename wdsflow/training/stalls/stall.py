@@ -15,7 +15,7 @@ from .loss_tally import MISSING, UNREADABLE, Damage, LossReason, LossTally
 from .work_in_progress import BusyWith, hanging, hanging_fixes, inspect
 
 _MOST = 4  # reasons, sets of fields and damaged shards that are shown
-_MUCH = 0.05  # the share of samples from which on a loss needs a cure
+_MUCH = 0.05  # the share of samples from which on a loss needs a fix
 _NO_CAPTION = frozenset({"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"})
 _NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
 _JSON = ("json", "jsn")
@@ -78,7 +78,7 @@ def stall_message(
         slow = () if any(each.stopped for each in busy) else _longer(options)
         fixes = [*hanging_fixes(busy, reading, options), *slow]
     else:
-        fixes = list(_cures(tally, lane, options, data, waited=waited))
+        fixes = list(_fixes(tally, lane, options, data, waited=waited))
     return "\n".join([*lines, *(f"  {fix}" for fix in dict.fromkeys(fixes))])
 
 
@@ -139,7 +139,7 @@ def _where(tally: LossTally) -> Iterator[str]:
         yield f"and {_count(len(damage) - _MOST + 1, 'more shard')}"
 
 
-def _cures(
+def _fixes(
     tally: LossTally, lane: LaneFacts | None, options: FeedOptions, data: str, *, waited: float | None
 ) -> Iterator[str]:
     much = [reason for reason in _by_count(tally) if reason.count >= _MUCH * tally.seen]
@@ -194,7 +194,7 @@ def _caption_cures(names: Sequence[str], much: Sequence[LossReason], options: Fe
         there = names if json in names else [json, *names]
         found = list(caption_cures(options, there, [peeked] if peeked is not None else []))
         yield from found
-        if not any(f"{json}:" in cure for cure in found):
+        if not any(f"{json}:" in fix for fix in found):
             yield f"captions may be in {json}; see under which name: {inspect(shard)}"
     else:
         yield from caption_cures(options, names, [])

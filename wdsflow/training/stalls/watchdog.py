@@ -105,7 +105,7 @@ class Watchdog:
             self._wait = None
 
     def again(self) -> None:
-        """Begin to count this wait anew: something else than a batch is being done, and goes on."""
+        """Begin to count this wait again: something else than a batch is being done, and goes on."""
         if self._wait is not None:
             self._wait = (time.monotonic(), self._wait[1])
 
@@ -241,7 +241,7 @@ def _show(message: str) -> None:
 
 
 def _saving() -> bool:
-    """Tell whether the main thread writes a checkpoint, which would be left cut off."""
+    """Return whether the main thread writes a checkpoint, which would be left cut off."""
     frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 - documented
     while frame is not None:
         if frame.f_code.co_name.startswith("save") and frame.f_globals.get("__name__") in _WRITERS:

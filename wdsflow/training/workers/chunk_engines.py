@@ -69,8 +69,8 @@ def in_order(
 ) -> Iterator[Result]:
     """Yield results in the order of their chunks, empty ones now and then where nothing comes.
 
-    ``waiting`` holds what is on its way, at most ``ahead`` chunks. ``hear`` waits for so many seconds until something is
-    answered, and tells whether anything was.
+    ``waiting`` holds what is on its way, at most ``ahead`` chunks. ``hear`` waits for so many seconds until something
+    is answered, and returns whether anything was.
     """
     for chunk in chunks:
         if chunk.tasks:

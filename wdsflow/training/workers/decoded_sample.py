@@ -25,7 +25,7 @@ def as_array(item: Any) -> NDArray[Any] | None:
 
 
 def joined_rows(items: Sequence[Any]) -> NDArray[Any] | None:
-    """Return texts as one array with a row for each; None where they cannot be joined."""
+    """Return texts as one array with a row for each; None if they cannot be joined."""
     rows = [row for item in items if (row := as_array(item)) is not None]
     if not rows or len(rows) < len(items) or not rows[0].ndim or len({type(item) for item in items}) > 1:
         return None

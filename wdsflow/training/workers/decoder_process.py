@@ -60,7 +60,7 @@ class Sent:
 class DecoderProcess:
     """One process, and what it has been sent.
 
-    Raises SampleError where the transform cannot be sent to it, DecoderError where the system starts no more processes.
+    Raises SampleError if the transform cannot be sent to it, DecoderError if the system starts no more processes.
     """
 
     def __init__(self, seat: Seat, method: str, work: SampleWork, others: Sequence[Connection]) -> None:
@@ -103,7 +103,7 @@ class DecoderProcess:
             self.orders.send_bytes(pickle.dumps(sent.order, pickle.HIGHEST_PROTOCOL))
 
     def hear(self) -> None:
-        """Take an answer. Raises EOFError where the process has ended."""
+        """Take an answer. Raises EOFError if the process has ended."""
         try:
             data = self.answers.recv_bytes()
         except (EOFError, OSError):

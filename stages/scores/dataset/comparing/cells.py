@@ -1,4 +1,4 @@
-"""What samples are compared by, as rows: one for each image or caption."""
+"""The compared data of samples as rows: one for each image or caption."""
 
 from array import array
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ _BLOCK = 1 << 14
 def cells(records: Iterable[tuple[int, int, bytes]], width: int) -> Iterator[Rows]:
     """Yield rows of CELL, a block at a time. ``width`` is the length of a key in bytes: 8 or 16.
 
-    Raises ValueError where a record does not consist of keys of that length.
+    Raises ValueError if a record does not consist of keys of that length.
     """
     keys, places, items = bytearray(), array("Q"), array("L")
     for shard, sample, data in records:

@@ -1,4 +1,4 @@
-"""Values by place, given back in the order of places."""
+"""Values by place, returned in the order of places."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from .spill import Rows, Spill
 
 RESULT: np.dtype[Any] = np.dtype([("place", "<u8"), ("item", "<u4"), ("value", "<u4")])
 _SHIFT = np.uint64(16)
-_COST = 64  # bytes a row while it is sorted and given out
+_COST = 64  # bytes per row while it is sorted and returned
 
 
 class Census:

@@ -18,7 +18,7 @@ _SHARES = 4  # of the memory: rows that came in, groups, results, and room
 
 
 def later_of_same(records: Records, width: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield True for each key that was there at an earlier place."""
+    """Yield True for each key that occurs at an earlier place."""
     share = memory // _SHARES
     with TemporaryDirectory(dir=folder, prefix="same-") as place:
         spill, census = _read(records, width, Path(place), share)
@@ -29,7 +29,7 @@ def later_of_same(records: Records, width: int, folder: Path, memory: int) -> It
 
 
 def number_of_same(records: Records, width: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield for each key how often it is there."""
+    """Yield for each key how often it occurs."""
     share = memory // _SHARES
     with TemporaryDirectory(dir=folder, prefix="same-") as place:
         spill, census = _read(records, width, Path(place), share)

@@ -72,7 +72,7 @@ def pairs(hashes: Hashes, distance: int, free: int = (1 << 64) - 1) -> Iterator[
 
 
 def _pays(hashes: Hashes, equal: int, blocks: list[int]) -> bool:
-    """Tell whether the buckets of all tables hold fewer pairs than there are: those of alike images may hold more."""
+    """Return whether the buckets of all tables hold fewer pairs than there are: those of alike images may hold more."""
     rest = len(hashes) ** 2
     for key, _ in tables(equal, blocks):
         sizes = np.unique(hashes & np.uint64(key), return_counts=True)[1]

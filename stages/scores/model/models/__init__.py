@@ -1,1 +1,1 @@
-"""The models that scores ask: what a picture or a caption becomes before them, how they are loaded and run."""
+"""The models of scores: how pictures and captions are prepared, and how models are loaded and run."""

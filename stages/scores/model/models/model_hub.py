@@ -23,7 +23,7 @@ def where(name: str) -> dict[str, str]:
 def load_model(kind: str, name: str, precision: Precision, device: str) -> Any:
     """Return a model of one of transformers' classes, ready to run. Code of a repository is never run.
 
-    Raises ValueError where weights are missing: they would be random.
+    Raises ValueError if weights are missing: they would be random.
     """
     import torch
     import transformers

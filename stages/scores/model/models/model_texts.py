@@ -17,9 +17,9 @@ _TRIAL = "A Ne\u0301w photo, of\ttwo  DOGS\u2019 n\u00e4me: 1,234 \u732b\U0001f6
 class TextFacts(NamedTuple):
     """What decoders have to know of a model to make tokens of a caption.
 
-    ``file``: a tokenizer.json that says all, read by the library tokenizers alone; "" where transformers has to be asked.
-    ``side``: where what is too long is cut. ``bound``: tokens that model and tokenizer take at most. ``start``: the token
-    that begins a text, else the one that ends it.
+    ``file``: a tokenizer.json that says all, read by the library tokenizers alone; "" if transformers has to be asked.
+    ``side``: where what is too long is cut. ``bound``: tokens that model and tokenizer take at most. ``start``: the
+    token that begins a text, else the one that ends it.
     """
 
     file: str
@@ -66,7 +66,7 @@ def _found(name: str) -> TextFacts:
 
 
 def _file_of(name: str, tokenizer: Any, side: str) -> str:
-    """Return the file of a tokenizer that it alone decides tokens by, "" where there is none: held against transformers'."""
+    """Return the file of a tokenizer that it alone decides tokens by, "" if there is none: held against transformers'."""
     try:
         from transformers.utils.hub import cached_file
 

@@ -15,7 +15,7 @@ Pair = tuple[str, tuple[str, ...]]  # a caption, and the fields that are its ima
 
 
 def pairs(view: "View", score: "PictureScore", caption: str) -> list[Pair]:
-    """Return each caption with its images, or its videos. Raises ScoreError where there are none of either."""
+    """Return each caption with its images, or its videos. Raises ScoreError if there are none of either."""
     if score.image_fields(view):
         return view.pairs(caption, score.image)
     return view.video_pairs(caption, score.video)

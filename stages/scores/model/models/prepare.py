@@ -32,7 +32,7 @@ class Prepare:
     decode: How = "fast"
 
     def __call__(self, data: bytes, budget: int) -> Pixels:
-        """Return the array. Raises ScoreError, "over-budget" where decoding would take more than ``budget`` bytes."""
+        """Return the array. Raises ScoreError, "over-budget" if decoding would take more than ``budget`` bytes."""
         size = (0, 0)
 
         def aim(width: int, height: int) -> Size:

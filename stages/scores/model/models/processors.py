@@ -54,7 +54,7 @@ def preparation(name: str, flip: Flip = "", how: How = "fast") -> Prepare | Prep
 
 
 def squeezed_to(name: str) -> Geometry | None:
-    """Return the size that a model's processor squeezes pictures to; None where it does something else."""
+    """Return the size that a model's processor squeezes pictures to; None if it does something else."""
     processor = processor_of(name)
     if not _only_squeezes(processor):
         return None
@@ -87,7 +87,7 @@ def values(name: str, batch: Sequence[Any], device: str) -> Any:
 
 
 def _only_squeezes(processor: Any) -> bool:
-    """Tell whether all that a processor does to the shape of a picture is to resize it to a height and a width."""
+    """Return whether all that a processor does to the shape of a picture is to resize it to a height and a width."""
     try:
         from transformers.image_processing_backends import PilBackend, TorchvisionBackend
     except ImportError:

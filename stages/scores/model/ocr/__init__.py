@@ -1,1 +1,1 @@
-"""Text in pictures by EasyOCR's networks, in batches: where it is (CRAFT), and what it says."""
+"""Text in pictures, by EasyOCR's networks, in batches: where it is (CRAFT), and what it reads."""

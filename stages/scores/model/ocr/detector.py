@@ -31,7 +31,7 @@ class TextDetector(Model):
     canvas: int = 2560
 
     def load(self, device: str) -> Any:
-        """Return the network. Raises ValueError where the weights are not there."""
+        """Return the network. Raises ValueError if the weights are not there."""
         from easyocr.craft import CRAFT
 
         network = CRAFT()

@@ -1,4 +1,4 @@
-"""What scores of text in pictures share: whose pictures are looked at, images or frames of videos."""
+"""Base of scores of text in pictures: in images, or in frames of videos."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class OcrScore(PictureScore):
     """A score of the text in a sample's images, or in frames of its videos where it has no image.
 
-    Settings of all of them: ``image`` and ``video`` name fields, and only that is looked at then. ``frames``: of a video,
-    how many are looked at; ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all.
-    ``canvas``: pixels of the longer side, at most; larger pictures are made smaller first. ``weights``: the folder of
-    EasyOCR's weights, "" for those of the extra ``ocr``.
+    Settings of all of them: ``image`` and ``video`` name the only fields to use. ``frames``: number of frames of a
+    video; ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all. ``canvas``: pixels of
+    the longer side, at most; larger pictures are made smaller first. ``weights``: the folder of EasyOCR's weights, ""
+    for those of the extra ``ocr``.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("ocr",)
@@ -35,7 +35,7 @@ class OcrScore(PictureScore):
         """Refuse settings that make no sense."""
         super().__post_init__()
         if not 32 <= self.canvas <= 1 << 14:
-            raise ValueError(f"{self.name}: canvas={self.canvas}; it has to be 32 to {1 << 14}")
+            raise ValueError(f"{self.name}: canvas={self.canvas} must be 32 to {1 << 14}")
 
     @property
     def detector(self) -> TextDetector:

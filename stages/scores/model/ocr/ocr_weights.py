@@ -23,7 +23,7 @@ def find_weights(folder: str, name: str) -> Path:
         path = Path(spec.submodule_search_locations[0]) / "models" / name
         hint = "the extra ocr brings those for English; name the folder that others lie in"
     if not path.is_file():
-        raise ValueError(f"weights: there is no {path}: {hint}")
+        raise ValueError(f"weights: {path} does not exist: {hint}")
     return path
 
 

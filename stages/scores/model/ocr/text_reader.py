@@ -45,7 +45,7 @@ class TextReader(Model):
     language: str = "en"
 
     def load(self, device: str) -> Any:
-        """Return the network. Raises ValueError where weights, network or language are not there."""
+        """Return the network. Raises ValueError if weights, network or language are not there."""
         generation, about = self._about()
         return _Recogniser(generation, about, self._ignored(about), self._state(about, device))
 

@@ -1,1 +1,1 @@
-"""Words and their tags by Stanza's networks, in batches of our own: parts of speech, entities."""
+"""Words and their tags, by Stanza's networks, in batches: parts of speech, entities."""

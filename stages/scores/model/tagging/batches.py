@@ -33,7 +33,7 @@ class TaggingBudget(NamedTuple):
     characters: int = 100_000
 
     def fits(self, cells: Cells) -> bool:
-        """Tell whether a batch is within the budget."""
+        """Return whether a batch is within the budget."""
         return cells.words <= self.words and max(cells.word_characters, cells.characters) <= self.characters
 
 

@@ -37,7 +37,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def is_word(paragraph: str) -> bool:
-    """Tell whether a paragraph is one endless word, which no tokeniser has to be asked about."""
+    """Return whether a paragraph is one endless word, which no tokeniser has to be asked about."""
     return _LONG_RUN.fullmatch(paragraph) is not None
 
 
@@ -51,7 +51,7 @@ def split_at_spaces(text: str) -> list[list[str]]:
 
 
 def refusal(sentences: Sequence[Sequence[str]], most_words: int, most_characters: int) -> RefusedSentence | None:
-    """Return why a caption is put aside where long sentences and words are refused; None where it is not."""
+    """Return why a caption is put aside where long sentences and words are refused; None if it is not."""
     for words in sentences:
         if len(words) > most_words:
             return RefusedSentence("long-sentence", f"a sentence has {len(words):,} words, more than {most_words:,}")

@@ -35,7 +35,7 @@ class TagCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A tokeniser, None where captions are tokenised already, and the processor of Stanza's that tags."""
+    """A tokeniser, None if captions are tokenised already, and the processor of Stanza's that tags."""
 
     tokenizer: Tokenizer | None
     pipeline: Any  # kept, so that it stays shared
@@ -67,7 +67,7 @@ class Tagger(Model):
     budget: TaggingBudget = field(default=_BUDGET)
 
     def files(self) -> dict[str, Path]:
-        """Return the files by Stanza's names for them. Raises ValueError where one is missing."""
+        """Return the files by Stanza's names for them. Raises ValueError if one is missing."""
         return stanza_files(
             self.processor,
             model=self.model,
@@ -78,7 +78,7 @@ class Tagger(Model):
         )
 
     def load(self, device: str) -> Loaded:
-        """Return the networks. Raises ValueError where a file is missing."""
+        """Return the networks. Raises ValueError if a file is missing."""
         files = self.files()
         tokenizer = None if self.pretokenized else Tokenizer(files, self.lang, device)
         own = {name: path for name, path in files.items() if name.startswith(self.processor)}

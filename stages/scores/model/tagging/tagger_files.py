@@ -30,7 +30,7 @@ class StanzaFolder:
         self._root, self._package = root / lang, package
 
     def model(self, processor: str, *, optional: bool = False) -> Path | None:
-        """Return the file of a processor ("tokenize", "mwt", "pos", "ner"); None where it may be missing and is."""
+        """Return the file of a processor ("tokenize", "mwt", "pos", "ner"); None if it may be missing and is."""
         packages = self._about.get("packages")
         if packages is None:
             return self._only(processor, optional=optional)
@@ -76,7 +76,7 @@ def stanza_files(
 
     ``model`` is a folder of Stanza's models, or a file: the processor's own. A file that lies in such a folder, as
     LANGUAGE/PROCESSOR/NAME.pt, finds the others there. ``tokenizer``: a file instead of the folder's. Raises ValueError
-    where a file is missing; it names the file.
+    if a file is missing; it names the file.
     """
     path = local_path(model)
     if path is None:

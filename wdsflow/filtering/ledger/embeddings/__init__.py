@@ -1,1 +1,1 @@
-"""Embeddings in the ledger: written as half floats, and read again by other scores of the same model."""
+"""Embeddings in the ledger: written as half floats, and read by other scores of the same model."""

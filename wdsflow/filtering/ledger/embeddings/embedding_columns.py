@@ -1,4 +1,4 @@
-"""The columns of embeddings in a ledger, and what its metadata tells of them."""
+"""The columns of embeddings in a ledger, and their metadata."""
 
 import json
 from collections.abc import Iterable
@@ -22,11 +22,11 @@ class EmbeddingColumn(NamedTuple):
 
     @property
     def more(self) -> str:
-        """The name of the column beside it."""
+        """The name of the column with further embeddings."""
         return f"{self.name}{_MORE}"
 
     def about(self) -> dict[str, Any]:
-        """Return what the metadata tells: the model with hashes and versions, and what decoders have to know of it."""
+        """Return the metadata: the model with hashes and versions, and its facts for decoders."""
         model = self.embedded.model
         about = {
             "column": self.name,
@@ -43,11 +43,11 @@ class EmbeddingColumn(NamedTuple):
 
 
 def column_name(embedded: Embedded) -> str:
-    """Return the name of a column, written as a score is: ``image_embedding(model="ViT-B-32", pretrained="openai")``."""
+    """Return the name of a column, written like a score: ``image_embedding(model="ViT-B-32", pretrained="openai")``."""
     return str(Call(f"{embedded.of}_embedding", embedded.settings))
 
 
 def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
-    """Return the columns of the embeddings that scores ask for."""
+    """Return the columns of the embeddings that scores need."""
     asked = dict.fromkeys(each for score in scores if isinstance(score, ClipScore) for each in score.embedded())
     return tuple(EmbeddingColumn(column_name(each), each, each.model.size()) for each in asked)

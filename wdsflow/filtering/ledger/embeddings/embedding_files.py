@@ -1,4 +1,4 @@
-"""Embeddings of kept samples as one matrix, with their keys beside it."""
+"""Embeddings of kept samples as one matrix, with their keys in a second file."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,15 +17,15 @@ ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}
 
 
 def kind_of(path: Path) -> str | None:
-    """Return whether a file of this name is for embeddings of images or of captions, None where it is for neither."""
+    """Return whether a file of this name is for embeddings of images or of captions, None if it is for neither."""
     return next((kind for ending, kind in ENDINGS.items() if path.name.endswith(ending)), None)
 
 
 def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
-    """Write float16 (n, d), and the n keys to a file ``.txt`` of the same name, a line each; return n.
+    """Write float16 (n, d), and the n keys to a file ``.txt`` of the same name, one per line; return n.
 
-    A row for each kept sample that has an embedding, its first image or caption, in the order of shards and samples.
-    Raises ValueError where the ledgers have no embeddings, or those of several models; OSError as the disk does.
+    It has a row for each kept sample with an embedding, of its first image or caption, in the order of shards and
+    samples. Raises ValueError if the ledgers have no embeddings, or those of several models; OSError if the disk fails.
     """
     kind = kind_of(path)
     column, size = _column(layout, records, str(kind))
@@ -39,20 +39,20 @@ def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path)
             stream.seek(0)
             _header(stream, len(keys), size)
         if any("\n" in key or "\r" in key for key in keys):
-            raise ValueError(f"keys with line ends in them cannot be listed beside {path}")
+            raise ValueError(f"keys with line breaks cannot be listed in the .txt next to {path}")
         write_file(path.with_suffix(".txt"), "".join(f"{key}\n" for key in keys).encode())
     return len(keys)
 
 
 def _header(stream: Any, rows: int, size: int) -> None:
-    """Write numpy's header: always as long, as it leaves room for more rows."""
+    """Write numpy's header, of fixed length, with room for more rows."""
     from numpy.lib import format as npy
 
     npy.write_array_header_1_0(stream, {"descr": "<f2", "fortran_order": False, "shape": (rows, size)})
 
 
 def _column(layout: Layout, records: Sequence[ShardRecord], kind: str) -> tuple[str, int]:
-    """Return the only column of that kind, and how many numbers each embedding has."""
+    """Return the only column of that kind, and the length of its embeddings."""
     columns: dict[str, int] = {}
     for record in records:
         about = read_about(layout.ledger(record.name))
@@ -60,7 +60,9 @@ def _column(layout: Layout, records: Sequence[ShardRecord], kind: str) -> tuple[
     if not columns:
         raise LedgerError(f"the ledgers in {layout.folder} have no embeddings of {kind}s: filter with --embeddings")
     if len(columns) > 1:
-        raise LedgerError(f"there are several embeddings of {kind}s, one list cannot hold them: {', '.join(columns)}")
+        raise LedgerError(
+            f"the ledgers have several embeddings of {kind}s, and one list cannot hold them: {', '.join(columns)}"
+        )
     return next(iter(columns.items()))
 
 

@@ -1,4 +1,4 @@
-"""What a run takes from the embeddings of an earlier one, found out before the first shard."""
+"""Checks, before the first shard, which embeddings of an earlier run can be used."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from .stored_embeddings import Served, StoredEmbeddings
 
 
 class Reuse(NamedTuple):
-    """The folder of an earlier run; the models whose embeddings it has; a digest of its ledgers; what is not there."""
+    """The folder of an earlier run, the models whose embeddings it has, a digest of its ledgers, and missing models."""
 
     layout: Layout
     served: frozenset[Model]
@@ -27,13 +27,13 @@ class Reuse(NamedTuple):
 
 
 def reuse_of(ledger: str | os.PathLike[str], names: Sequence[str], program: Program) -> Reuse:
-    """Return what a run may take from the ledgers of these shards. Each shard's is looked at again when it is its turn.
+    """Return which embeddings a run may take from the ledgers of these shards. Each ledger is checked again in its turn.
 
-    Raises LedgerError where one is missing, or where the first has embeddings of none of the models.
+    Raises LedgerError if one is missing, or if the first has embeddings of none of the models.
     """
     layout = Layout(Path(ledger))
     if not layout.inside.is_dir():
-        raise LedgerError(f"there are no ledgers in {layout.folder}: give the folder that filter or score wrote")
+        raise LedgerError(f"{layout.folder} has no ledgers: give the folder that filter or score wrote")
     try:
         marks = [fingerprint(str(layout.ledger(name))) for name in names]
     except OSError as error:
@@ -50,7 +50,7 @@ def stored_embeddings(program: Program, record: ShardRecord, reuse: Reuse) -> St
     same_shard(about, record, path)
     served = _served_by(program, about, path)
     if served.entries.keys() != reuse.served:
-        raise LedgerError("\n".join(served.missing) or f"{path} has more embeddings than the first of the ledgers")
+        raise LedgerError("\n".join(served.missing) or f"{path} has more embeddings than the first ledger")
     return StoredEmbeddings(path, served.entries)
 
 

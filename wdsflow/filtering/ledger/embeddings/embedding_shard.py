@@ -1,4 +1,4 @@
-"""The embeddings of one shard while it is scored: where they come from, and where they are kept."""
+"""Source and destination of the embeddings of one shard while it is scored."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
-    """Finds embeddings in the ledger of an earlier run, where there is one, and keeps those of this run, if it is asked to."""
+    """Finds embeddings in the ledger of an earlier run, if there is one, and keeps those of this run, if requested."""
 
     def __init__(self, *, spool: "Spool | None" = None, stored: "StoredEmbeddings | None" = None) -> None:
         self.spool, self._stored = spool, stored
@@ -30,7 +30,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
                 each.close()
 
     def find(self, row: Row, view: View, request: Request) -> Output | None:
-        """Return the output of a request where it is known already. Raises ScoreError."""
+        """Return the output of a request if it is already known. Raises ScoreError."""
         if self._stored is None or not isinstance(request.model, (ClipImage, ClipText)):
             return None
         return self._stored.find(row, request.model, embedding_key(view, request))
@@ -38,12 +38,12 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
     def keep(
         self, row: Row, view: View, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]
     ) -> None:
-        """Keep a sample's embeddings, all that a score asked for. Raises OSError where the disk does."""
+        """Keep all embeddings of a sample that a score requested. Raises OSError if the disk fails."""
         if self.spool is None or not isinstance(score, ClipScore):
             return
         try:
             keys = [embedding_key(view, request) for request in requests]
-        except ScoreError:  # a file that is gone by now: nobody could find its embedding again
+        except ScoreError:  # the file is gone: its embedding could not be found again
             return
         for embedded in score.embedded():
             found = zip(keys, requests, outputs, strict=True)

@@ -1,4 +1,4 @@
-"""The embeddings of a shard until its ledger is written: on disk, as a shard's may be more than fits into memory."""
+"""The embeddings of a shard until its ledger is written: on disk, because they may not fit into memory."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _BUFFER = 1 << 20
 
 
 class Spool:
-    """Takes embeddings, and gives them back as columns. Its file has no name, and goes with the process."""
+    """Takes embeddings, and returns them as columns. Its file has no name, and disappears with the process."""
 
     def __init__(self, columns: Sequence[EmbeddingColumn], folder: Path) -> None:
         self.columns = columns
@@ -30,11 +30,11 @@ class Spool:
         self._end = 0
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._file.close()
 
     def add(self, row: Row, embedded: Embedded, found: Sequence[tuple[str, Any]]) -> None:
-        """Take (key, embedding) of one kind for a sample, as far as their keys are new; all of a score's at once."""
+        """Add all (key, embedding) of one kind that a score has for a sample, if their keys are new."""
         import numpy as np
 
         kept = row.embedded.setdefault(column_name(embedded), [])
@@ -47,7 +47,7 @@ class Spool:
                 self._end += len(data)
 
     def about(self) -> list[dict[str, Any]]:
-        """Return what the metadata tells of each column."""
+        """Return the metadata of each column."""
         return [column.about() for column in self.columns]
 
     def groups(self, rows: Sequence[Row]) -> "Iterator[dict[str, pa.Array]]":

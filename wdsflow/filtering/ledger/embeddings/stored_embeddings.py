@@ -1,4 +1,4 @@
-"""Embeddings in the ledger of an earlier run: found again for the same model, the same shard and the same field or caption."""
+"""Embeddings in the ledger of an earlier run: found by model, shard and field or caption."""
 
 import json
 from collections import OrderedDict
@@ -18,13 +18,13 @@ from ..ledger_metadata import GROUP, KEYS, names_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_HELD = 2  # groups: samples come in order, those that wait for a model a little later
+_HELD = 2  # groups of rows: samples come in order, those that wait for a model a little later
 
-Entries = dict[Model, list[dict[str, Any]]]  # columns of a ledger, by the model that would compute the same
+Entries = dict[Model, list[dict[str, Any]]]  # columns of a ledger, by the model that computes the same
 
 
 class Served:
-    """Which models' embeddings a ledger has, and why not those of others. ``missing``: lines for people."""
+    """The models whose embeddings a ledger has. ``missing``: lines on why it lacks those of other models."""
 
     def __init__(self, about: Mapping[str, Any], models: Sequence[Model], path: Path) -> None:
         self.entries: Entries = {}
@@ -42,10 +42,10 @@ class Served:
             else:
                 self.missing.append(f"{path} has none of the {_told(model)}: {_why(entries, identity)}")
         if not self.entries:
-            raise LedgerError("\n".join(self.missing) or "--ledger is for scores on a CLIP, and none is asked for")
+            raise LedgerError("\n".join(self.missing) or "--ledger is for scores of a CLIP, and the recipe has none")
 
     def recall(self) -> None:
-        """Tell models what decoders have to know of them: they need not be loaded where all is there."""
+        """Give models their facts for decoders: they need not be loaded if the ledger has all embeddings."""
         for model, entries in self.entries.items():
             model.recall(entries[0]["facts"])
 
@@ -55,14 +55,14 @@ def _told(model: ClipModel) -> str:
 
 
 def _why(entries: Sequence[Mapping[str, Any]], identity: Mapping[str, Any]) -> str:
-    """Name what differs from the column that is most alike."""
+    """Return the difference from the most similar column."""
     own = [entry["model"] for entry in entries if entry["model"]["kind"] == identity["kind"]]
     found = sorted((list(differences(model, identity)) for model in own), key=len)
-    return "; ".join(found[0]) if found else f"it has some of the {entries[0]['model']['kind']}"
+    return "; ".join(found[0]) if found else f"it has those of the {entries[0]['model']['kind']}"
 
 
 class StoredEmbeddings:
-    """The embeddings of one shard, read a group of rows at a time."""
+    """The embeddings of one shard, read one group of rows at a time."""
 
     def __init__(self, path: Path, entries: Entries) -> None:
         import pyarrow.parquet as pq
@@ -77,7 +77,7 @@ class StoredEmbeddings:
         self._file.close()
 
     def find(self, row: Row, model: Model, key: str) -> Any:
-        """Return an embedding, float32, or None where the ledger has none of that. Raises SourceError."""
+        """Return an embedding, float32, or None if the ledger does not have it. Raises SourceError."""
         entries = self._entries.get(model)
         if entries is None or row.number >= self._file.metadata.num_rows:
             return None
@@ -94,7 +94,7 @@ class StoredEmbeddings:
 
         try:
             return self._file.read_row_group(number, columns=[KEYS, *self._names])
-        except (pa.ArrowException, OSError) as error:  # the shard's trouble, and not that of a sample
+        except (pa.ArrowException, OSError) as error:  # a fault of the shard, not of a sample
             raise SourceError("io", f"{self._path} cannot be read: {error}") from None
 
 
@@ -122,7 +122,7 @@ def _all(entries: Entries) -> list[dict[str, Any]]:
 
 
 class CopiedEmbeddings:
-    """The embeddings of a ledger as they are, for the ledger of a later pass."""
+    """The unchanged embeddings of a ledger, for the ledger of a later pass."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._about = path, read_about(path)
@@ -130,11 +130,11 @@ class CopiedEmbeddings:
             raise LedgerError(f"{path} has no embeddings: score with --embeddings first")
 
     def about(self) -> list[dict[str, Any]]:
-        """Return what the metadata tells of each column."""
+        """Return the metadata of each column."""
         return list(self._about["embeddings"])
 
     def groups(self, _: Sequence[Row]) -> "Iterator[dict[str, pa.Array]]":
-        """Yield the columns as they were written, a group at a time."""
+        """Yield the columns as they were written, one group at a time."""
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self._path) as file:

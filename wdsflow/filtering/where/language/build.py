@@ -1,4 +1,4 @@
-"""Typed pieces of a predicate: what may stand beside what, and what to write instead."""
+"""Typed pieces of a predicate: which may be combined, and what to write instead."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _WORDS: dict[Kind, str] = {"number": "a number", "boolean": "a condition", "text
 class Piece(NamedTuple):
     """A part of a predicate: its tree, its place in the text, its depth, and the conjuncts it consists of.
 
-    ``over`` is "any" or "all" for ``any(x)`` of values, which is to be compared with something.
+    ``over`` is "any" or "all" for ``any(x)`` of values, which must be compared.
     """
 
     node: Node
@@ -43,12 +43,12 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Builder:
-    """Makes pieces out of pieces, or raises WhereError about their kinds."""
+    """Combines pieces, or raises WhereError about their types."""
 
     text: str
 
     def error(self, piece: Piece, detail: str, hint: str = "") -> WhereError:
-        """Return an error that points at a piece."""
+        """Return an error that points to a piece."""
         return WhereError(self.text, piece.start, piece.end, detail, hint)
 
     def source(self, piece: Piece) -> str:
@@ -57,19 +57,19 @@ class Builder:
         return text if len(text) <= 40 else f"{text[:37]}..."
 
     def join(self, node: Node, pieces: Sequence[Piece], start: int, end: int) -> Piece:
-        """Return the piece of a node above others. Raises WhereError if it is nested too deeply."""
+        """Return the piece of a parent node. Raises WhereError if it is nested too deeply."""
         depth = 1 + max((piece.depth for piece in pieces), default=0)
         if depth > DEEPEST:
             raise WhereError(self.text, start, start + 1, f"nested more than {DEEPEST} levels deep")
         return Piece(node, start, end, depth)
 
     def value(self, piece: Piece) -> Piece:
-        """Return the piece if it is no any(x) or all(x) that waits for its comparison."""
+        """Return the piece unless it is an any(x) or all(x) without its comparison."""
         if not piece.over:
             return piece
         test = "== 'text'" if piece.node.kind == "text" else "> 0"
         example = f"{piece.over}({_inner(self.source(piece))} {test})"
-        raise self.error(piece, f"{piece.over}(...) holds a condition, or is compared", f"write it as {example}")
+        raise self.error(piece, f"{piece.over}(...) needs a condition or a comparison", f"write it as {example}")
 
     def condition(self, piece: Piece, place: str) -> Piece:
         """Return the piece if it is a condition."""
@@ -77,18 +77,18 @@ class Builder:
         if kind == "boolean":
             return piece
         hint = f"compare it, as in {source} >= 1" if kind == "number" else f"compare it, as in {source} == 'text'"
-        raise self.error(piece, f"{place} a condition, and {source} is {_WORDS[kind]}", hint)
+        raise self.error(piece, f"{place} a condition, but {source} is {_WORDS[kind]}", hint)
 
     def number(self, piece: Piece, sign: str) -> Piece:
         """Return the piece if it is a number."""
         kind = self.value(piece).node.kind
         if kind == "number":
             return piece
-        hint = "length(...) and words(...) make numbers of a text" if kind == "text" else ""
-        raise self.error(piece, f"{sign} takes numbers, and {self.source(piece)} is {_WORDS[kind]}", hint)
+        hint = "length(...) and words(...) turn a text into a number" if kind == "text" else ""
+        raise self.error(piece, f"{sign} takes numbers, but {self.source(piece)} is {_WORDS[kind]}", hint)
 
     def negate(self, body: Piece, start: int) -> Piece:
-        """Return minus a number; a constant is made negative at once."""
+        """Return the negative of a number; a constant is negated directly."""
         node = self.number(body, "-").node
         if isinstance(node, Literal) and not isinstance(node.value, (bool, str)):
             return body._replace(node=Literal(-node.value), start=start)
@@ -153,11 +153,11 @@ class Builder:
         if len(arguments) != len(function.takes):
             count = len(function.takes)
             many = f"{count} value{'s' if count > 1 else ''}"
-            raise WhereError(self.text, start, end, f"{name} takes {many}, here are {len(arguments)}", usage)
+            raise WhereError(self.text, start, end, f"{name} takes {many}, not {len(arguments)}", usage)
         for kind, argument in zip(function.takes, arguments, strict=True):
             if self.value(argument).node.kind != kind:
                 what = _WORDS[argument.node.kind]
-                detail = f"{name} takes {_WORDS[kind]} here, and {self.source(argument)} is {what}"
+                detail = f"{name} takes {_WORDS[kind]} here, but {self.source(argument)} is {what}"
                 raise self.error(argument, detail, usage if kind == "text" else "")
         if name == "matches":
             self._pattern(arguments[1])
@@ -173,12 +173,12 @@ class Builder:
         return body._replace(start=start, end=end, parts=(), over=how)
 
     def alike(self, left: Piece, right: Piece) -> None:
-        """Raise WhereError unless two pieces are of one kind."""
+        """Raise WhereError unless two pieces have the same type."""
         one, other = left.node.kind, right.node.kind
         if one == other:
             return
         place = Piece(left.node, left.start, max(left.end, right.end))
-        detail = f"{self.source(left)} is {_WORDS[one]}, and {self.source(right)} is {_WORDS[other]}"
+        detail = f"{self.source(left)} is {_WORDS[one]}, but {self.source(right)} is {_WORDS[other]}"
         raise self.error(place, detail, self._instead(left, right))
 
     def _instead(self, left: Piece, right: Piece) -> str:
@@ -204,11 +204,13 @@ class Builder:
     def _pattern(self, piece: Piece) -> None:
         node = piece.node
         if not isinstance(node, Literal) or not isinstance(node.value, str):
-            raise self.error(piece, "the regular expression of matches is a constant", "write matches(caption, '...')")
+            raise self.error(
+                piece, "the regular expression of matches must be a constant", "write matches(caption, '...')"
+            )
         try:
             compiled(node.value)
         except PatternError as error:
-            hint = "the syntax is RE2's: no look-around and no back-references, so that no text can stop a run"
+            hint = "the syntax is that of RE2, without look-around and back-references"
             raise self.error(piece, f"not a regular expression: {error}", hint) from None
 
     def _over(self, node: Node, operands: list[Piece], start: int, end: int) -> Piece:

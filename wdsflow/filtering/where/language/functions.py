@@ -10,7 +10,7 @@ _PATTERN_MEMORY = 8 << 20  # bytes of automaton that one pattern may take; beyon
 
 
 class Function(NamedTuple):
-    """``takes`` are the kinds of the arguments; those behind the first are constants."""
+    """``takes`` are the types of the arguments; all after the first are constants."""
 
     takes: tuple[Kind, ...]
     kind: Kind
@@ -26,8 +26,8 @@ class PatternError(ValueError):
 def compiled(pattern: str) -> Any:
     """Return RE2's program for a pattern. Raises PatternError.
 
-    RE2 runs in time linear in the text, whatever the pattern. Python's `re` does not: `(a+)+b` on a caption of forty a's
-    would stop a run. The price are back-references and look-around, which RE2 refuses.
+    RE2 runs in time linear in the text, whatever the pattern. Python's `re` does not: `(a+)+b` on a caption of forty
+    a's would stop a run. The price: RE2 has no back-references and no look-around.
     """
     import re2  # type: ignore[import-untyped]
 
@@ -50,14 +50,14 @@ FUNCTIONS: dict[str, Function] = {
     "lower": Function(("text",), "text", str.lower, "the text in lower case"),
     "upper": Function(("text",), "text", str.upper, "the text in upper case"),
     "strip": Function(("text",), "text", str.strip, "the text without white space at its ends"),
-    "contains": Function(("text", "text"), "boolean", str.__contains__, "whether a text holds another"),
-    "startswith": Function(("text", "text"), "boolean", str.startswith, "whether a text begins so"),
-    "endswith": Function(("text", "text"), "boolean", str.endswith, "whether a text ends so"),
+    "contains": Function(("text", "text"), "boolean", str.__contains__, "whether a text contains another"),
+    "startswith": Function(("text", "text"), "boolean", str.startswith, "whether a text starts with another"),
+    "endswith": Function(("text", "text"), "boolean", str.endswith, "whether a text ends with another"),
     "matches": Function(
-        ("text", "text"), "boolean", _matches, "whether a regular expression (RE2's) is found anywhere in a text"
+        ("text", "text"), "boolean", _matches, "whether a regular expression (RE2) matches anywhere in a text"
     ),
     "length": Function(("text",), "number", len, "characters (code points) of a text"),
-    "words": Function(("text",), "number", lambda text: len(text.split()), "pieces of a text between white space"),
+    "words": Function(("text",), "number", lambda text: len(text.split()), "words of a text, separated by white space"),
     "abs": Function(("number",), "number", abs, "a number without its sign"),
 }
 OVER_ENTRIES = ("any", "all", "mean", "min", "max")

@@ -192,8 +192,8 @@ class Parser(ValueStream):
         if name in FUNCTIONS:
             return self._make.apply(name, arguments, start, end)
         if len(arguments) != 1:
-            hint = "it goes over the images or texts of one sample; join conditions with `and` or `or`"
-            raise WhereError(self.text, start, end, f"{name} takes 1 value, here are {len(arguments)}", hint)
+            hint = "it combines the images or texts of one sample; join conditions with `and` or `or`"
+            raise WhereError(self.text, start, end, f"{name} takes 1 value, not {len(arguments)}", hint)
         return self._make.over(name, arguments[0], start, end)
 
     def _settings(self, name: str) -> dict[str, tuple[Setting, int, int]]:
@@ -214,7 +214,7 @@ class Parser(ValueStream):
             else:
                 raise self.wrong("the name of a setting", f"write {name}(setting=value)")
             if setting in found:
-                raise WhereError(self.text, token.start, token.end, f"the setting {setting!r} stands here twice")
+                raise WhereError(self.text, token.start, token.end, f"the setting {setting!r} is given twice")
             value = self._setting()
             found[setting] = value, token.start, self.before.end
         return found

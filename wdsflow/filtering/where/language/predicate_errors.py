@@ -1,4 +1,4 @@
-"""What is wrong with a predicate, and where in it."""
+"""Errors in a predicate, with their place."""
 
 import difflib
 import unicodedata
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from wdsflow.text.escape import escape
 
 _MARGIN = 60  # characters shown on either side of the place
-_LONGEST = 300  # characters of a sentence, which may name what was written
+_LONGEST = 300  # characters of a sentence, which may quote the predicate
 
 
 class WhereError(ValueError):
-    """A predicate that cannot be used. ``column`` and ``line`` count from 1; ``hint`` says what to write instead.
+    """An invalid predicate. ``column`` and ``line`` count from 1; ``hint`` is what to write instead.
 
     Its text shows the line with a caret under the place; characters that could disturb a terminal are spelled out.
     """
@@ -46,7 +46,7 @@ class WhereError(ValueError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that looks most like ``name``, or an empty text."""
+    """Return the known name nearest to ``name``, or an empty text."""
     names = {word.lower(): word for word in sorted(known)}
     found = difflib.get_close_matches(name.lower()[:80], names, n=1, cutoff=0.6)
     return names[found[0]] if found else ""
@@ -57,7 +57,7 @@ def _shown(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Return how many columns a terminal needs; combining marks none, wide East Asian characters two."""
+    """Return the width in columns of a terminal: combining marks have none, wide East Asian characters two."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )

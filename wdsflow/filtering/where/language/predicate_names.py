@@ -17,7 +17,7 @@ class PredicateNames:
         self._scores = scores
 
     def is_score(self, name: str) -> bool:
-        """Return whether there is a score of this name."""
+        """Return whether a score has this name."""
         return name in self._scores
 
     def kind(self, name: str) -> Kind:
@@ -32,7 +32,7 @@ class PredicateNames:
         return self._scores[name].tier
 
     def unknown(self, name: str, start: int, end: int) -> WhereError:
-        """Return the error about a name that is no score."""
+        """Return the error about a name that is not a score."""
         close = nearest(name, self._scores) or nearest(name, [*FUNCTIONS, *OVER_ENTRIES])
         if close in FUNCTIONS or close in OVER_ENTRIES:
             hint = f"{close} is a function: write {close}(...)"
@@ -40,7 +40,7 @@ class PredicateNames:
             hint = "write contains(caption, 'cat'), startswith(...), or matches(caption, 'regular expression')"
         else:
             hint = f"did you mean {close}?" if close else "all scores: wdsflow scores"
-        return WhereError(self._text, start, end, f"there is no score {name[:60]!r}", hint)
+        return WhereError(self._text, start, end, f"no score is called {name[:60]!r}", hint)
 
     def call(self, name: str, settings: Mapping[str, tuple[Setting, int, int]], start: int, end: int) -> Call:
         """Return a score with settings. Raises WhereError."""
@@ -81,7 +81,7 @@ def _is_required(field: "dataclasses.Field[Any]") -> bool:
 
 
 def _fits(value: Setting, field: "dataclasses.Field[Any]") -> tuple[bool, str]:
-    """Return whether a value is of a setting's kind, and what that kind is called. Other kinds are the score's affair."""
+    """Return whether a value is of a setting's kind, and what that kind is called. The score itself checks other kinds."""
     default = field.default
     kind = getattr(field.type, "__name__", field.type) if default is dataclasses.MISSING else type(default).__name__
     if kind == "bool":

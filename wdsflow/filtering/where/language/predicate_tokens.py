@@ -1,4 +1,4 @@
-"""The words of a predicate."""
+"""The tokens of a predicate."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ from .predicate_errors import WhereError
 TokenKind = Literal["number", "text", "name", "word", "sign", "end"]
 LONGEST = 1_000_000  # characters of a predicate; a list of keys can be long
 WORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "true", "false"})
-# What other languages say, and what is said here.
+# Signs of other languages, and what to write instead.
 _FOREIGN = {
     "&&": "and",
     "&": "and",
@@ -25,17 +25,17 @@ _FOREIGN = {
     "!==": "!=",
 }
 _OTHERS = {
-    "**": ("powers are not known here", "multiply instead: x * x"),
-    "^": ("powers are not known here", "multiply instead: x * x"),
+    "**": ("powers are not supported", "multiply instead: x * x"),
+    "^": ("powers are not supported", "multiply instead: x * x"),
     ";": ("one predicate only", "join conditions with `and` or `or`"),
-    "[": ("square brackets are not known here", "a list is written (1, 2, 3)"),
-    "]": ("square brackets are not known here", "a list is written (1, 2, 3)"),
-    "{": ("braces are not known here", "a list is written (1, 2, 3)"),
-    "}": ("braces are not known here", "a list is written (1, 2, 3)"),
-    "`": ("backticks are not known here", "a score is written as its bare name, a text as 'text'"),
+    "[": ("square brackets are not supported", "write a list as (1, 2, 3)"),
+    "]": ("square brackets are not supported", "write a list as (1, 2, 3)"),
+    "{": ("braces are not supported", "write a list as (1, 2, 3)"),
+    "}": ("braces are not supported", "write a list as (1, 2, 3)"),
+    "`": ("backticks are not supported", "write a score as its bare name, a text as 'text'"),
     ".": ("a dot has no meaning here", "a score is one name, such as width"),
-    "~": ("~ is not known here", "write not, or matches(caption, 'regular expression')"),
-    "$": ("$ is not known here", "a score is written as its bare name, such as width"),
+    "~": ("~ is not supported", "write not, or matches(caption, 'regular expression')"),
+    "$": ("$ is not supported", "write a score as its bare name, such as width"),
 }
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
@@ -77,7 +77,7 @@ def _next(text: str, at: int) -> tuple[Token | None, int]:
     found = _TOKEN.match(text, at)
     if found is None:
         word = _NAME.match(text, at)
-        if word is not None:  # letters beyond ASCII
+        if word is not None:  # non-ASCII letters
             return Token("name", word[0], at, word.end()), word.end()
         raise _strange(text, at)
     end = found.end()
@@ -96,7 +96,7 @@ def _next(text: str, at: int) -> tuple[Token | None, int]:
     if found["foreign"]:
         sign = found["foreign"]
         if sign in _FOREIGN:
-            raise WhereError(text, at, end, f"{sign} is not known here", f"write {_FOREIGN[sign]}")
+            raise WhereError(text, at, end, f"{sign} is not supported", f"write {_FOREIGN[sign]}")
         detail, hint = _OTHERS[sign]
         raise WhereError(text, at, end, detail, hint)
     sign = "==" if found["sign"] == "=" else found["sign"]
@@ -120,7 +120,7 @@ def _number(text: str, found: re.Match[str]) -> int | float:
         raise WhereError(text, start, end, "a number with a stray underscore", f"write {plain}")
     if unit:
         if len(unit) > 10:
-            raise WhereError(text, start, end, "a number and a name without anything between them")
+            raise WhereError(text, start, end, "a number and a name without a sign between them")
         if not re.fullmatch(r"\d+(\.\d+)?", plain):
             raise WhereError(text, start, end, "a size needs digits before and after the point", "write 0.5MB or 1.5MB")
         try:

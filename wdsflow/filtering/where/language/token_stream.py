@@ -8,7 +8,7 @@ _UNITS = frozenset({"b", "kb", "mb", "gb", "tb", "kib", "mib", "gib", "tib", "k"
 
 
 class ValueStream:
-    """Tokens, the place among them, and how deeply they are nested here."""
+    """Tokens, the current position, and the depth of nesting."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -38,27 +38,25 @@ class ValueStream:
         return token
 
     def take(self, kind: str, *values: str) -> Token | None:
-        """Take the next token if it is of a kind, and one of some values where they are given."""
+        """Take the next token if it has a kind, and one of some values if they are given."""
         token = self.here
         return self.next() if token.kind == kind and (not values or token.value in values) else None
 
     def expect(self, kind: str, value: str, what: str) -> Token:
-        """Take a token that has to be there. Raises WhereError."""
+        """Take a required token. Raises WhereError."""
         token = self.take(kind, value)
         if token is None:
             raise self.wrong(what)
         return token
 
     def wrong(self, what: str, hint: str = "") -> WhereError:
-        """Return the error about what stands here instead."""
+        """Return the error about the token that is here instead."""
         token = self.here
-        found = (
-            "the predicate ends" if token.kind == "end" else f"here stands `{self.text[token.start : token.end][:40]}`"
-        )
+        found = "the predicate ends" if token.kind == "end" else f"found `{self.text[token.start : token.end][:40]}`"
         return WhereError(self.text, token.start, token.end, f"{found}, expected {what}", hint)
 
     def left_over(self) -> WhereError:
-        """Return the error about what stands behind a whole predicate."""
+        """Return the error about text after a complete predicate."""
         token, before = self.here, self.before
         word = str(token.value).lower()
         if token.kind == "sign" and word == ")":

@@ -34,7 +34,7 @@ class NameRef:
 
 @dataclass(frozen=True)
 class Negate:
-    """Minus a number."""
+    """The negative of a number."""
 
     body: "Node"
     kind: Kind = field(default="number", init=False)
@@ -59,7 +59,7 @@ class Apply:
 
     @property
     def kind(self) -> Kind:
-        """The kind of what the function gives."""
+        """The kind of the function's result."""
         return FUNCTIONS[self.function].kind
 
 
@@ -149,7 +149,7 @@ Node: TypeAlias = (
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """Return the nodes right below a node."""
+    """Return the direct child nodes of a node."""
     match node:
         case Literal() | NameRef():
             return ()
@@ -166,7 +166,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def calls_of(node: Node) -> Iterator[Call]:
-    """Yield the scores that a tree asks for, from left to right, some more than once."""
+    """Yield the scores of a tree, from left to right, some more than once."""
     if isinstance(node, NameRef):
         yield node.call
     for child in children(node):
@@ -180,7 +180,7 @@ def printed(node: Node, floor: int = _OR) -> str:
 
 
 def printed_term(node: Node) -> str:
-    """Return the canonical text of a tree as it stands between `and`."""
+    """Return the canonical text of a tree as an operand of `and`."""
     return printed(node, _NOT)
 
 

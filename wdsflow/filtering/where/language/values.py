@@ -1,4 +1,4 @@
-"""What a predicate computes with: values, what is not known of them, and what they are asked of."""
+"""The values of a predicate, unknown values, and the scores that provide them."""
 
 import enum
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ Value: TypeAlias = Scalar | list[Scalar | None] | None
 
 
 class Unknown(NamedTuple):
-    """A value that could not be computed, and why. It stays unknown: there is nothing left to wait for."""
+    """A value that could not be computed, and why. It stays unknown."""
 
     slug: str
     detail: str = ""
 
 
 class Pending(enum.Enum):
-    """The state of what has not been computed yet."""
+    """The state of a value that has not been computed yet."""
 
     PENDING = "pending"
 
@@ -37,7 +37,7 @@ Result: TypeAlias = Scalar | Unknown | Pending | Many
 
 
 class Call(NamedTuple):
-    """A score with its settings, sorted by name: what is to be computed for a sample."""
+    """A score with its settings, sorted by name."""
 
     name: str
     settings: tuple[tuple[str, Setting], ...] = ()
@@ -48,19 +48,19 @@ class Call(NamedTuple):
 
 
 class ScoreType(Protocol):
-    """What the language needs to know of a score. A dataclass is also asked for the names of its settings."""
+    """The attributes of a score that the language needs; for a dataclass, also the names of its settings."""
 
     @property
     def name(self) -> str:
-        """What a predicate calls it."""
+        """Its name in a predicate."""
 
     @property
     def kind(self) -> str:
-        """What its values are: number, boolean or text."""
+        """The type of its values: number, boolean or text."""
 
     @property
     def tier(self) -> str:
-        """What it costs: header, text, pixels or model."""
+        """Its cost: header, text, pixels or model."""
 
 
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -69,7 +69,7 @@ Values: TypeAlias = Mapping[Call, Value | Unknown]
 
 
 def spelled(value: Setting) -> str:
-    """Return a constant as it is written in a predicate."""
+    """Return a constant in the syntax of a predicate."""
     if isinstance(value, tuple):
         return f"({', '.join(map(spelled, value))})"
     if isinstance(value, bool):

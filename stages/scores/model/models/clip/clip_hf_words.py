@@ -21,7 +21,7 @@ def hf_tokens(text: str, most: int) -> list[int]:
 
 @lru_cache(maxsize=1)
 def hf_tokenizer() -> Any:
-    """Return the tokenizer. Raises ImportError without transformers, ValueError where OpenCLIP's vocabulary is not found."""
+    """Return the tokenizer. Raises ImportError without transformers, ValueError if OpenCLIP's vocabulary is not found."""
     from transformers import CLIPTokenizer
 
     words = clip_words()

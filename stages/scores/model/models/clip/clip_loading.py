@@ -71,7 +71,7 @@ def load_clip(model: str, pretrained: str, precision: Precision, device: str) ->
 
 
 def trims(model: str, pretrained: str, precision: Precision) -> bool:
-    """Tell whether a model, loaded on whatever device, computes no padding of captions."""
+    """Return whether a model, loaded on whatever device, computes no padding of captions."""
     return any(clip.text.trims for key, clip in list(_loaded.items()) if key[:3] == (model, pretrained, precision))
 
 
@@ -94,7 +94,7 @@ def _load(model: str, pretrained: str, precision: Precision, device: str) -> Cli
 
 
 def clip_source(model: str, pretrained: str) -> ModelSource | None:
-    """Return where OpenCLIP fetches a model from; None where it is in a folder."""
+    """Return where OpenCLIP fetches a model from; None if it is in a folder."""
     import open_clip
 
     folder = "model='local-dir:FOLDER', pretrained=''"

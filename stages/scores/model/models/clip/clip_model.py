@@ -98,7 +98,7 @@ class ClipText(ClipModel):
     tokenizer: By = "openclip"
 
     def load(self, device: str) -> Any:
-        """Return the model, shared with the other tower. Raises ValueError where ``tokenizer`` is not for it."""
+        """Return the model, shared with the other tower. Raises ValueError if ``tokenizer`` is not for it."""
         must_tokenize(self.model, self.tokenizer)
         return super().load(device)
 
@@ -148,7 +148,7 @@ class ClipLabels(ClipModel):
     tokenizer: By = "openclip"
 
     def load(self, device: str) -> Labels:
-        """Return the embeddings. Raises ValueError where ``tokenizer`` is not for the model."""
+        """Return the embeddings. Raises ValueError if ``tokenizer`` is not for the model."""
         import numpy as np
         import torch
 

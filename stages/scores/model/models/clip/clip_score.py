@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ClipScore(PictureScore):
     """A score on embeddings. ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
 
-    ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" where the folder or the hub has them.
+    ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" if the folder or the hub has them.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("clip",)

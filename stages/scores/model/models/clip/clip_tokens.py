@@ -44,7 +44,7 @@ def clip_item(model: str, text: str, by: By = "openclip") -> "str | NDArray[np.i
 
 
 def must_tokenize(model: str, by: By) -> None:
-    """Raise ValueError where a model's captions cannot be tokenised in this way."""
+    """Raise ValueError if a model's captions cannot be tokenised in this way."""
     if by == "hf":
         hf_tokenizer()
         if known_context(model) is None:
@@ -59,7 +59,7 @@ def known_context(model: str) -> int | None:
 
 
 def plain_context(model: str) -> int | None:
-    """Return the context length of a model whose captions ``ClipWords`` tokenises; None where OpenCLIP has to."""
+    """Return the context length of a model whose captions ``ClipWords`` tokenises; None if OpenCLIP has to."""
     from open_clip import tokenizer as module
 
     tokenizer: Any = named_tokenizer(full_name(model))

@@ -51,7 +51,7 @@ class ClipWords:
         return [*found[: most - 1], self.end]
 
     def is_that_of(self, numbers: dict[str, int], ranks: dict[Any, int], pattern: str) -> bool:
-        """Tell whether another tokeniser has this vocabulary, these merges and this way to find words."""
+        """Return whether another tokeniser has this vocabulary, these merges and this way to find words."""
         return (numbers, ranks, pattern) == (self.numbers, self._ranks, _PATTERN)
 
     def _merged(self, word: str) -> list[int]:
@@ -79,7 +79,7 @@ class ClipWords:
 
 @lru_cache(maxsize=1)
 def clip_words() -> ClipWords | None:
-    """Return the tokeniser, None where OpenCLIP's vocabulary is not found; OpenCLIP is not imported."""
+    """Return the tokeniser, None if OpenCLIP's vocabulary is not found; OpenCLIP is not imported."""
     found = find_spec("open_clip")
     paths = [Path(folder, _FILE) for folder in (found.submodule_search_locations or ())] if found else []
     return next((ClipWords(path) for path in paths if path.is_file()), None)

@@ -1,11 +1,11 @@
-"""The table of rooms at the end of docs/architecture.md: each package with the first line of its docstring."""
+"""The table of packages at the end of docs/architecture.md: each package with the first line of its docstring."""
 
 import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "docs/architecture.md"
-_HEADING = "\n## The rooms\n"
+_HEADING = "\n## Packages\n"
 _LINKS = {"validate", "stages"}  # within wdsflow/, to the folders at the top
 
 
@@ -18,7 +18,7 @@ def architecture() -> str:
         for path in sorted((ROOT / folder).rglob("__init__.py"))
         if path.parent != ROOT / "wdsflow" and path.relative_to(ROOT / folder).parts[0] not in _LINKS
     ]
-    return "\n".join((text + heading, "| room | what belongs there |", "|---|---|", *rows, ""))
+    return "\n".join((text + heading, "| folder | contents |", "|---|---|", *rows, ""))
 
 
 def _first_line(path: Path) -> str:
