@@ -134,12 +134,15 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         (("filter", "rows.jsonl", "-o", "out", "--numbering", "dense"), "dense numbering is for tars"),
         # Ledgers.
         (("cut", "in", "-o", "out", *LARGE), "by which scores?"),
+        (("cut", "in", "-o", "out", "--where", "min_sidee > 3"), "did you mean min_side?"),
         ((*CUT[:4], "--ledger", "none", *LARGE), "there are no ledgers in none"),
         (("cut", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since"),
         ((*CUT, "--where", "blur > 3"), "in-scores has no blur"),
         (("cut", "changed", "-o", "out", "--ledger", "in-scores", "--where", "not duplicate"), "is not the shard that"),
         ((*CUT[:4], "--ledger", "changed-scores", *LARGE[:1], "not duplicate"), "00000.tar is not the shard that"),
         ((*FILTER, "--where", "clip_similarity > 0", "--ledger", "none"), "there are no ledgers in none"),
+        # Nothing can be read.
+        (("filter", "bad::none.tar", "-o", "out", *LARGE), "\nand 1 other reason\n"),
     ],
 )  # fmt: skip
 def test_a_wrong_use_is_one_message_status_2_and_nothing_else(here, words, message):

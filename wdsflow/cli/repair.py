@@ -13,6 +13,7 @@ from wdsflow.cli.shared.terminal import (
     cannot_write,
     console,
     fail,
+    is_misplaced,
     no_shards,
     progress,
     several,
@@ -98,9 +99,9 @@ def repair(
         print("wdsflow: interrupted; the same command resumes where this one ended", file=sys.stderr)
         raise
     except OSError as error:
-        cannot_write(
-            error, "make room there or choose another folder; finished shards are kept, and the same command resumes"
-        )
+        if is_misplaced(error, out):
+            cannot_write(error, f"elsewhere: {Typed(context).again(out=free(out), restart=None)}")
+        cannot_write(error, "make room there: finished shards are kept, and the same command resumes")
     if all(shard.unread for shard in report.shards):
         fail(_nothing(report))
     for option in report.idle:

@@ -97,7 +97,7 @@ def score(
 
     Choose thresholds, and filter with wdsflow cut as often as you like. The predicate of a recipe is ignored here.
 
-    Exit status: 0 if all is well; 1 if a shard could not be read, or a score has no value for more than half of the
+    Exit status: 0 if all is well; 1 if a shard could not be read, or a score has no value for half or more of the
     samples; 2 if the command is wrong, or nothing could be read or written.
     """
     typed = Typed(context)
