@@ -7,13 +7,13 @@ from pathlib import Path
 
 from wdsflow.filtering.folder.layout import INSIDE
 from wdsflow.shards.source.base import local_file
-from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.urls import NoShards, deeper, expand
 
 
 def nearest_shards(pattern: str) -> str:
     """Return shards that are there, spelled most like a pattern that matches none; "" where nothing is like it.
 
-    A file of the folder that was named, the folder itself, or one beside it.
+    A file of the folder that was named, the folder itself, what is deeper in it, or a folder beside it.
     """
     path = local_file(pattern)
     if path is None or path.startswith("@"):
@@ -33,6 +33,8 @@ def nearest_shards(pattern: str) -> str:
         return near[0]
     if not rest and shards and _holds_shards(top):
         return top
+    if not missing and (pattern := deeper(path)):
+        return pattern
     near = _closest(wanted, folders) or folders[: len(folders) == 1]
     for folder in near:
         return next((each for each in (os.path.join(folder, *rest), folder) if _holds_shards(each)), "")
