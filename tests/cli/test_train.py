@@ -1,6 +1,7 @@
 import contextlib
 import importlib.util
 import os
+import shlex
 import subprocess
 import sys
 
@@ -60,6 +61,23 @@ def test_wrong_use_is_status_2_before_anything_is_read(capsys, words):
 def test_openclip_explains_its_own_arguments(capsys):
     assert run("train", "--", "--train-dato", "x.tar") == 2
     assert "unrecognized arguments: --train-dato" in capsys.readouterr().err
+
+
+@needs_openclip
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (("--train-data", "pictures.csv"), "pictures.csv is read as --dataset-type csv"),
+        (("--train-data", "{0..1}.tar", "--dataset-type", "csv"), "{0..1}.tar is read as --dataset-type csv"),
+        (("--dataset-type", "synthetic"), "data are made as --dataset-type synthetic"),
+    ],
+)
+def test_data_that_are_no_shards_are_openclips_own_affair(capsys, words, kind):
+    assert run("train", "--", *words) == 2
+    told, hint = capsys.readouterr().err.splitlines()
+    assert told == f"wdsflow: only WebDataset shards can be fed; {kind}"
+    *_, command = hint.partition(": ")
+    assert shlex.split(command) == ["python", "-m", "open_clip_train.main", *words]
 
 
 def test_without_openclip_it_names_what_to_install(capsys, monkeypatch):

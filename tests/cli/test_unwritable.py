@@ -2,6 +2,7 @@
 
 import contextlib
 import resource
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,6 +115,28 @@ def test_a_place_where_no_file_can_be_is_refused_before_any_work(name, place, sh
     assert str(file if place in ("a folder", "/sys/file") else file.parent) in told
     assert "Traceback" not in told
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc, where root may make no file either")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("validate", "SHARDS", "--output", "/proc/x"),
+        ("validate", "--write-baseline", "/proc/x", "--", "--train-data", "SHARDS/0.tar", "--workers", 1),
+        ("filter", "SHARDS", "-o", "/sys/x", "--where", "bytes > 0", "--workers", 0),
+        ("filter", "SHARDS", "-o", "out", "--where", "bytes > 0", "--workers", 0, "--export", "/proc/list.txt"),
+        ("repair", "SHARDS", "-o", "/proc/x"),
+    ],
+)
+def test_the_command_that_is_printed_writes_elsewhere(words, shards, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(*(str(word).replace("SHARDS", shards) for word in words)) == 2
+    assert not [*tmp_path.iterdir()]
+    *_, hint = capsys.readouterr().err.splitlines()
+    name, *rest = shlex.split(hint.removeprefix("  elsewhere: "))
+    assert name == "wdsflow"
+    assert run(*rest) != 2
+    assert [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("command", FOLDERS)

@@ -149,11 +149,16 @@ def test_shards_elsewhere_and_compressed_ones_are_looked_at_as_well(tmp_path: Pa
         (
             LATE,
             Recipe(where=WORDS),
-            f"more than half was quarantined: 9 of 10 samples for no-caption, such as 000 in SHARD ({NONE})",
+            f"half or more was quarantined: 9 of 10 samples for no-caption, such as 000 in SHARD ({NONE})",
         ),
         ([[]], Recipe(where=WORDS), "no samples: 1 shard read, and none has any"),
         (TEXT, Recipe(where=WORDS), ""),
-        ([[in_text(1), in_json(2)]], Recipe(where=WORDS), ""),  # half of them is not more than half
+        (
+            [[in_text(1), in_json(2)]],
+            Recipe(where=WORDS),
+            f"half or more was quarantined: 1 of 2 samples for no-caption, such as 002 in SHARD ({NONE})",
+        ),
+        ([[in_text(1), in_text(2), in_json(3)]], Recipe(where=WORDS), ""),
     ],
 )
 def test_a_report_says_first_that_little_was_kept_and_why(tmp_path, entries, recipe, warning):

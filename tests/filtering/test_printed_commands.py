@@ -106,6 +106,8 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("scores", "minside"), 2, ["wdsflow scores min_side"]),
         (("cut", "in", "-o", "out", *LARGE, "--ledger", "score"), 2, ["--ledger scored"]),
         (("cut", "in", "-o", "out", *LARGE, "--ledger", "in"), 2, ["wdsflow score in -o in-2 --scores min_side", "--ledger in-2"]),
+        (("cut", "in", "-o", "out", *LARGE), 2, ["wdsflow score in -o scores --scores min_side", "--ledger scores"]),
+        (("cut", "in", "-o", "out"), 2, ["wdsflow score in -o scores --scores min_side", "--where 'min_side >= 200'"]),
         # A ledger that does not serve.
         ((*CUT, "--where", "blur > 0"), 2, ["--scores blur --recipe scored/_wdsflow/run.json", "--ledger scored-2"]),
         ((*CUT[:4], "--ledger", "staged", "--where", "width > 100"), 2, ["--recipe staged/_wdsflow/run.json", "--ledger staged-2"]),

@@ -133,13 +133,16 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, *LARGE, "--quarantine", "changed"), "changed/00000.tar exists already, and no run wrote it"),
         (("filter", "rows.jsonl", "-o", "out", "--numbering", "dense"), "dense numbering is for tars"),
         # Ledgers.
-        (("cut", "in", "-o", "out", *LARGE), "no ledger given"),
+        (("cut", "in", "-o", "out", *LARGE), "by which scores?"),
+        (("cut", "in", "-o", "out", "--where", "min_sidee > 3"), "did you mean min_side?"),
         ((*CUT[:4], "--ledger", "none", *LARGE), "none has no ledgers"),
         (("cut", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since"),
         ((*CUT, "--where", "blur > 3"), "in-scores has no blur"),
         (("cut", "changed", "-o", "out", "--ledger", "in-scores", "--where", "not duplicate"), "was made from another shard"),
         ((*CUT[:4], "--ledger", "changed-scores", *LARGE[:1], "not duplicate"), "was made from another shard"),
         ((*FILTER, "--where", "clip_similarity > 0", "--ledger", "none"), "none has no ledgers"),
+        # Nothing can be read.
+        (("filter", "bad::none.tar", "-o", "out", *LARGE), "\nand 1 other reason\n"),
     ],
 )  # fmt: skip
 def test_a_wrong_use_is_one_message_status_2_and_nothing_else(here, words, message):

@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from wdsflow.models.fetching import fetching
+from wdsflow.models.hub_probe import silence
 from wdsflow.models.model_place import ModelError
 from wdsflow.models.processes import ModelProcesses
 from wdsflow.stages.scores.model.caption_perplexity import CaptionPerplexity
@@ -37,15 +38,68 @@ def test_a_model_that_cannot_be_fetched_is_named_with_what_to_do(
     assert "Failed to download" not in capfd.readouterr().err
 
 
+@pytest.fixture
+def closed():
+    """The address of a server that refuses connections."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        yield f"http://127.0.0.1:{nobody.getsockname()[1]}"
+
+
 @needs_models
-def test_of_all_retries_one_line_is_shown_and_what_did_not_answer_is_named(caplog):
+@pytest.mark.parametrize(("score", "repository", "folder"), SCORES.values(), ids=SCORES)
+def test_a_hub_that_refuses_connections_is_not_asked_for_each_file(
+    tmp_path, monkeypatch, capfd, closed, score, repository, folder
+):
+    monkeypatch.setenv("HF_ENDPOINT", closed)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    with ModelProcesses("cpu") as processes, pytest.raises(ModelError) as raised:
+        processes.prepare(score.models()[:1])
+    told, *_ = str(raised.value).splitlines()
+    reason = f"its hub does not answer ({closed.removeprefix('http://')}: [Errno 111] Connection refused)"
+    assert told.endswith(f"cannot be fetched: {repository} is not in {tmp_path}/hub, and {reason}")
+    assert "trying again" not in capfd.readouterr().err
+
+
+@needs_models
+def test_what_the_cache_holds_is_used_without_a_hub(tmp_path, monkeypatch, caplog, closed):
+    from huggingface_hub import constants, hf_hub_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    monkeypatch.setattr(constants, "ENDPOINT", closed)
+    folder = tmp_path / "models--org--x"
+    for name, text in (("refs/main", "0123abc"), ("snapshots/0123abc/config.json", "{}")):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(text)
+    with fetching(ClipSimilarity().models()[0]):
+        assert hf_hub_download("org/x", "config.json", cache_dir=tmp_path).endswith("snapshots/0123abc/config.json")
+        with pytest.raises(LocalEntryNotFoundError):
+            hf_hub_download("org/x", "other.json", cache_dir=tmp_path)
+    assert not caplog.messages  # nothing was tried again
+    assert not constants.HF_HUB_OFFLINE
+
+
+def test_a_proxy_is_asked_in_place_of_the_hub_behind_it(monkeypatch, closed):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        here = f"http://127.0.0.1:{server.getsockname()[1]}"
+        assert silence(here, 10) == ""
+        assert "refused" in silence(closed, 10)
+        monkeypatch.setenv("http_proxy", here)
+        assert silence("http://hub.invalid", 10) == ""
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert "refused" in silence(closed, 10)
+
+
+@needs_models
+def test_of_all_retries_one_line_is_shown_and_what_did_not_answer_is_named(caplog, monkeypatch, closed):
     """A tokenizer may come from another repository than its model."""
+    from huggingface_hub import constants
     from huggingface_hub.errors import LocalEntryNotFoundError
     from huggingface_hub.utils._http import http_backoff
 
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # nobody listens there
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}/org/tokens/resolve/main/config.json"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        url = f"{closed}/org/tokens/resolve/main/config.json"
         model = ClipSimilarity().models()[0]
         with fetching(model) as heard, pytest.raises(Exception, match="refused") as raised:
             http_backoff("HEAD", url, max_retries=3, base_wait_time=0)

@@ -71,11 +71,21 @@ def train(scenario):
         return int(end.code or 0)
 
 
-def join(rank, ranks, port):
-    """Be a rank among others, on processors; OpenCLIP names devices even there, which torch refuses."""
+def train_on_processors(models):
+    """Let OpenCLIP train on several ranks without devices, which it names even there; note the models that it trains."""
     parallel = importlib.import_module("torch.nn.parallel")
     real = parallel.DistributedDataParallel
-    vars(parallel)["DistributedDataParallel"] = lambda module, device_ids=None, **named: real(module, **named)
+
+    def without_devices(module, device_ids=None, **named):
+        models.append(module)
+        return real(module, **named)
+
+    vars(parallel)["DistributedDataParallel"] = without_devices
+
+
+def join(rank, ranks, port):
+    """Be a rank among others, as srun starts it."""
+    train_on_processors([])
     os.environ |= {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NTASKS": str(ranks)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 

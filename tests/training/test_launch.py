@@ -13,13 +13,6 @@ from tests.training.trainings import BATCHES, command, drive, write_data
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
 
 
-def write_csv(folder: Path) -> str:
-    (folder / "picture.jpg").write_bytes(shards.jpeg())
-    lines = [f"{folder}/picture.jpg\tpicture number {number}" for number in range(16)]
-    (folder / "pictures.csv").write_text("\n".join(["filepath\ttitle", *lines]))
-    return f"{folder}/pictures.csv"
-
-
 @pytest.fixture(scope="module")
 def said(tmp_path_factory):
     """Exit statuses and standard error, by what the command was."""
@@ -28,7 +21,6 @@ def said(tmp_path_factory):
     in_json = folder / "json"
     in_json.mkdir()
     json_data = ["--train-data", shards.with_json(in_json, 4, 16)]
-    csv = ["--train-data", write_csv(folder)]
     quiet = ["--status-every", "0"]
     blind = [*quiet, "--no-preflight"]
     one = ["--epochs", "1"]
@@ -42,8 +34,6 @@ def said(tmp_path_factory):
         "changed": [*blind, "--", *command(folder, "killed", "--resume", "latest", "--batch-size", "4")],
         "no model": [*blind, "--", *command(folder, "no model", "--model", "nonsense")],
         "many workers": [*blind, "--", *command(folder, "many workers", "--workers", "9")],
-        "csv": [*quiet, "--", *command(folder, "csv", *one, *csv)],
-        "csv inside": [*quiet, "--checkpoint-every", "1", "--", *command(folder, "csv inside", *one, *csv)],
     }
     ends = {"interrupted": (signal.SIGINT, 3), "killed": (signal.SIGKILL, 5)}
     scenarios = []
@@ -146,16 +136,3 @@ def test_a_feed_that_cannot_be_says_why_without_a_traceback(said):
     assert status == "1"
     assert "Traceback" not in text
     assert "there are 4 shards for 1 ranks x 9 workers" in text
-
-
-def test_other_kinds_of_data_are_openclips_own_affair(said):
-    status, text, folder = said["csv"]
-    assert status == "0", text[-3000:]
-    assert "preflight" not in text
-    assert (folder / "logs" / "csv" / "checkpoints" / "epoch_1.pt").exists()
-
-
-def test_other_kinds_of_data_cannot_be_saved_inside_of_an_epoch(said):
-    status, text, _ = said["csv inside"]
-    assert status == "1"
-    assert "--checkpoint-every works with shards only" in text

@@ -1,5 +1,6 @@
 """Two real ranks that talk through gloo."""
 
+import json
 import os
 import re
 import socket
@@ -11,7 +12,8 @@ import pytest
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
-from tests.training.shards import jpeg, samples, write_shards, write_tar
+from tests.training.shards import arguments, as_text, jpeg, samples, texts, write_shards, write_tar
+from tests.training.trainings import command, write_data
 
 LONG = 3600.0  # seconds: nothing of what is tested waits for so long
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -69,6 +71,46 @@ def test_a_rank_that_waits_too_long_ends_both(tmp_path):
     for _, errors, code in found:
         assert code != 0, found
         assert re.search(r"no batch for [1-9]\d* s", errors), found
+
+
+def read_by_openclip(data, rank, epochs):
+    """Return the captions that OpenCLIP's own loader gives one of two ranks, sorted, epoch by epoch."""
+    import open_clip
+    from open_clip_train.data import get_wds_dataset
+
+    args = arguments(train_data=data, train_num_samples=64, workers=1, batch_size=8, world_size=2, rank=rank)
+    dataset = get_wds_dataset(args, open_clip.image_transform(32, is_train=False), True, tokenizer=as_text)
+    found = []
+    for epoch in range(epochs):
+        dataset.set_epoch(epoch)
+        found.append(sorted(text for batch in dataset.dataloader for text in texts(batch)))
+    return found
+
+
+@pytest.mark.deep
+def test_two_ranks_of_torchrun_read_what_openclip_reads_and_end_with_equal_weights(tmp_path, monkeypatch):
+    import open_clip
+
+    data = write_data(tmp_path)
+    words = ["--status-every", "0", "--", *command(tmp_path, "torchrun", "--workers", "1")]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [*launcher, str(ROOT / "tests/training/torchrun_rank.py"), str(tmp_path), *words],
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    assert ranks[0]["weights"] == ranks[1]["weights"]
+    tokenizer = open_clip.get_tokenizer(f"local-dir:{tmp_path}/model")
+    for rank, told in enumerate(ranks):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        expected = read_by_openclip(data, rank, 2)
+        assert [sorted(epoch) for epoch in told["epochs"]] == [sorted(tokenizer(epoch).tolist()) for epoch in expected]
 
 
 def test_balanced_ranks_get_equal_batches_and_together_each_sample_once(tmp_path):

@@ -15,7 +15,7 @@ from wdsflow.cli.shared.run_arguments import (
     DryRun,
     Export,
     Memory,
-    Misuse,
+    NoLedger,
     Out,
     Quarantine,
     Restart,
@@ -87,24 +87,23 @@ def cut(
 
     wdsflow cut "in/{000..042}.tar" -o out --ledger scores --where "blur > 100"
 
-    Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or more than half was
+    Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or half or more was
     quarantined; 2 if the command is wrong, or nothing could be read or written.
     """
     typed = Typed(context)
     with explained(typed):
+        from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
         from wdsflow.filtering.recipe.recipe_file import merged
         from wdsflow.filtering.run_filter import cut_shards
 
         shards, folder = given(urls, out, needs_out="" if dry_run else "cut")
         check_exports(export, shard_count)
-        if ledger is None:
-            found = nearest_ledger(folder.absolute())
-            raise Misuse(
-                "no ledger given: name the folder that wdsflow score or filter wrote with --ledger", ledger=found
-            )
         tars = {"lines_to": to, "tar_samples": tar_samples, "tar_size": tar_size}
         flags = {"where": where, "unknown": unknown, "empty": empty, "numbering": numbering}
         asked = merged(None, {**flags, **tars})
+        if ledger is None:
+            canonical_recipe(asked)  # a predicate that means nothing is reported first
+            raise NoLedger(nearest_ledger(folder.absolute()))
         with progress() as begin:
             limits = workers, memory, quarantine
             slices, on = (shard_index, shard_count), (engine, address)

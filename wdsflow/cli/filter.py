@@ -158,7 +158,7 @@ def filter(  # noqa: A001 - the name of the command
 
     The same command resumes an interrupted run. OUT/_wdsflow/ledger holds the scores of all samples.
 
-    Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or more than half was
+    Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or half or more was
     quarantined; 2 if the command is wrong, or nothing could be read or written.
     """
     typed = Typed(context)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import cannot_write, console, fail, no_shards, progress, several
+from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress, several
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape
@@ -92,7 +92,9 @@ def repair(
         print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
         raise
     except OSError as error:
-        cannot_write(error, "free space there or choose another folder; the same command then resumes the run")
+        if is_misplaced(error, out):
+            cannot_write(error, f"elsewhere: {Typed(context).again(out=free(out), restart=None)}")
+        cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
     if all(shard.unread for shard in report.shards):
         fail(_nothing(report))
     for option in report.idle:

@@ -89,7 +89,7 @@ def score(
 
     Then choose thresholds, and filter with wdsflow cut as often as you like. The predicate of a recipe is ignored.
 
-    Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value for more than half of
+    Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value for half or more of
     the samples; 2 if the command is wrong, or nothing could be read or written.
     """
     typed = Typed(context)

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -30,6 +31,8 @@ from wdsflow.cli.shared.train_options import (
     StallSamples,
     StatusEvery,
 )
+from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.text.shell import command
 
 if TYPE_CHECKING:
     from wdsflow.training.feed_options import FeedOptions
@@ -92,7 +95,7 @@ def train(
         status_every=status_every,
         argv=tuple(argv),
     )
-    _parse(argv)
+    _check(argv, options, Typed(context))
     if dry_run:
         _report(argv, options)
     refused = not no_preflight and _refused(argv, options)
@@ -112,20 +115,30 @@ def _options(**values: Any) -> "FeedOptions":
         if values["image"] is not None:
             alternatives(values["image"])
         if values["metrics"] is not None:
-            check_output(Metrics(values["metrics"]).path, "--metrics")
+            Metrics(values["metrics"])
         return FeedOptions(**values)
     except ValueError as error:
         fail(str(error))
 
 
-def _parse(argv: Sequence[str]) -> None:
-    """Let open_clip_train refuse its arguments before any other work."""
+def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed) -> None:
+    """Refuse files that cannot be written, OpenCLIP's wrong arguments, and data that are not shards, before any other work."""
+    from wdsflow.readers.open_clip.arguments import names_shards
     from wdsflow.training.launch.launch import NoOpenClip, parse
 
+    check_output(Path(options.metrics) if options.metrics else None, "metrics", typed)
     try:
-        check_logs(parse(argv).logs)
+        arguments = parse(argv)
     except NoOpenClip as error:
         fail(str(error))
+    data, kind = arguments.train_data or arguments.val_data or "", arguments.dataset_type
+    if (data or kind.startswith("synthetic")) and not names_shards(data, kind):
+        fail(
+            f"only WebDataset shards can be fed; {f'{data} is read' if data else 'data are made'} as --dataset-type "
+            f"{kind if kind != 'auto' else data.rpartition('.')[2]}",
+            f"with OpenCLIP's own loader: {command(['python', '-m', 'open_clip_train.main', *argv])}",
+        )
+    check_logs(arguments.logs)
 
 
 def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:

@@ -30,6 +30,7 @@ from wdsflow.cli.shared.cli_options import (
     WriteBaseline,
 )
 from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, progress, several, write_output
+from wdsflow.cli.shared.typed_command import Typed
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report
@@ -92,8 +93,8 @@ def validate(
         print(schema(), end="")
         return
     training: list[str] | None = context.obj
-    check_output(output)
-    check_output(write_baseline, "--write-baseline")
+    for path, name in ((output, "output"), (write_baseline, "write_baseline")):
+        check_output(path, name, Typed(context))
     if address is not None and engine is not EngineChoice.ray:
         fail("--address is for --engine ray")
     if baseline is not None and write_baseline is None:

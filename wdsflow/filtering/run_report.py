@@ -54,7 +54,7 @@ class RunReport:
     def warning(self) -> str:
         """What is wrong with the result as a whole, "" if nothing is.
 
-        It is set if nothing was kept, more than half was quarantined, a score has no value for more than half of the
+        It is set if nothing was kept, half or more was quarantined, a score has no value for half or more of the
         samples (of ``score_shards``), or the shards had no samples; with the main reason and an example.
         """
         samples, aside = self.total("samples"), self.merged("quarantined")
@@ -66,15 +66,15 @@ class RunReport:
             (kind, what), count = _first(gone)
             by = "by" if kind == "dropped" else "for"
             return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {self._example(kind, what)}"
-        if 2 * aside.total() > samples:
+        if 2 * aside.total() >= samples:
             what, count = _first(aside)
             total = aside.total()
             most = f", {count:,} of them" if count < total else ""
             done = "was quarantined" if self.tars else "cannot be scored"
             example = self._example("quarantined", what)
-            return f"more than half {done}: {total:,} of {samples:,} samples{most} for {example}"
+            return f"half or more {done}: {total:,} of {samples:,} samples{most} for {example}"
         failed = Counter() if self.tars else self.merged("failed")
-        if failed and 2 * _first(failed)[1] > samples:
+        if failed and 2 * _first(failed)[1] >= samples:
             what, count = _first(failed)
             return f"no value for {count:,} of {samples:,} samples: {self._example('failed', what)}"
         return ""

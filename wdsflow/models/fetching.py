@@ -5,11 +5,13 @@ import re
 import sys
 import urllib.error
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from wdsflow.stages.scores.model.model_score import Model
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import command, quote_path
+
+from .hub_probe import without_a_silent_hub
 
 _log = logging.getLogger(__name__)
 _RETRIES = logging.getLogger("huggingface_hub.utils._http")
@@ -19,8 +21,8 @@ _REPOSITORY = re.compile(r"https?://[^/]+/([^\s?]+?)/resolve/")
 class Fetching:
     """What the hub's library was heard to try while a model was loaded."""
 
-    def __init__(self, called: str) -> None:
-        self._called = called
+    def __init__(self, called: str, silence: str) -> None:
+        self._called, self._silence = called, silence
         self._told = False
         self._repository = ""  # the last one that did not answer
 
@@ -41,6 +43,7 @@ class Fetching:
         source, why = model.fetched(), _unreachable(error)
         if source is None or not why:
             return ""
+        why = escape(self._silence, 200) or why
         what = self._repository or source.repository
         head = f"{model.called()} cannot be fetched: "
         if not what:
@@ -65,15 +68,17 @@ class Fetching:
 
 @contextmanager
 def fetching(model: Model) -> Iterator[Fetching]:
-    """A context in which a model may be fetched; the retries of the hub's library are not shown."""
-    heard, root = Fetching(model.called()), logging.getLogger()
-    _RETRIES.addFilter(heard.hear)
-    root.addFilter(_not_said_again)
-    try:
-        yield heard
-    finally:
-        _RETRIES.removeFilter(heard.hear)
-        root.removeFilter(_not_said_again)
+    """A context in which a model may be fetched; a hub that cannot be reached is not asked, and retries are not shown."""
+    root = logging.getLogger()
+    with without_a_silent_hub() if model.fetched() is not None else nullcontext("") as silence:
+        heard = Fetching(model.called(), silence)
+        _RETRIES.addFilter(heard.hear)
+        root.addFilter(_not_said_again)
+        try:
+            yield heard
+        finally:
+            _RETRIES.removeFilter(heard.hear)
+            root.removeFilter(_not_said_again)
 
 
 def _not_said_again(record: logging.LogRecord) -> bool:

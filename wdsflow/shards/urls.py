@@ -5,16 +5,19 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing, listed
+from wdsflow.text.shell import quote
 
 from .braces import LIMIT, BadPattern, expand_braces
 from .natural_order import SHOWN, missing_numbers, natural
 
 _GLOB = re.compile(r"[*?\[]")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_FOLDERS = 1000  # that are looked into for tars
 _MANY = 64  # names in one folder from which on it is listed instead of asked for each
 
 
@@ -156,6 +159,14 @@ def _tars_in(folder: str) -> list[str]:
     return [os.path.join(folder, name) for name in sorted(tars, key=natural)]
 
 
+def deeper(folder: str) -> str:
+    """Return a glob for tars in folders of a folder, at any depth; "" where there are none among the first thousand folders."""
+    for inside, _, names in islice(os.walk(folder), _FOLDERS):
+        if inside != folder and any(name.lower().endswith(SUFFIXES) for name in names):
+            return os.path.join(glob.escape(folder), "**", "*.tar*")
+    return ""
+
+
 def _take_range(part: str, names: list[str], found: Expansion) -> None:
     """Take all names of a range, whether they exist or not, and note those that do not."""
     missing = list(_absent(names))
@@ -190,7 +201,8 @@ def _hint(name: str) -> str:
         return f"there is no folder {folder}"
     tars = [os.path.basename(tar) for tar in _tars_in(folder)]
     if not tars:
-        return f"there is no .tar in the folder {folder}"
+        found = deeper(folder)
+        return f"there is no .tar in the folder {folder}{f' itself; deeper ones: {quote(found)}' if found else ''}"
     near = difflib.get_close_matches(os.path.basename(name), tars, n=1)
     some = f"such as {near[0]}" if near else f"{tars[0]} to {tars[-1]}" if len(tars) > 1 else tars[0]
     return f"{folder} has {len(tars):,} tar{'s' * (len(tars) > 1)}, {some}"

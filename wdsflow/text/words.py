@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from .escape import escape
 
+_SHORT = 63  # characters of a name
 _LONG = 2_000  # characters of a message; messages cut their own quotes
 
 
@@ -48,14 +49,17 @@ def duration(seconds: float) -> str:
 
 
 def short(url: str) -> str:
-    """Return the last part of a shard's path or url, escaped.
+    """Return the last part of a shard's path or url, escaped; of a long one both ends, since its number is at the end.
 
     >>> short("s3://bucket/laion/00012.tar"), short("a/b.tar"), short("pipe:cat x/y.tar")
     ('00012.tar', 'b.tar', 'pipe:cat x/y.tar')
+    >>> short(f"out/{'0123456789' * 6}_000042.tar")
+    '0123456789012345678901234567...901234567890123456789_000042.tar'
     """
-    if url.startswith("pipe:"):
-        return escape(url, 60)
-    return escape(url.rstrip("/").rpartition("/")[2] or url, 60)
+    name = url if url.startswith("pipe:") else url.rstrip("/").rpartition("/")[2] or url
+    if len(name) > _SHORT:
+        name = f"{name[:28]}...{name[-32:]}"
+    return escape(name, _SHORT)
 
 
 def plain(message: str) -> str:

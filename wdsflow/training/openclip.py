@@ -15,6 +15,7 @@ from typing import Any
 from open_clip_train import data as upstream
 
 from wdsflow.images.pillow import BOMB_PIXELS
+from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.assignment import Buffers
 from wdsflow.shards.field_names import IMAGES, alternatives
 from wdsflow.text.shell import quote_path
@@ -145,9 +146,7 @@ def get_wds_dataset(
 
 def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callable[..., Any]:
     """Return the function that loads data of this kind."""
-    name = str(data or "").split("?")[0].rstrip("/")
-    other = name.rpartition(".")[2] in ("csv", "tsv")
-    if dataset_type == "webdataset" or (dataset_type == "auto" and not other):
+    if names_shards(data, dataset_type):
 
         def ours(*args: Any, **keywords: Any) -> Any:
             return get_wds_dataset(*args, **keywords, options=options)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from wdsflow.filtering.folder.layout import INSIDE
 from wdsflow.shards.source.base import local_file
-from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.urls import NoShards, deeper, expand
 
 
 def nearest_shards(pattern: str) -> str:
     """Return existing shards whose spelling is nearest to a pattern without matches; "" if none is similar.
 
-    A file of the named folder, the folder itself, or a folder next to it.
+    A file of the named folder, the folder itself, a folder deeper in it, or a folder next to it.
     """
     path = local_file(pattern)
     if path is None or path.startswith("@"):
@@ -33,6 +33,8 @@ def nearest_shards(pattern: str) -> str:
         return near[0]
     if not rest and shards and _holds_shards(top):
         return top
+    if not missing and (pattern := deeper(path)):
+        return pattern
     near = _closest(wanted, folders) or folders[: len(folders) == 1]
     for folder in near:
         return next((each for each in (os.path.join(folder, *rest), folder) if _holds_shards(each)), "")

@@ -1,7 +1,6 @@
 """Messages of ``filter``, ``score`` and ``cut`` if they refuse or fail: what happened, and commands that help."""
 
 import contextlib
-import errno
 import re
 import sys
 from collections.abc import Iterator
@@ -14,13 +13,11 @@ from wdsflow.stages.scores.selection import CAPTIONS
 from wdsflow.text.escape import escape
 
 from .nearest_paths import existing, nearest_ledger, nearest_shards
-from .run_arguments import Misuse
-from .terminal import WRONG_USE
+from .run_arguments import Misuse, NoLedger
+from .terminal import WRONG_USE, is_misplaced
 from .typed_command import Typed, free
 
-_ELSEWHERE = frozenset(
-    (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)
-)
+_EXAMPLE = "min_side >= 200"  # a predicate for any shards
 
 
 def refuse(message: str, *hints: str) -> NoReturn:
@@ -89,6 +86,8 @@ def _advice(error: Exception, typed: Typed) -> Iterator[str]:
         yield error.hint
         if error.changed:
             yield typed.again(**error.changed)
+        elif isinstance(error, NoLedger):
+            yield from rescore(typed)
 
 
 def _elsewhere(typed: Typed, **changed: Any) -> str:
@@ -140,16 +139,17 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
     from wdsflow.filtering.recipe.recipe import Recipe
 
-    old = typed.given.get("ledger")
-    if old is None or "where" not in typed.given:
+    old, where = typed.given.get("ledger"), typed.given.get("where")
+    if where is None and old is not None:
         return
-    calls = ",".join(map(str, program_of(canonical_recipe(Recipe(where=typed.given["where"]))).scores))
-    run_file, new = Path(old) / "_wdsflow" / "run.json", free(Path(old))
+    where = where or _EXAMPLE
+    calls = ",".join(map(str, program_of(canonical_recipe(Recipe(where=where))).scores))
+    run_file, new = Path(old or "") / "_wdsflow" / "run.json", free(Path(old or "scores"))
     score = Typed.spell(
         "score", *typed.given["urls"], out=new, scores=calls, recipe=run_file if run_file.is_file() else None
     )
     yield f"to compute {lacks or 'what it needs'}: {score}"
-    yield f"then: {typed.again(ledger=new)}"
+    yield f"then: {typed.again(ledger=new, where=where)}"
 
 
 def _after_engine(error: Exception, typed: Typed) -> Iterator[str]:
@@ -167,7 +167,11 @@ def _about_output(error: OSError, typed: Typed) -> tuple[str, str]:
         f": {error.filename}" if error.filename is not None and str(error.filename) not in str(error.strerror) else ""
     )
     message = f"cannot write: {error.strerror or error}{path}"
-    if "out" in typed.given and error.errno in _ELSEWHERE:
+    exports = typed.given.get("export") or ()
+    if error.filename in map(str, exports) and is_misplaced(error, Path(error.filename)):
+        others = [free(path) if str(path) == error.filename else path for path in exports]
+        return message, f"elsewhere: {typed.again(export=others)}"
+    if "out" in typed.given and is_misplaced(error, Path(typed.given["out"])):
         return message, f"elsewhere: {_elsewhere(typed)}"
     then = f"to resume when that is fixed: {typed.again(restart=None)}"
     return message, f"finished shards are kept, partial ones removed; {then}"

@@ -172,6 +172,13 @@ class Misuse(ValueError):
         self.hint, self.changed = hint, {name: value for name, value in changed.items() if value is not None}
 
 
+class NoLedger(Misuse):
+    """A cut without scores. ``changed["ledger"]``: a folder near the output that has some, if there is one."""
+
+    def __init__(self, near: Path | None) -> None:
+        super().__init__("by which scores? give --ledger, the folder that wdsflow score or filter wrote", ledger=near)
+
+
 def given(urls: list[str] | None, out: Path | None, *, needs_out: str = "") -> tuple[list[str], Path]:
     """Return shards and folder; both are required. ``needs_out`` is an example name. Raises Misuse."""
     if not urls:

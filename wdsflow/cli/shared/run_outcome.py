@@ -9,6 +9,7 @@ import typer
 
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
+from wdsflow.text.words import how_many
 
 from .nearest_paths import nearest_shards
 from .refusals import readable, refuse, rescore
@@ -66,7 +67,7 @@ def _nothing_read(report: "RunReport", typed: Typed) -> None:
         more = f" and {len(urls) - 1:,} more" if len(urls) > 1 else ""
         lines.append(f"{urls[0] if path is None else os.path.abspath(path)}{more}: {reason}")
     if len(reasons) > _REASONS:
-        lines.append(f"and {len(reasons) - _REASONS:,} other reasons")
+        lines.append(f"and {how_many(len(reasons) - _REASONS, 'other reason')}")
     what = "filtered" if typed.name == "filter" else "scored" if typed.name == "score" else "cut"
     refuse(f"nothing could be {what}: " + "\n".join(lines), *_help(report, typed))
 

@@ -15,6 +15,8 @@ from wdsflow.shards.atomic import create, discard, naming, write_file
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 
+from .typed_command import Typed, free
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -23,7 +25,11 @@ if TYPE_CHECKING:
 WRONG_USE = 2
 _LONG = 20_000  # characters of a message: commands in it must not be cut
 _PIPE_WIDTH = 100
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = (*_NO_ROOM, errno.EROFS)
+_MISPLACED = frozenset(
+    (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)
+)
 
 
 def fail(message: str, *hints: str) -> NoReturn:
@@ -56,25 +62,26 @@ def console(stream: TextIO | None = None) -> "Console":
     return Quiet(file=stream, markup=False, highlight=False, emoji=False, **options)
 
 
-def check_output(path: Path | None, option: str = "--output") -> None:
-    """Fail before any work if a file could not be written there."""
+def check_output(path: Path | None, name: str, typed: Typed) -> None:
+    """Fail before any work if a file could not be written there; ``name`` is that of the parameter."""
     if path is None:
         return
+    elsewhere = f"elsewhere: {typed.again(**{name: free(path)})}"
     if path.is_dir():
-        fail(f"{option} {path} is a folder", "name a file")
+        fail(f"{path} is a folder", elsewhere)
     if path.parent.is_file():
-        fail(f"{path.parent} is a file, not a folder", "name another file")
+        fail(f"{path.parent} is a file, not a folder", elsewhere)
     if not path.parent.is_dir():
         fail(f"the folder {path.parent} does not exist", f"mkdir -p {quote_path(str(path.parent))}")
     if not _is_device(path):
-        with _written():
+        with _written(elsewhere):
             discard(*create(path))
 
 
 def write_output(path: Path, text: str) -> None:
     """Write a file in one step: if the run dies, the old file stays unchanged."""
     data = text.encode("utf-8", "backslashreplace")
-    with _written(), naming(path):
+    with _written("free space there, or name another file"), naming(path):
         if _is_device(path):
             path.write_bytes(data)
         else:
@@ -116,13 +123,18 @@ def full_disk(hint: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _written() -> Iterator[None]:
+def _written(hint: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # nobody reads the output: not a fault of the file
         raise
     except OSError as error:
-        cannot_write(error, "free space there, or name another file")
+        cannot_write(error, hint)
+
+
+def is_misplaced(error: OSError, out: Path) -> bool:
+    """Tell whether a file, or an output folder, could be written elsewhere; /proc calls a new file one that does not exist."""
+    return error.errno in _MISPLACED or (error.errno == errno.ENOENT and not out.exists())
 
 
 def cannot_write(error: OSError, hint: str) -> NoReturn:

@@ -8,8 +8,9 @@ from typing import Any
 
 import typer
 
+from wdsflow.shards.atomic import create, discard
 from wdsflow.shards.compact import compact
-from wdsflow.text.shell import quote_path
+from wdsflow.text.shell import quote, quote_path
 
 _LONGEST = 50  # characters of an invented name
 
@@ -20,6 +21,7 @@ class Typed:
     def __init__(self, context: typer.Context) -> None:
         self._parameters: list[Any] = list(context.command.params)
         self.name = str(context.info_name)
+        self._training: list[str] | None = context.obj  # what was typed after --
         self.given: dict[str, Any] = {
             name: value for name, value in context.params.items() if _was_typed(context, name) and value is not None
         }
@@ -31,7 +33,7 @@ class Typed:
         for parameter in self._parameters:
             if (value := values.get(parameter.name)) is not None:
                 words += _words(parameter, value)
-        return " ".join(words)
+        return " ".join([*words, *(["--", *map(quote, self._training)] if self._training is not None else [])])
 
     @staticmethod
     def spell(command: str, *urls: str, **options: object) -> str:
@@ -77,10 +79,14 @@ def free(path: Path) -> Path:
     found = path = next((place for place in places if _can_be_made(place)), path)
     number = 2
     while os.path.lexists(found):
-        found, number = path.with_name(f"{path.name}-{number}"), number + 1
+        found, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
     return found
 
 
 def _can_be_made(path: Path) -> bool:
     parent = next(each for each in path.absolute().parents if os.path.lexists(each))
-    return parent.is_dir() and os.access(parent, os.W_OK)
+    try:  # os.access says of root, and of /proc, that they may
+        discard(*create(parent / path.name))
+    except OSError:
+        return False
+    return True

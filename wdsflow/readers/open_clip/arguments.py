@@ -26,6 +26,17 @@ class ArgumentsError(ValueError):
     """The training command is one that open_clip_train refuses, or that nobody can judge."""
 
 
+def names_shards(data: str | None, dataset_type: str) -> bool:
+    """Tell whether ``--train-data`` or ``--val-data`` names shards, for wdsflow: what is neither csv nor tsv by its name.
+
+    >>> names_shards("a.tar.zst", "auto"), names_shards("a.csv", "auto"), names_shards("a.csv", "webdataset")
+    (True, False, True)
+    """
+    name = str(data or "").split("?")[0].rstrip("/")
+    other = name.rpartition(".")[2] in ("csv", "tsv")
+    return bool(name) and (dataset_type == "webdataset" or (dataset_type == "auto" and not other))
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """open_clip_train's arguments that decide about data, under its names, and how many processes run it."""

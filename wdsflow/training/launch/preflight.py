@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import versions
-from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, parse_arguments
+from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, names_shards, parse_arguments
 from wdsflow.readers.open_clip.feed_reader import FeedReader
 from wdsflow.readers.open_clip.sidecars import read_sidecars
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
@@ -138,10 +138,7 @@ def _look(
 
 
 def _reads_shards(arguments: Arguments) -> bool:
-    kind, data = arguments.dataset_type, arguments.train_data or ""
-    if kind == "auto" and data.split(".")[-1] in {"csv", "tsv"}:
-        return False
-    return bool(data) and kind in {"auto", "webdataset"} and not arguments.use_naflex
+    return names_shards(arguments.train_data, arguments.dataset_type) and not arguments.use_naflex
 
 
 def _modern(arguments: Arguments) -> dict[str, object]:
