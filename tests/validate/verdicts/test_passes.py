@@ -94,3 +94,13 @@ def test_a_verdict_that_rests_on_an_unopened_pickle_is_not_exact(name: str, exac
 
     assert verdict.exact is exact
     assert ("pickled" in verdict.note) is not exact
+
+
+def test_neighbours_of_one_key_that_a_reader_cuts_into_several_samples_are_counted_as_these() -> None:
+    members = [("a", Part("jpg", OK)), ("a", Part("txt", OK)), ("a", Part("jpg", BAD)), ("a", Part("txt", OK))]
+    evidence = Evidence("full", [shard(0, members)])
+    evidence.shards[0].samples = 1
+
+    verdict = judge(evidence, READERS["open-clip-3.3"]())
+
+    assert (verdict.samples, verdict.usable, verdict.outcome) == (2, 1, "loses")
