@@ -130,7 +130,7 @@ def test_a_run_inside_of_an_epoch_does_not_go_on_with_other_batches(said):
     status, text, _ = said["changed"]
     assert status == "1"
     assert "Traceback" not in text
-    assert "cannot go on inside of epoch 0" in text
+    assert "cannot resume within epoch 0" in text
     assert "batch size: 8 then, 4 now" in text
 
 
@@ -158,4 +158,4 @@ def test_other_kinds_of_data_are_openclips_own_affair(said):
 def test_other_kinds_of_data_cannot_be_saved_inside_of_an_epoch(said):
     status, text, _ = said["csv inside"]
     assert status == "1"
-    assert "--checkpoint-every works with shards only" in text
+    assert "--checkpoint-every works only with shards" in text

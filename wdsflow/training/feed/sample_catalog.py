@@ -22,7 +22,7 @@ _INSIDE_STREAM = 32 << 20  # larger members of streams cannot be had as a whole
 
 
 class Blob(NamedTuple):
-    """A member: where it lies in its shard, or its bytes where the shard can only be read once."""
+    """A member: where it is in its shard, or its bytes where the shard can only be read once."""
 
     name: str  # field, lower case
     size: int  # bytes
@@ -88,8 +88,8 @@ class _Wait:
 class Catalog:
     """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
 
-    ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``FeedLoss``. What is
-    wrong with a shard itself goes to ``hurt``. What lies behind damage is listed too; readers that stop there lose it.
+    ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``FeedLoss``. What
+    is wrong with a shard itself goes to ``hurt``. What is after damage is listed too; readers that stop there lose it.
     """
 
     hurt: Callable[[Damage], None] | None = None
@@ -164,7 +164,7 @@ class Catalog:
         key: str | None = None
         fields: dict[str, Blob] = {}
         for batch in walk:
-            if batch.behind and key is not None:  # what stands before and behind damage does not belong together
+            if batch.behind and key is not None:  # what stands before and after damage does not belong together
                 yield self._sample(url, key, fields)
                 key = None
             for row in batch.rows:
