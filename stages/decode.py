@@ -32,11 +32,11 @@ _CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length t
 class Decode(SampleStage):
     """Decode images to RGB, as a PIL image or an array (height, width, 3) of uint8.
 
-    Each entry of ``fields`` may name alternatives; the first that a sample has is decoded. The format is told by the
-    first bytes, never by the field's name. What is too large or too small is dropped by its header, before a pixel is
-    decoded ("too-many-pixels", "too-small", "over-budget"). What cannot be decoded fails: "no-image" (no such field),
-    "not-bytes", "not-an-image", "truncated", "undecodable"; unlike in other stages it is dropped and counted unless
-    ``on_error="raise"``.
+    Each entry of ``fields`` may name alternatives; the first that a sample has is decoded. The format is recognized by
+    the first bytes, never by the field's name. What is too large or too small is dropped by its header, before a pixel
+    is decoded ("too-many-pixels", "too-small", "over-budget"). What cannot be decoded fails: "no-image" (no such
+    field), "not-bytes", "not-an-image", "truncated", "undecodable"; unlike in other stages it is dropped and counted
+    unless ``on_error="raise"``.
 
     Modes
 
@@ -49,7 +49,7 @@ class Decode(SampleStage):
     ``target`` is what later stages need: the shortest side in pixels, or (height, width); None keeps the full size.
     ``alpha`` lays transparent pixels over a colour, or drops transparency as OpenCLIP does, whatever then shows.
     ``high_depth`` scales images of more than 8 bits to 0..255; "clip" makes white of nearly all, as OpenCLIP does.
-    ``budget`` bounds the memory of decoding one image in bytes, beside the encoded bytes: see ``peak_bytes``. Of
+    ``budget`` bounds the memory of decoding one image in bytes, next to the encoded bytes: see ``peak_bytes``. Of
     animations the first frame is taken.
 
     >>> stage = Decode(target=224, max_pixels=25_000_000)
@@ -114,8 +114,8 @@ class Decode(SampleStage):
 
         Two hooks are called by the header, before a pixel is decoded, and once more should the header have been
         mistaken. ``aim(width, height)`` returns the target of this image, in place of ``target``, in pixels of the
-        whole image: who wants 224 pixels of its left half aims at (224, 448). ``admit(peak_bytes)`` is told the bound
-        of the memory that decoding takes; it may wait until there is so much, or raise.
+        whole image: who wants 224 pixels of its left half aims at (224, 448). ``admit(peak_bytes)`` gets the
+        bound of the memory that decoding takes; it may wait until there is so much, or raise.
         """
         if not isinstance(data, bytes):
             if not isinstance(data, (bytearray, memoryview)):

@@ -1,4 +1,4 @@
-"""What runs beside a test. Tests before it may have left children that have ended, and helpers of multiprocessing."""
+"""What runs next to a test. Tests before it may have left children that have ended, and helpers of multiprocessing."""
 
 import contextlib
 import os

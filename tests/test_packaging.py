@@ -1,4 +1,4 @@
-"""What is installed is what lies in the tree, and nothing in the tree ties it to one machine."""
+"""What is installed is what is in the tree, and nothing in the tree ties it to one machine."""
 
 import importlib.metadata
 import os

@@ -88,7 +88,7 @@ def reference(out: TextIO) -> None:
 
 
 def wheel(out: TextIO) -> None:
-    """The wheel holds everything, and installs beside a package that owns the name `validate`."""
+    """The wheel holds everything, and installs next to a package that owns the name `validate`."""
     WORK.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=WORK) as folder:
         dist, venv = Path(folder, "dist"), Path(folder, "venv")

@@ -1,7 +1,7 @@
 """Makes the repository's own ``.venv`` and goes on inside it. Uses the standard library only.
 
-Versions are fixed by ``scripts/locks/wdsflow.txt``, given to the installer as constraints: what a
-machine does not need (CUDA libraries beside a CPU build of PyTorch, say) is then not installed.
+Versions are fixed by ``scripts/locks/wdsflow.txt``, given to the installer as constraints: what a machine does not need
+(CUDA libraries next to a CPU build of PyTorch, say) is then not installed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 LOCK = ROOT / "scripts" / "locks" / "wdsflow.txt"
-WEBDATASET1 = ROOT / ".test" / "webdataset1"  # webdataset 1.x, beside the 0.2.86 that OpenCLIP wants
+WEBDATASET1 = ROOT / ".test" / "webdataset1"  # webdataset 1.x, next to the 0.2.86 that OpenCLIP wants
 WEBDATASET1_LOCK = ROOT / "scripts" / "locks" / "webdataset1.txt"
-JUICER = ROOT / ".test" / "data-juicer"  # an environment of its own, for what is measured beside it
+JUICER = ROOT / ".test" / "data-juicer"  # an environment of its own, for what is measured next to it
 JUICER_LOCK = ROOT / "scripts" / "locks" / "data-juicer.txt"
 
 # What each script installs, as arguments of the installer.

@@ -38,7 +38,7 @@ class OpenClip:
             [sys.executable, str(PROBE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
         self._version = ""
-        self._patience = 0.0  # seconds; how long a sound set takes on this machine is not known yet
+        self._patience = 0.0  # seconds; how long a valid set takes on this machine is not known yet
 
     @property
     def version(self) -> str:

@@ -114,7 +114,7 @@ def keys(folder: Path) -> set[str]:
 
 
 def contents(path: Path) -> Iterator[tuple[str, bytes, str]]:
-    """Yield (key, jpeg, caption) of a shard as it is written here, each caption behind its picture."""
+    """Yield (key, jpeg, caption) of a shard as it is written here, each caption after its picture."""
     with tarfile.open(path) as tar:
         members = [(info.name, file.read()) for info in tar if (file := tar.extractfile(info))]
     for (name, picture), (_, text) in zip(members[::2], members[1::2], strict=True):

@@ -12,7 +12,7 @@ _STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # bytes a pixel in Pi
 _CONVERTED = 4
 _ALPHA = 8  # transparency laid over a colour: a copy with alpha, and the result
 _DEEP = 12  # 16 bits and more, scaled: copies in numpy
-# Bytes a pixel that decoders keep beside the image: planes, canvas, earlier frames. Measured, rounded up.
+# Bytes a pixel that decoders keep next to the image: planes, canvas, earlier frames. Measured, rounded up.
 _DECODER = {"webp": 13, "gif": 5, "avif": 16, "jp2": 28, "tiff": 8, "png": 0, "bmp": 0, "jpeg": 0}
 _ANY_DECODER = 8
 _LEAN = frozenset(("jpeg", "png"))  # formats whose RGB images Pillow decodes into place
@@ -40,7 +40,7 @@ def scale_of(width: int, height: int, target: Target, k: float = 2.0, most: int 
 def peak_bytes(
     header: ImageHeader, mode: Mode, target: Target = None, *, k: float = 2.0, coefficients: int | None = None
 ) -> int:
-    """Return an upper bound of the memory, in bytes, that decoding takes beside the encoded bytes, result included.
+    """Return an upper bound of the memory, in bytes, that decoding takes next to the encoded bytes, result included.
 
     ``coefficients``: what ``coefficient_bytes`` says of a JPEG; without it a progressive file counts as one
     without subsampling. 0 where the header does not tell the size.

@@ -11,7 +11,7 @@ _KEY = "wdsflow.box"
 
 
 class Scaled(np.ndarray):
-    """Pixels of a picture that was decoded smaller; ``box`` is where the picture lies in them.
+    """Pixels of a picture that was decoded smaller; ``box`` is where the picture is in them.
 
     A picture 4001 pixels wide at a quarter of its size fills 1000.25 of 1001 columns. Views and copies have no box.
     """

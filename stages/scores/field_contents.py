@@ -53,7 +53,7 @@ def moves(reader: FieldReader, name: str, header: ImageHeader) -> bool:
 
 
 def orientation_of(reader: FieldReader, name: str, header: ImageHeader) -> int:
-    """Return an image's orientation. A WebP tells it in a chunk behind its pixels, which are not read."""
+    """Return an image's orientation. A WebP tells it in a chunk after its pixels, which are not read."""
     if header.format in _TURNED_INSIDE:
         raise ScoreError("unknown-orientation", f"field {name!r}: that of {header.format} is not looked for")
     if header.format != "webp":

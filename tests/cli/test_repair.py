@@ -58,7 +58,7 @@ def test_fields_are_renamed_and_dropped(tmp_path: Path):
     [
         (["--rename", "jpgg=png"], "--rename jpgg=png changed nothing: no sample has a field jpgg"),
         (["--drop-field", "nosuch"], "--drop-field nosuch changed nothing: no sample has a field nosuch"),
-        (["--rename", "jpg=txt"], "--rename jpg=txt changed nothing: txt is there already"),
+        (["--rename", "jpg=txt"], "--rename jpg=txt changed nothing: txt already exists"),
     ],
 )
 def test_an_option_that_changes_nothing_is_status_one_and_says_so(tmp_path: Path, capsys, words, why):

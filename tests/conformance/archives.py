@@ -1,4 +1,4 @@
-"""Writes generated members to a tar, and says where they lie in it."""
+"""Writes generated members to a tar, and says where they are in it."""
 
 import io
 import tarfile
@@ -75,7 +75,7 @@ def _header(info: tarfile.TarInfo, tar_format: Format) -> bytes:
 
 
 def _sparse(info: tarfile.TarInfo, data: bytes) -> bytes:
-    """Return an old GNU sparse header: the data come first, a hole of as many bytes behind them."""
+    """Return an old GNU sparse header: the data come first, a hole of as many bytes after them."""
     info.type = tarfile.GNUTYPE_SPARSE
     block = bytearray(info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape"))
     block[386:398] = b"%011o\0" % 0

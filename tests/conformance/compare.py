@@ -143,7 +143,7 @@ class Comparison:
 
 
 def options_for(reader: str, seed: int, shards: int) -> Options:
-    """Draw what the reader is told: workers and ranks for OpenCLIP, keys too for its version 4."""
+    """Draw the arguments of the reader: workers and ranks for OpenCLIP, keys too for its version 4."""
     rng = Random(seed)
     if not reader.startswith("open-clip"):
         return Options()

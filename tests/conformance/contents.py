@@ -44,12 +44,12 @@ def odd_caption(rng: Random) -> bytes:
 
 
 def metadata(rng: Random, names: tuple[str, ...] = ("caption", "url")) -> bytes:
-    """Return a sound json object with strings under the given names."""
+    """Return a valid json object with strings under the given names."""
     return json.dumps({name: caption(rng) for name in names}).encode()
 
 
 def document(rng: Random) -> bytes:
-    """Return a sound json object with values of many types, the same names and types each time but for nulls."""
+    """Return a valid json object with values of many types, the same names and types each time but for nulls."""
     sizes = [rng.randint(1, 9) for _ in range(rng.randint(0, 3))]
     values = {
         "caption": caption(rng),

@@ -1,4 +1,4 @@
-"""Image files for generated shards: sound ones of every kind that trains, and broken ones."""
+"""Image files for generated shards: valid ones of every kind that trains, and broken ones."""
 
 import io
 import struct
@@ -12,7 +12,7 @@ FORMATS = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "gif": "
 
 
 def picture(rng: Random, extension: str = "jpg", mode: str = "RGB", **save: object) -> bytes:
-    """Return a small sound image in the format that the extension promises."""
+    """Return a small valid image in the format that the extension promises."""
     from PIL import Image
 
     size = (rng.randint(1, 32), rng.randint(1, 32))

@@ -116,7 +116,7 @@ def _one_worker(reader: Reader, shards: Sequence[ShardEvidence], logs: Logs) -> 
 
 
 def _take(reader: Reader, waiting: list[Run], keys: list[str]) -> bool:
-    """Add the keys of the usable samples of one run, which may lie in several shards; True if it raises."""
+    """Add the keys of the usable samples of one run, which may be in several shards; True if it raises."""
     for fate in reader.fates(tuple(part for run in waiting for part in run.shape)) if waiting else ():
         if fate.kind == "crash":
             return True

@@ -3,9 +3,9 @@
     python readers.py READER < jobs > results
 
 Each line in is a job, ``{"urls": [...], "options": {...}}``; each line out is what came of it: ``keys`` of the samples
-that came out, worker by worker; ``error``, the exception that ended it; ``stall``, true where a worker would go on for
-ever without a batch. READER is open-clip, webdataset, datasets or ray-data. A job for the first two may have ``code`` that
-makes ``stages``, which are put in front of the stage that decodes.
+that came out, worker by worker; ``error``, the exception that ended it; ``stall``, true where a worker would go on
+endlessly without a batch. READER is open-clip, webdataset, datasets or ray-data. A job for the first two may have
+``code`` that makes ``stages``, which are put in front of the stage that decodes.
 """
 
 import json

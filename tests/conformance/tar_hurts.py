@@ -25,7 +25,7 @@ def cut_in_data(archive: Archive, rng: Random) -> bytes:
 
 
 def cut_in_padding(archive: Archive, rng: Random) -> bytes:
-    """End the file behind the contents of a member, before the next block begins."""
+    """End the file after the contents of a member, before the next block begins."""
     index = _member(archive, rng)
     if index < 0 or not archive.sizes[index] % BLOCK:
         return archive.data
@@ -81,7 +81,7 @@ def zero_block_between(archive: Archive, rng: Random) -> bytes:
 
 
 def trailing_junk(archive: Archive, rng: Random) -> bytes:
-    """Put bytes behind the end."""
+    """Put bytes after the end."""
     return archive.data + rng.randbytes(rng.choice((1, 511, 512, 3000)))
 
 
@@ -91,7 +91,7 @@ def leading_junk(archive: Archive, rng: Random) -> bytes:
 
 
 def twice(archive: Archive, rng: Random) -> bytes:
-    """Put a second archive behind the first, with or without the first one's end mark."""
+    """Put a second archive after the first, with or without the first one's end mark."""
     return archive.data[: rng.choice((archive.end, len(archive.data)))] + archive.data
 
 
@@ -115,7 +115,7 @@ def mutated(archive: Archive, rng: Random) -> bytes:
 
 
 def shifted(archive: Archive, rng: Random) -> bytes:
-    """Take some bytes out, or put some in, so that what follows lies at another place."""
+    """Take some bytes out, or put some in, so that what follows is at another place."""
     place = rng.randint(0, archive.end)
     count = rng.choice((1, 100, BLOCK, 2 * BLOCK))
     if rng.random() < 0.5:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Cluster:
-    """Starts the cluster; ``path`` is its PYTHONPATH. Everything of Ray's lies in a folder that goes with it."""
+    """Starts the cluster; ``path`` is its PYTHONPATH. Everything of Ray's is in a folder that goes with it."""
 
     def __init__(self, path: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="ray-")  # names of sockets may not be long

@@ -189,7 +189,7 @@ def test_outputs_numbered_without_gaps_are_those_of_one_machine(tmp_path: Path, 
     assert digests(tmp_path / "out") == digests(tmp_path / "alone")
     assert report.total("samples") == 8 * 30 + 4
 
-    write_tar(source / "00003.tar", entries(3, 30))  # now there is something in it: all behind it moves
+    write_tar(source / "00003.tar", entries(3, 30))  # now there is something in it: all after it moves
     os.unlink(tmp_path / "out" / "00002.tar")
     shutil.rmtree(tmp_path / "alone")
     filter_shards(str(source), tmp_path / "alone", dense, RunOptions(workers=0))

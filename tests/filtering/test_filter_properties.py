@@ -1,4 +1,4 @@
-"""Whatever a tar holds, and wherever it is cut: members are kept, dropped or put aside, and none changes."""
+"""Whatever a tar holds, and wherever it is cut: members are kept, dropped or quarantined, and none changes."""
 
 import tarfile
 from collections import Counter

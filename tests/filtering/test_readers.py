@@ -34,7 +34,7 @@ def _collect_open_files() -> Iterator[None]:
 
 @pytest.fixture
 def filtered(tmp_path: Path) -> Path:
-    """Filter six shards whose captions lie in json: of two nothing is kept, and each has small and broken pictures."""
+    """Filter six shards whose captions are in json: of two nothing is kept, and each has small and broken pictures."""
     (tmp_path / "in").mkdir()
     for shard in range(6):
         members = []

@@ -8,7 +8,7 @@ from wdsflow.images.pillow import MAX_IMAGE_PIXELS, quiet, silent_stderr
 
 
 class Inside:
-    """A thread that stays in a context until it is told to leave."""
+    """A thread that stays in a context until it has to leave."""
 
     def __init__(self, context):
         self.entered, self.leaves = threading.Event(), threading.Event()

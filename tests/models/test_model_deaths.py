@@ -1,4 +1,4 @@
-"""Processes of models that end while they work: each sample once, and none put aside that is not to blame."""
+"""Processes of models that end while they work: each sample once, and none quarantined that is not to blame."""
 
 import threading
 

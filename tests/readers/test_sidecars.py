@@ -1,4 +1,4 @@
-"""Files beside the shards."""
+"""Files next to the shards."""
 
 import json
 

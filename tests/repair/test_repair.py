@@ -33,7 +33,7 @@ def mended(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], R
 
 
 def listed(folder: Path) -> list[str]:
-    """Return the names in an output folder, but that of our own record."""
+    """Return the names in an output folder, but that of  own_X record."""
     return sorted(name for name in os.listdir(folder) if name != "_wdsflow")
 
 
@@ -45,7 +45,7 @@ def test_members_of_one_sample_come_together_in_the_order_of_first_appearance(tm
     a, b = samples("b", "a")[:2], samples("b", "a")[2:]
     got, report = mended(tmp_path, [a[0], b[0], a[1], b[1]])
     assert got == [*a, *b]
-    assert report.shards[0].mended == {"samples whose members were apart": 2}
+    assert report.shards[0].mended == {"samples whose members were separated": 2}
     assert not report.lost
 
 

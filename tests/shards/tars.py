@@ -69,7 +69,7 @@ class _Noting(tarfile.TarInfo):
 
 
 def by_tarfile(data: bytes) -> Read:
-    """Read as webdataset does: stream, take what can be read of regular members, go on after an error."""
+    """Read as webdataset does: stream, take what can be read of regular members, continue after an error."""
     try:
         stream = tarfile.open(fileobj=io.BytesIO(data), mode="r|*", tarinfo=_Noting)  # noqa: SIM115
     except Exception:

@@ -1,4 +1,4 @@
-"""What the walk tells beyond tarfile: why it ends, what lies behind, and how little it reads."""
+"""What the walk tells beyond tarfile: why it ends, what is behind, and how little it reads."""
 
 import io
 import tarfile

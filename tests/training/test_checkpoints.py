@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is N
 
 
 class Case(NamedTuple):
-    """A run that dies behind batch ``dies`` and goes on behind batch ``goes_on``."""
+    """A run that dies behind batch ``dies`` and continues behind batch ``goes_on``."""
 
     every: int  # steps between checkpoints
     dies: int

@@ -45,7 +45,7 @@ NAMED = r"at sample 'the \"marked\" one' of .*/0001\.tar"
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform of one's own, which does something at the marked image."""
+    """A transform of  own_X, which does something at the marked image."""
 
     act: Callable[[], object]
 

@@ -120,7 +120,7 @@ def test_a_run_inside_of_an_epoch_does_not_go_on_with_other_batches(said):
     status, text, _ = said["changed"]
     assert status == "1"
     assert "Traceback" not in text
-    assert "cannot go on inside of epoch 0" in text
+    assert "cannot resume within epoch 0" in text
     assert "batch size: 8 then, 4 now" in text
 
 

@@ -1,4 +1,4 @@
-"""The loader: the same batches whatever happens in between, nothing lost silently, nothing waited for in vain."""
+"""The loader: the same batches whatever happens in between, nothing lost silently, no endless wait."""
 
 import gzip
 import hashlib

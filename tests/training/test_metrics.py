@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_written_is_said_once(suffix, tmp_path, caplog):
         metrics.write(facts(LossTally()))
     [record] = caplog.records
     assert record.levelname == "WARNING"
-    assert "metrics cannot be written, training goes on" in record.getMessage()
+    assert "metrics cannot be written, training continues" in record.getMessage()
     assert "missing" in record.getMessage()
     (tmp_path / "missing").mkdir()
     metrics.write(facts(LossTally()))

@@ -77,7 +77,7 @@ def test_a_name_that_no_json_has_is_refused(tmp_path, caption):
     found = look(shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", caption=caption)
     text = "\n".join(found.lines)
     assert found.refused
-    assert "no json of 16 samples looked at has captoin" in text
+    assert "no json of 16 checked samples has captoin" in text
     assert "--caption json:caption " in text
 
 
@@ -136,7 +136,7 @@ def test_a_sample_that_goes_over_the_end_of_a_shard_is_none(tmp_path):
 
 REFUSALS = {
     "no caption": (shards.with_json, [], None, "no sample has a txt field"),
-    "a name in no json": (shards.with_json, [], "json:captoin", "no json of 16 samples looked at has captoin"),
+    "a name in no json": (shards.with_json, [], "json:captoin", "no json of 16 checked samples has captoin"),
     "too few shards": (shards.with_txt, ["--workers", "3"], None, "2 shards for 3 workers"),
     "a starved worker": (shards.with_txt, ["--batch-size", "9"], None, "rank 0 worker 0 gets 0 batches"),
     "no evaluation": (shards.with_txt, ["--val-data", "nowhere.tar"], None, "nowhere.tar: there is no such file"),

@@ -84,7 +84,7 @@ def test_the_table_has_shares_examples_notes_and_damaged_shards(heard):
     [(level, table)] = lines(heard)
     assert level == "WARNING"  # of the damage
     head, *rows = table.splitlines()
-    assert head.startswith("feed: epoch 2 is through (rank 0 of 8): 10 of 10 batches, 640 samples, ")
+    assert head.startswith("feed: epoch 2 done (rank 0 of 8): 10 of 10 batches, 640 samples, ")
     assert " samples/s on this rank (about " in head
     assert " on all 8), training waited 0 % of the time" in head
     assert [row.split() for row in rows[:3]] == [

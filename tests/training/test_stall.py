@@ -64,7 +64,7 @@ def test_it_names_rank_worker_stage_reason_count_fields_example_and_shard(shard)
         "rank 1 of 2, worker 2: a whole pass over its 3 shards gave 0 usable samples, a batch needs 64. "
         "OpenCLIP's own loader would hang."
     )
-    assert lines[1] == "Of 300 samples seen on this rank 300 were lost:"
+    assert lines[1] == "Of 300 samples seen on this rank, 300 were lost:"
     assert lines[2] == f"  select: no-caption 300 (first: 0001 in {shard}: jpg, json)"
     assert lines[3] == "Fields of samples that lack something: jpg, json (300)"
     assert len(lines) <= 12
@@ -111,7 +111,7 @@ def test_too_few_samples_for_a_batch_ask_for_fewer_workers_smaller_batches_or_th
 def test_a_worker_without_shards_is_told_so():
     said = stall_message(tally=LossTally(), lane=LaneFacts(5, 0, "", 0, 64, 0, 8), waited=300)
     assert "rank 0, worker 5: no batch for 300 s; this worker has no shard to read" in said
-    assert "Not one sample has been seen." in said
+    assert "No sample was seen." in said
     assert "--stall-after" not in said
 
 
@@ -129,7 +129,7 @@ def test_damage_is_shown_and_can_be_repaired():
 
 def test_slow_data_may_be_waited_for_longer():
     said = stall_message(tally=tally(kept=500), waited=300.4)
-    assert said.startswith("rank 0: no batch for 300 s.\nOf 500 samples seen on this rank none was lost.\n")
+    assert said.startswith("rank 0: no batch for 300 s.\nOf 500 samples seen on this rank, none was lost.\n")
     assert ["wdsflow", "train", "--stall-after", "3000", "--", "..."] in commands(said)
     assert "would hang" not in said
 

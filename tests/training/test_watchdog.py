@@ -96,7 +96,7 @@ def end_first(dog, rank):
 
 
 def end_later(dog, rank):
-    time.sleep(3)  # listens in vain
+    time.sleep(3)  # nothing connects
     raise SystemExit(0)
 
 

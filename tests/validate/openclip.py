@@ -50,7 +50,7 @@ def write(folder: Path, contents: Sequence[Sequence[Sample]], digits: int = 4) -
 
 
 def evidence_of(url: str, samples: Sequence[Sample]) -> ShardEvidence:
-    """Return the evidence of one sound shard."""
+    """Return the evidence of one valid shard."""
     collector = RunCollector()
     for sample in samples:
         for suffix in MEMBERS[sample.kind]:

@@ -11,7 +11,7 @@ from .report_text import render
 
 @dataclass(frozen=True, slots=True)
 class Report(Results):
-    """The verdict for each reader, the findings behind it, and what to do.
+    """The verdict for each reader, its findings, and what to do.
 
     ``str(report)`` is the text that ``wdsflow validate`` prints, ``report.to_dict()`` what ``--format json`` holds;
     a notebook shows it as a page.

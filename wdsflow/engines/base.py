@@ -23,7 +23,7 @@ class Task(Protocol):
     """What is to be done; picklable and small, for it may travel."""
 
     def without(self, sample: int) -> "Task":
-        """Return the same task with a sample put aside that kills whoever touches it."""
+        """Return the same task with a sample quarantined that kills whoever touches it."""
 
 
 T = TypeVar("T", bound=Task)

@@ -8,7 +8,7 @@ _NUMBER = struct.Struct("<q")
 
 
 class Mark:
-    """A number in a few bytes of shared memory, behind a file descriptor."""
+    """A number in a few bytes of shared memory, after a file descriptor."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd

@@ -95,7 +95,7 @@ def _await_interrupt() -> NoReturn:
 @contextlib.contextmanager
 def _joined(script: str, address: str | None) -> Iterator[Any]:
     """Connect as the program ``script`` would, and yield the module ray. Raises EngineError."""
-    sys.argv[:1] = [script]  # modules beside it are found on the nodes, too
+    sys.argv[:1] = [script]  # modules next to it are found on the nodes, too
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     try:

@@ -106,7 +106,7 @@ class RayTasks(_RayEngine[T]):
 
     def __init__(self, ray: Any, function: Work, site: Site, *, workers: int | None = None) -> None:
         super().__init__(ray, function, site, workers=workers, gpus=0.0)
-        # Retries are ours: Ray's own would go on without end where memory runs out.
+        # Retries are ours: Ray's own would continue without end where memory runs out.
         self._remote = self._ray.remote(work_once).options(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")
 
     def close(self) -> None:

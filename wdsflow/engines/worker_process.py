@@ -1,7 +1,7 @@
 """A worker process and its successors.
 
 A worker that dies (an image library that crashes, the out-of-memory killer) costs its task another try. If it dies
-again at the same sample, that sample is named in the next try, and put aside by it.
+again at the same sample, that sample is named in the next try, and quarantined by it.
 """
 
 import contextlib

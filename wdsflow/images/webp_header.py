@@ -17,8 +17,8 @@ _START_CODE = b"\x9d\x01\x2a"
 def read_webp(data: bytes) -> ImageHeader:
     """Return the header of bytes that start with ``RIFF....WEBP``.
 
-    ``orientation`` stays 1: the EXIF chunk lies at the end of the file, see ``webp_metadata``. ``length`` is what the container claims;
-    Pillow refuses a file that is shorter.
+    ``orientation`` stays 1: the EXIF chunk is at the end of the file, see ``webp_metadata``. ``length`` is what the
+    container claims; Pillow refuses a file that is shorter.
     """
     try:
         size, chunk = _riff(data)

@@ -112,9 +112,9 @@ def _mapped_files() -> int:
 
 @contextlib.contextmanager
 def on_disk(dataset: Any, folder: Path) -> Iterator[Any]:
-    """Return the dataset as one that lies in files, so that workers do not get a copy of it each.
+    """Return the dataset as one that is in files, so that workers do not get a copy of it each.
 
-    What lies in memory is written into ``folder``, for as long as the context is open.
+    What is in memory is written into ``folder``, for as long as the context is open.
     """
     import datasets
 

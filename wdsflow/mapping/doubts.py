@@ -10,7 +10,7 @@ log = logging.getLogger("wdsflow.mapping")
 
 
 class Doubts:
-    """Remembers batches that failed until a row of theirs did. The first of which none did is told, once."""
+    """Remembers batches that failed until a row of theirs did. The first of which none did is reported, once."""
 
     def __init__(self) -> None:
         self._open: list[tuple[int, int, str]] = []

@@ -32,7 +32,7 @@ class MapSetup:
 class RowBatch:
     """Rows ``start`` to ``stop``. ``rows`` are theirs, each pickled, where a worker cannot fetch them itself.
 
-    ``alone``: no other worker may run beside it, as the rows need the memory of all.
+    ``alone``: no other worker may run next to it, as the rows need the memory of all.
     """
 
     start: int
@@ -70,7 +70,7 @@ class Measure(NamedTuple):
 
     @property
     def grown(self) -> int:
-        """The bytes that the batch took beside what the worker keeps."""
+        """The bytes that the batch took next to what the worker keeps."""
         return max(self.peak - min(self.before, self.after), self.results, 0)
 
 

@@ -30,7 +30,7 @@ class MapWorker:
 
     def __init__(self, setup: MapSetup) -> None:
         ours, theirs = socket.socketpair()
-        # What lies in the folder where this started is no module, until the worker is told so.
+        # What is in the folder where this started is not a module for the worker by default.
         start = "sys.path[:] = filter(None, sys.path); from wdsflow.mapping.map_worker import serve"
         with theirs:
             self._process = start_python(

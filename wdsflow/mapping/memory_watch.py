@@ -34,7 +34,7 @@ class Watch:
                 family = {worker.pid: descendants(worker.pid) for worker in workers}
             looks += 1
             pids = [pid for worker in workers for pid in (worker.pid, *family.get(worker.pid, ()))]
-            # Resident bytes count shared pages more than once, but are told quickly.
+            # Resident bytes count shared pages more than once, but are quick to read.
             if sum(map(resident, (os.getpid(), *pids))) > self.memory:
                 self._look_closely(workers)
 

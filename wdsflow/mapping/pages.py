@@ -23,6 +23,6 @@ def let_go(files: Collection[str]) -> None:
         advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
             span, rights, *_, last = line.split(maxsplit=5)  # the last is the path, where there is one
-            if rights.startswith("r-") and last in wanted:  # what cannot be written to is as it lies in the file
+            if rights.startswith("r-") and last in wanted:  # what cannot be written to is as it is in the file
                 start, end = (int(word, 16) for word in span.split("-"))
                 advise(start, end - start, _DONT_NEED)

@@ -16,7 +16,7 @@ _FULL = 256 << 20
 
 
 class Parts:
-    """Collects files in order. All of them lie in ``folder`` at the end."""
+    """Collects files in order. All of them are in ``folder`` at the end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -75,7 +75,7 @@ def bounded_map(
         with_indices: Whether ``fn`` takes the numbers of the rows, too.
         fn_kwargs: Further arguments of ``fn``.
         features: The types of the result's columns, of a Dataset only.
-        folder: Where the files of the result go; it must be empty or missing. By default they are temporary, beside
+        folder: Where the files of the result go; it must be empty or missing. By default they are temporary, next to
             the caches of datasets, and removed when Python ends.
 
     Raises:

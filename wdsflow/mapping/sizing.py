@@ -47,7 +47,7 @@ class Sizer:
 def fitting(memory: int, idle: int, need: float, most: int) -> int:
     """Return how many workers fit into ``memory`` bytes, each with room for two rows; at least 1, at most ``most``.
 
-    ``idle``: bytes of a worker beside its rows.
+    ``idle``: bytes of a worker next to its rows.
 
     >>> fitting(2 << 30, 200 << 20, 60 << 20, 16)
     5

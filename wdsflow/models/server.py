@@ -29,7 +29,7 @@ LOST = 70  # exit status: the device is of no use to this process any more
 
 
 class ServerSetup(NamedTuple):
-    """What a process is told when it starts."""
+    """The arguments of a process at its start."""
 
     address: str
     key: bytes

@@ -1,4 +1,4 @@
-"""Values from process to process over a socket; arrays travel as they lie in memory, without a copy in between."""
+"""Values from process to process over a socket; arrays travel as they are in memory, without a copy in between."""
 
 import pickle
 import socket

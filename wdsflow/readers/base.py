@@ -63,7 +63,7 @@ class Reader(ABC):
         False  # gives rows with None where an image or caption is missing; they count as dropped
     )
     reports_losses: ClassVar[bool] = False  # counts what it leaves out, and says so
-    raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it goes on with the next
+    raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it continues with the next
     same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
     makes_columns: ClassVar[bool] = False  # the first samples' values decide what later ones may be
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all

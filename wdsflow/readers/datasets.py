@@ -164,7 +164,7 @@ def _last_known(runs: Runs) -> int:
 def _early(runs: Runs) -> list[ShapeCount]:
     """Return the inner shapes that occur among the first five runs.
 
-    A shape stands behind the head and as many runs as were counted before it; those counts are not kept for the many
+    A shape stands after the head and as many runs as were counted before it; those counts are not kept for the many
     shapes of a wild shard.
     """
     return [item for index, item in enumerate(runs.inner) if 1 + max(index, sum(item.before)) < EXAMPLES]

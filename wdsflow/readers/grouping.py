@@ -6,7 +6,7 @@ from wdsflow.scan.evidence import EMPTY, Part, Shape
 
 from .base import Fate, FateKind
 
-# Readers keep these beside the fields, so a member with such a field name counts as a repetition.
+# Readers keep these next to the fields, so a member with such a field name counts as a repetition.
 KEY, URL, BAD_MARK = "__key__", "__url__", "__bad__"
 
 Sample = dict[str, Part]  # by the field name as the reader keeps it

@@ -18,7 +18,7 @@ def trouble(sizes: Mapping[str, int], read: Callable[[str], bytes]) -> str:
         sizes: bytes of each field.
         read: returns the contents of a field.
 
-    Its image must decode, its caption must be text with something in it, and json beside them must parse: OpenCLIP
+    Its image must decode, its caption must be text with something in it, and json next to them must parse: OpenCLIP
     decodes it with the rest. Fields of other kinds are not looked at.
     """
     images = [name for name in IMAGE_FIELDS if name in sizes]

@@ -1,4 +1,4 @@
-"""Give members names that every reader splits into the same keys and fields."""
+"""Gives members names that every reader splits into the same keys and fields."""
 
 import re
 import unicodedata
@@ -21,7 +21,7 @@ _ROUNDS = 8
 
 
 class NamedSample(NamedTuple):
-    """What makes members one sample before its key is made safe."""
+    """The identity of a sample before its key is made safe."""
 
     origin: int
     folder: str
@@ -29,24 +29,24 @@ class NamedSample(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The key as readers would see it."""
+        """The key for readers."""
         return f"{self.folder}/{self.key}" if self.folder else self.key
 
 
 @dataclass
 class Tidy:
-    """New names in the order of the old ones; None and a reason for members that are no part of a sample."""
+    """New names in the order of the old ones; None and a reason for members that belong to no sample."""
 
     names: list[str | None]
     reasons: list[str]
-    mended: Counter[str] = field(default_factory=Counter)  # what was wrong -> members
+    mended: Counter[str] = field(default_factory=Counter)  # fault -> number of members
 
 
 def tidy_names(names: Sequence[str], archives: Sequence[int] | None = None) -> Tidy:
     """Return safe names ``folder/key.field``: no dot in a base key, one key for one sample, fields in lower case.
 
-    ``archives`` tells members of different archives in one file apart (as after ``cat a.tar b.tar``): a sample of a
-    later one that repeats a key with the same fields gets a key of its own. Tidy names are left as they are.
+    ``archives`` distinguishes members of several archives in one file (as after ``cat a.tar b.tar``): a sample of a
+    later archive that repeats a key with the same fields gets a new key. Tidy names stay unchanged.
     """
     if not any(archives or ()) and _are_tidy(names):
         return Tidy(list(names), [""] * len(names))
@@ -57,7 +57,7 @@ def tidy_names(names: Sequence[str], archives: Sequence[int] | None = None) -> T
     current = [names[index] for index in kept]
     own = [origins[index] for index in kept]
     mended: Counter[str] = Counter()
-    for _ in range(_ROUNDS):  # what one round mends can show the next one more; two rounds are the rule
+    for _ in range(_ROUNDS):  # one round of fixes can reveal more; usually two rounds are enough
         after = _round(current, own, mended)
         if after == current:
             break
@@ -85,7 +85,7 @@ def _are_tidy(names: Sequence[str]) -> bool:
 
 
 def junk(name: str) -> str:
-    """Say why a member can be no part of a sample; empty if it can.
+    """Return why a member belongs to no sample; empty if it may.
 
     >>> junk("d/._a.jpg"), junk("README"), junk("./a.jpg")
     ('appledouble', 'no-extension', '')
@@ -107,7 +107,7 @@ def junk(name: str) -> str:
 
 
 def _mark_papers(names: Sequence[str], origins: list[int], reasons: list[str]) -> None:
-    """README.md and the like are no samples, unless something else shares their key."""
+    """README.md and the like are not samples, unless another member shares their key."""
     fields: dict[tuple[int, str], set[str]] = defaultdict(set)
     papers: list[tuple[int, tuple[int, str]]] = []
     for index, name in enumerate(names):
@@ -153,7 +153,7 @@ def _round(names: list[str], origins: list[int], mended: Counter[str]) -> list[s
         fields.append(lower)
         mended["folders joined"] += old[0] != folder
         mended["fields in lower case"] += part.lower() != part
-        mended["dots taken out of keys"] += "." in key
+        mended["dots removed from keys"] += "." in key
     keys = _keys(samples, fields)
     for sample, key in zip(samples, keys, strict=True):
         mended["unsafe characters replaced"] += _safe(sample.path) != sample.path
@@ -162,13 +162,13 @@ def _round(names: list[str], origins: list[int], mended: Counter[str]) -> list[s
 
 
 def _keys(samples: list[NamedSample], fields: list[str]) -> list[str]:
-    """One safe key for each sample; what would share a key with another sample is numbered."""
+    """One safe key for each sample; keys that two samples would share are numbered."""
     groups: dict[NamedSample, set[str]] = defaultdict(set)
     for sample, part in zip(samples, fields, strict=True):
         groups[sample].add(part)
     homes: dict[str, list[NamedSample]] = defaultdict(list)
     home_of: dict[NamedSample, NamedSample] = {}
-    for sample, parts in groups.items():  # members of a later archive complete a sample, or make one of their own
+    for sample, parts in groups.items():  # members of a later archive complete a sample, or form a new one
         home = next((other for other in homes[sample.path] if not groups[other] & parts), None)
         if home is None:
             home = sample
@@ -204,7 +204,7 @@ def _free(wish: str, taken: set[str], tries: Counter[str]) -> str:
 
 
 def _safe(text: str) -> str:
-    r"""Replace what would break a line, move a cursor or fail to decode.
+    r"""Replace characters that would break a line, move a cursor or fail to decode.
 
     >>> _safe("a\nb\udcff")
     'a_b_'

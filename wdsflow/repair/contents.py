@@ -23,14 +23,14 @@ _IMAGE_STARTS = (
 
 
 class Contents:
-    """The contents of one shard's members, and of some that it takes over from another shard."""
+    """The contents of one shard's members, and of members taken from another shard."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._elsewhere: dict[int, tuple[Member, Source]] = {}
 
     def adopt(self, member: Member, source: Source) -> None:
-        """Note that this very member lies in another source."""
+        """Record that this member is in another source."""
         self._elsewhere[id(member)] = member, source
 
     def read(self, member: Member, size: int | None = None) -> bytes:

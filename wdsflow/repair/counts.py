@@ -1,4 +1,4 @@
-"""Write how many samples there are, as trainers read it: ``sizes.json`` and ``__len__``."""
+"""Write the number of samples for trainers: ``sizes.json`` and ``__len__``."""
 
 import json
 from contextlib import suppress
@@ -10,7 +10,7 @@ from wdsflow.shards.atomic import write_file
 def write_counts(folder: Path, samples: dict[str, int]) -> None:
     """Add shards to ``sizes.json`` (base name -> samples) and write their sum to ``__len__``.
 
-    Shards that ``sizes.json`` listed before stay in it as long as they exist. OpenCLIP reads both files beside the
+    Shards that ``sizes.json`` listed before stay in it as long as they exist. OpenCLIP reads both files next to the
     first shard, and then needs no ``--train-num-samples``.
     """
     known: dict[str, int] = {}

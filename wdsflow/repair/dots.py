@@ -1,7 +1,7 @@
-"""Tell the dots of a base name apart: those inside a key from those inside a field.
+"""Distinguishes the dots of a base name: those inside a key from those inside a field.
 
-Readers end the key at the first dot. In ``img.v1.jpg`` and ``img.v1.txt`` that dot belongs to the key, in
-``000.jpg``, ``000.txt`` and ``000.seg.png`` to the field. Which it is shows only beside the neighbours' names.
+Readers end the key at the first dot. In ``img.v1.jpg`` and ``img.v1.txt`` that dot belongs to the key, in ``000.jpg``,
+``000.txt`` and ``000.seg.png`` to the field. Only the names of neighbours show which it is.
 """
 
 import re
@@ -65,7 +65,7 @@ class Dots:
 
 
 def cut(base: str) -> tuple[str, str]:
-    """Part a base name at its last dot, or at the one before it where the last part is a compression of it.
+    """Split a base name at its last dot, or at the one before it if the last part is a compression.
 
     >>> cut("a.b.jpg"), cut("a.txt.gz")
     (('a.b', 'jpg'), ('a', 'txt.gz'))

@@ -9,10 +9,10 @@ Path = tuple[str, str]  # folder, base name
 
 
 def join_folders(paths: Sequence[Path]) -> list[Path]:
-    """Return the paths without the folder level that only tells fields apart.
+    """Return the paths without the folder level that only separates fields.
 
-    Folders beside each other are joined where no two of them have a field in common and each shares at least half of
-    its keys with the others: the last level of a path is tried first, then the first one.
+    Sibling folders are joined if no two of them have a field in common and each shares at least half of its keys with
+    the others: the last level of a path is tried first, then the first one.
     """
     found = list(paths)
     while moved := _moves(found, -1) or _moves(found, 0):

@@ -1,4 +1,4 @@
-"""Find samples that were cut in two where one shard ends and the next one begins."""
+"""Finds samples that were split between the end of one shard and the start of the next."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk
 
-_LARGEST = 1 << 30  # bytes of the second half
+_LARGEST = 1 << 30  # bytes of the second part
 _MEMBERS = 64
 
 
@@ -26,10 +26,10 @@ class HalfRun(NamedTuple):
 
 
 def second_halves(urls: Sequence[str]) -> dict[int, int]:
-    """Return, for each shard that begins with the second half of a sample, how many members that half has.
+    """Return, for each shard that begins with the second part of a sample, how many members that part has.
 
-    A shard begins with a half if its first sample has fewer fields than its second, and the shard before it ends with
-    the same key and other fields. Only plain local files are looked at; as a rule only the start of each is read.
+    A shard begins with such a part if its first sample has fewer fields than its second, and the shard before it ends
+    with the same key and other fields. Only plain local files are checked; usually only the start of each is read.
     """
     found: dict[int, int] = {}
     for index in range(1, len(urls)):

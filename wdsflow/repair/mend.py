@@ -1,4 +1,4 @@
-"""What is mended inside one sample: duplicates, field names, its caption; and whether it can train."""
+"""Fixes inside one sample: duplicates, field names, its caption; and whether it can train."""
 
 import zlib
 from collections import Counter
@@ -11,13 +11,13 @@ from wdsflow.repair.regroup import RegroupedSample
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_of
 from wdsflow.shards.tar.members import Member
 
-_LONGEST = 16 << 20  # bytes of a caption that is looked at
-_UNPACKED = 256 << 20  # bytes that a gzipped field may unfold to
+_LONGEST = 16 << 20  # bytes of a caption that is checked
+_UNPACKED = 256 << 20  # bytes of an unpacked gzipped field
 
 
 @dataclass(frozen=True)
 class Edits:
-    """What is to be changed beside what every reader needs. By default nothing is dropped but junk."""
+    """Changes in addition to those that every reader needs. By default only junk is dropped."""
 
     caption: CaptionField | None = None
     rename: tuple[tuple[str, str], ...] = ()
@@ -25,29 +25,29 @@ class Edits:
     drop_bad: bool = False
 
     def options(self) -> list[str]:
-        """Return the options that name fields, as they are written."""
+        """Return the options that name fields, as typed."""
         return [f"--rename {old}={new}" for old, new in self.rename] + [
             f"--drop-field {name}" for name in self.drop_fields
         ]
 
 
 class Field(NamedTuple):
-    """One member of a mended sample."""
+    """One member of a repaired sample."""
 
     name: str
     member: Member | None  # None: made here
-    data: bytes | None = None  # contents where they are not the member's
+    data: bytes | None = None  # contents, if they differ from the member's
 
 
 class Mender:
-    """Applies edits to the samples of one shard and counts what becomes of their members."""
+    """Applies edits to the samples of one shard and counts the outcomes of their members."""
 
     def __init__(self, contents: Contents, edits: Edits) -> None:
         self.contents, self.edits = contents, edits
         self.dropped: Counter[str] = Counter()  # reason -> members
         self.dropped_samples: Counter[str] = Counter()  # reason -> samples
         self.mended: Counter[str] = Counter()
-        self.missed: Counter[str] = Counter()  # what was asked for and could not be done -> samples
+        self.missed: Counter[str] = Counter()  # request that was not possible -> number of samples
         self.applied: Counter[str] = Counter()  # option -> fields that it changed
         self.made = 0
 
@@ -105,7 +105,7 @@ class Mender:
         for old, new in self.edits.rename:
             names = {field.name for field in fields}
             if old in names and new in names:  # it is not overwritten
-                self.missed[f"{old} not renamed: {new} is there already"] += 1
+                self.missed[f"{old} not renamed: {new} already exists"] += 1
             elif old in names:
                 self.applied[f"--rename {old}={new}"] += 1
                 fields = [self._renamed(field, new) if field.name == old else field for field in fields]

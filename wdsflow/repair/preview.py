@@ -1,4 +1,4 @@
-"""What repaired shards would hold: their members, without anything being written."""
+"""Predicts the members of repaired shards; nothing is written."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ from .repair_shard import Job, meet_halves, read_members
 
 @dataclass(frozen=True)
 class Borders:
-    """What a repair moves at the borders of one shard, so that the halves of a sample meet."""
+    """Members that a repair moves between neighbouring shards to join split samples."""
 
     skip: int = 0  # members at its start that belong to the shard before
     tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
@@ -34,9 +34,9 @@ def borders(urls: Sequence[str]) -> Mapping[int, Borders]:
 
 
 class Preview:
-    """The samples that ``repair`` without options makes of one shard. Use as a context manager.
+    """The samples of one shard after ``repair`` without options. Use as a context manager.
 
-    Raises SourceError if the shard cannot be read; ValueError if it can be read from front to back only.
+    Raises SourceError if the shard cannot be read; ValueError if it can only be read from front to back.
     """
 
     def __init__(self, url: str, moved: Borders, *, allow_pipe: bool = False) -> None:
@@ -45,7 +45,7 @@ class Preview:
         with self._stack:
             source = self._stack.enter_context(open_source(url, allow_pipe=allow_pipe))
             if source.compression is not None or not source.random or source.length is None:
-                raise ValueError(f"{url} can be read from front to back only")
+                raise ValueError(f"{url} can only be read from front to back")
             self._contents = Contents(source)
             members, archives = read_members(source, self._report)
             job = Job(url, Path(), write=False, skip=moved.skip, tail=moved.tail)
@@ -69,5 +69,5 @@ class Preview:
 
     def read(self, field: Field, start: int, size: int) -> bytes:
         """Return a part of a field's contents. Raises OSError."""
-        assert field.member is not None  # nothing is made without options
+        assert field.member is not None  # without options no contents are created
         return self._contents.part(field.member, start, size)

@@ -1,4 +1,4 @@
-"""Put the members of one sample side by side, in the order in which samples first appear."""
+"""Regroups the members of each sample, in the order in which samples first appear."""
 
 import posixpath
 from collections import Counter
@@ -11,12 +11,12 @@ from wdsflow.shards.tar.members import Member
 
 from .clean_names import tidy_names
 
-SPARSE_LIMIT = 64 << 20  # larger sparse members are not unfolded: a few bytes can claim terabytes
+SPARSE_LIMIT = 64 << 20  # larger sparse members are not expanded: a few bytes can claim terabytes
 _HOPS = 8  # links to links
 
 
 class SamplePart(NamedTuple):
-    """One field of a sample: where its contents lie."""
+    """One field of a sample, with the place of its contents."""
 
     field: str
     member: Member  # for a link the member that it points to
@@ -24,12 +24,12 @@ class SamplePart(NamedTuple):
 
 @dataclass
 class RegroupedSample:
-    """A sample as it will be written, before its contents are looked at."""
+    """A sample to be written, before its contents are checked."""
 
     key: str
     parts: list[SamplePart] = field(default_factory=list)
     last: int = -1  # position of its last member among those kept
-    apart: bool = False  # something else lay between its members
+    apart: bool = False  # other members were between its members
 
 
 @dataclass
@@ -44,7 +44,8 @@ class RepairPlan:
 def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable[[Member], str | None]) -> RepairPlan:
     """Form samples from the members of one shard, whatever their order.
 
-    ``archives`` numbers the archives in the file (see ``tidy_names``). ``target_of`` says which member a link names.
+    ``archives`` numbers the archives in the file (see ``tidy_names``). ``target_of`` returns the member that a link
+    names.
     """
     dropped: Counter[str] = Counter()
     named: list[str] = []
@@ -79,9 +80,9 @@ def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable
         position += 1
     mended = +tidy.mended
     if apart := sum(sample.apart for sample in samples.values()):
-        mended["samples whose members were apart"] = apart
+        mended["samples whose members were separated"] = apart
     if links:
-        mended["links replaced by what they point to"] = links
+        mended["links replaced by their targets"] = links
     return RepairPlan(list(samples.values()), dropped, mended)
 
 

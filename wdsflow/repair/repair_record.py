@@ -1,4 +1,4 @@
-"""What repairs wrote into a folder: one that was interrupted resumes, and nothing is mixed with other options."""
+"""The record of repairs in a folder: an interrupted repair resumes, and is never mixed with other options."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from .repair_report import ShardRepair
 from .repair_shard import Job, inputs_of
 
 INSIDE = "_wdsflow"  # no reader of shards looks into it
-_CODE = 1  # counts changes of what a repair makes of a shard
+_CODE = 1  # version of the result of a repair
 
 Line = dict[str, Any]
 
@@ -30,7 +30,7 @@ class OtherRepair(ValueError):
 
 
 class Record:
-    """Holds a folder for one repair. Use as a context manager.
+    """Locks a folder for one repair. Use as a context manager.
 
     ``repair.json`` has the options, and the names of all outputs that were ever begun: what exists under such a name is
     ours. ``repair.jsonl`` has a line for each finished shard. Raises Busy if another run works in the folder.

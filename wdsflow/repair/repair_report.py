@@ -14,7 +14,7 @@ class ShardRepair:
 
     url: str
     output: str | None = None  # None: nothing was written
-    members: int = 0  # entries in the input, behind its damage too
+    members: int = 0  # entries in the input, after its damage too
     written: int = 0
     made: int = 0  # captions that were no members before
     dropped: Counter[str] = field(default_factory=Counter)  # reason -> members

@@ -44,9 +44,9 @@ class Job:
 
 
 def repair_shard(job: Job, edits: Edits) -> ShardRepair:
-    """Write a sound shard and account for every member of the old one.
+    """Write a valid shard and account for every member of the old one.
 
-    What cannot be read is told in ``lost``. Raises OSError if the output cannot be written.
+    What cannot be read is reported in ``lost``. Raises OSError if the output cannot be written.
     """
     report = ShardRepair(job.url)
     try:

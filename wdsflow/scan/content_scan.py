@@ -73,7 +73,7 @@ class Looker:
         self.run_images = False
 
     def look(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
-        """Return the status of one member's contents, with MISFIT behind it where they do not fit into their column."""
+        """Return the status of one member's contents, with MISFIT after it where they do not fit into their column."""
         entry = self.table.get(suffix)
         if entry is None:
             entry = self._enter(suffix)

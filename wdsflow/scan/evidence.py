@@ -169,10 +169,10 @@ class ShardEvidence:
     members: int = 0  # regular files that tarfile would deliver
     member_bytes: int = 0  # their contents
     # Distinct keys, and samples that dots in base names have merged into one; no junk such as AppleDouble twins, but
-    # those behind a stop.
+    # those after a stop.
     samples: int = 0
-    beyond: int = 0  # sound members behind the place where readers stop
-    unreached: int = 0  # of the samples, those that lie wholly behind that place
+    beyond: int = 0  # valid members after the place where readers stop
+    unreached: int = 0  # of the samples, those that lie wholly after that place
     stop: Stop = field(default_factory=Stop)
     runs: Runs = field(default_factory=Runs)  # as webdataset forms them
     visible_runs: Runs | None = None  # without hidden members (Hugging Face); None: the same as runs

@@ -44,9 +44,9 @@ def caption_name(shards: Iterable[ShardEvidence]) -> tuple[str, JsonKey] | None:
     """Return the json name that most likely holds the captions, with its counts; None if none does.
 
     A name that captions usually have, unless another one has more than twice as many strings; then the one with the
-    most strings beside a decodable image, then with the most strings. Names that captions do not usually have are left out
-    where they hold one word, the same text again and again, a url, a path, a number or a hash. Where several names are
-    filled alike, the usual name wins, then the one in fewer objects, then the longer example.
+    most strings next to a decodable image, then with the most strings. Names that captions do not usually have are left
+    out where they hold one word, the same text again and again, a url, a path, a number or a hash. Where several names
+    are filled alike, the usual name wins, then the one in fewer objects, then the longer example.
     """
     fit = [(name, item) for name, item in json_names(shards).items() if item.strings and _may_be_caption(name, item)]
     most = max((item.strings for _, item in fit), default=0)

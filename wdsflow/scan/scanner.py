@@ -22,7 +22,7 @@ def _is_unusual(key: str) -> bool:
 
 
 class _Contents:
-    """Reads from the contents of one member at a time, out of the window where they lie in it."""
+    """Reads from the contents of one member at a time, out of the window where they are in it."""
 
     __slots__ = ("base", "member", "walk", "window")
 

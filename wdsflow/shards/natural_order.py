@@ -33,7 +33,7 @@ def natural(name: str) -> tuple[list[str | int], str]:
 def missing_numbers(names: Sequence[str]) -> list[Missing]:
     """Find numbers that are missing in the middle of each series of names.
 
-    A series is told by one number that changes while all else stays the same. Where more than half as many numbers
+    A series is recognized by one number that changes while all else stays the same. Where more than half as many numbers
     are missing as are there, they are no series but identifiers.
 
     >>> missing_numbers(["s-000.tar", "s-001.tar", "s-003.tar", "t-7.tar"])

@@ -145,7 +145,7 @@ def _matches(name: str) -> list[str]:
         return _tars_in(name)
     matches = sorted(glob.glob(name, recursive=True), key=natural)
     files = [match for match in matches if not os.path.isdir(match)]
-    if files:  # `shards/*` means the shards, not what was written beside them
+    if files:  # `shards/*` means the shards, not what was written next to them
         return [match for match in files if match.lower().endswith(SUFFIXES)] or files
     return [tar for match in matches for tar in _tars_in(match)]
 

@@ -1,4 +1,4 @@
-"""OpenCLIP's data loading, with our feed behind it: same signatures, same results, same shards in the same order.
+"""OpenCLIP's data loading, with our feed after it: same signatures, same results, same shards in the same order.
 
 ``open_clip_train.main.get_data = wdsflow.training.openclip.get_data`` is all that it takes; ``wdsflow train`` does so.
 Imports torch and open_clip_train.
@@ -167,10 +167,10 @@ def _training(args: Namespace, options: FeedOptions, here: RankPlace, catalog: C
     seed = int(getattr(args, "seed", 0))
     if options.schedule == "balanced":
         if resampled:
-            raise ValueError("--schedule balanced gives each sample once an epoch, --dataset-resampled does not")
+            raise ValueError("--schedule balanced gives each sample once per epoch, --dataset-resampled does not")
         counts = count_samples(catalog, urls, here, options)
         _log.info(
-            "balanced: an epoch is all %s samples; --train-num-samples and --workers have no part in it",
+            "balanced: an epoch is all %s samples; --train-num-samples and --workers are ignored",
             f"{sum(counts):,}",
         )
         return Balanced(urls, counts, place=here, batch_size=args.batch_size, seed=seed, together=talks())
@@ -187,7 +187,7 @@ def _training(args: Namespace, options: FeedOptions, here: RankPlace, catalog: C
 
 
 def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankPlace, options: FeedOptions) -> float:
-    """Return the samples of an epoch: as told, as a file beside the shards says, else counted."""
+    """Return the samples of an epoch: as told, as a file next to the shards says, else counted."""
     if args.train_num_samples is not None:
         return float(args.train_num_samples)
     if isinstance(args.train_data, str) and args.train_data.count("::") == 0:
@@ -198,7 +198,7 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
     counted = sum(count_samples(catalog, urls, here, options))
     if not counted:
         raise ValueError(
-            f"none of the samples in {len(urls)} shards has an image and a caption; what they have: "
+            f"none of the samples in {len(urls)} shards has an image and a caption; to see their fields: "
             f"wdsflow inspect {quote_path(urls[0])}"
         )
     _log.info("counted %s samples in %s shards in %.1f s", f"{counted:,}", len(urls), time.perf_counter() - started)

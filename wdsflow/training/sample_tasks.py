@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Blob(NamedTuple):
-    """A member: where it lies in its shard, or its bytes where the shard can only be read once."""
+    """A member: where it is in its shard, or its bytes where the shard can only be read once."""
 
     name: str  # field, lower case
     size: int  # bytes

@@ -1,1 +1,1 @@
-"""Measurements of wdsflow beside its peers."""
+"""Measurements of wdsflow next to its peers."""

@@ -1,4 +1,4 @@
-"""What is compared with what, and how good it has to be."""
+"""The comparisons and their goals."""
 
 from . import mapping
 from .entry import Entry
@@ -9,25 +9,25 @@ from .scoring_entries import SCORING
 ENTRIES = [
     Entry(
         "names-small",
-        "list and group, 20 KB samples, beside iterating webdataset 1.x",
+        "list and group, 20 KB samples, compared with iterating webdataset 1.x",
         "names",
         "webdataset",
         "small",
         20,
     ),
-    Entry("names-small-tar", "list and group, 20 KB samples, beside GNU tar tf", "names", "tar", "small", 1),
+    Entry("names-small-tar", "list and group, 20 KB samples, compared with GNU tar tf", "names", "tar", "small", 1),
     Entry(
         "names-large",
-        "list and group, 1.5 MB samples, beside iterating webdataset 1.x",
+        "list and group, 1.5 MB samples, compared with iterating webdataset 1.x",
         "names",
         "webdataset",
         "large",
         80,
     ),
-    Entry("headers-names", "headers beside names, 20 KB samples", "headers", "names", "small", 3, at_most=True),
+    Entry("headers-names", "headers compared with names, 20 KB samples", "headers", "names", "small", 3, at_most=True),
     Entry(
         "headers-memory",
-        "peak memory of headers over 400,000 samples, beside the bound",
+        "peak memory of headers over 400,000 samples, compared with the bound",
         "headers",
         "bound",
         "small",
@@ -41,7 +41,7 @@ ENTRIES = [
     ),
     Entry(
         "headers-growth",
-        "peak memory of headers over 400,000 samples, beside 40,000",
+        "peak memory of headers over 400,000 samples, compared with 40,000",
         "headers",
         "headers",
         "small",
@@ -54,7 +54,7 @@ ENTRIES = [
     ),
     Entry(
         "full-small",
-        "full, 20 KB pictures, beside webdataset 1.x and Pillow's load",
+        "full, 20 KB pictures, compared with webdataset 1.x and Pillow's load",
         "full",
         "webdataset+pillow",
         "small",
@@ -63,7 +63,7 @@ ENTRIES = [
     ),
     Entry(
         "full-large",
-        "full, 1.5 MB pictures, beside webdataset 1.x and Pillow's load",
+        "full, 1.5 MB pictures, compared with webdataset 1.x and Pillow's load",
         "full",
         "webdataset+pillow",
         "large",
@@ -73,7 +73,7 @@ ENTRIES = [
     ),
     Entry(
         "damage",
-        "pictures with 8 damaged bytes found, beside Pillow's load",
+        "pictures with 8 damaged bytes found, compared with Pillow's load",
         "full",
         "webdataset+pillow",
         "damaged",
@@ -85,7 +85,7 @@ ENTRIES = [
     ),
     Entry(
         "damage-run",
-        "pictures with a damaged run of 8 bytes found, beside Pillow's load",
+        "pictures with a damaged run of 8 bytes found, compared with Pillow's load",
         "full",
         "webdataset+pillow",
         "damaged-run",
@@ -96,7 +96,7 @@ ENTRIES = [
     ),
     Entry(
         "cold-large",
-        "disk read by names, 1.5 MB samples, beside all bytes",
+        "disk read by names, 1.5 MB samples, compared with all bytes",
         "names",
         "read",
         "large",
@@ -109,7 +109,7 @@ ENTRIES = [
     ),
     Entry(
         "cold-small",
-        "names from a cold cache, 20 KB samples, beside a plain read",
+        "names from a cold cache, 20 KB samples, compared with a plain read",
         "names",
         "read",
         "small",
@@ -122,7 +122,7 @@ ENTRIES = [
     ),
     Entry(
         "decode-fast-12mp",
-        "decode and resize 12 megapixels to 224, beside Pillow and torchvision",
+        "decode and resize 12 megapixels to 224, compared with Pillow and torchvision",
         "decode-fast",
         "decode-pillow",
         "12mp",
@@ -132,7 +132,7 @@ ENTRIES = [
     ),
     Entry(
         "decode-floor-12mp",
-        "the same, beside reading the entropy-coded bytes alone",
+        "the same, compared with reading the entropy-coded bytes alone",
         "decode-fast",
         "decode-entropy",
         "12mp",
@@ -143,7 +143,7 @@ ENTRIES = [
     ),
     Entry(
         "decode-exact-2mp",
-        "decode exactly and resize 2 megapixels to 224, beside Pillow and torchvision",
+        "decode exactly and resize 2 megapixels to 224, compared with Pillow and torchvision",
         "decode-exact",
         "decode-pillow",
         "2mp",
@@ -153,7 +153,7 @@ ENTRIES = [
     ),
     Entry(
         "decode-memory",
-        "extra memory of decoding and resizing 12 megapixels, beside the bound of 10 MiB",
+        "extra memory of decoding and resizing 12 megapixels, compared with the bound of 10 MiB",
         "decode-fast",
         "bound",
         "12mp",
@@ -167,7 +167,7 @@ ENTRIES = [
     ),
     Entry(
         "filter-ray",
-        "filter by pixels, 20 KB pictures, by Ray on two cores, beside one core",
+        "filter by pixels, 20 KB pictures, by Ray on two cores, compared with one core",
         "filter-ray",
         "filter-one-core",
         "small",
@@ -181,7 +181,7 @@ ENTRIES = [
     *SCORING,
     Entry(
         "bounded-map",
-        "peak memory of all processes, 2,000 rows to 30 GB of float images, beside datasets.map, which is stopped at 6 GiB",
+        "peak memory of all processes, 2,000 rows to 30 GB of float images, compared with datasets.map, which is stopped at 6 GiB",
         "bounded_map",
         "map",
         mapping.ROWS_ONLY,

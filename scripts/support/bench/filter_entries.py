@@ -1,11 +1,11 @@
-"""Filtering beside a webdataset loop, Data-Juicer and `cp`."""
+"""Filtering next to a webdataset loop, Data-Juicer and `cp`."""
 
 from .entry import Entry
 
 FILTERS = [
     Entry(
         "filter-small",
-        "filter by header and text, half of the 20 KB samples stay, beside webdataset, Pillow and TarWriter",
+        "filter by header and text, half of the 20 KB samples stay, compared with webdataset, Pillow and TarWriter",
         "filter",
         "filter-webdataset",
         "small",
@@ -23,7 +23,7 @@ FILTERS = [
     ),
     Entry(
         "filter-growth",
-        "peak memory of the filter over 80 shards, beside 8",
+        "peak memory of the filter over 80 shards, compared with 8",
         "filter",
         "filter",
         "small",
@@ -36,7 +36,7 @@ FILTERS = [
     ),
     Entry(
         "cut-large",
-        "time of a cut by a ledger, 1.5 MB samples, synced, beside cp of the same bytes, not synced",
+        "time of a cut by a ledger, 1.5 MB samples, synced, compared with cp of the same bytes, not synced",
         "cut",
         "cp",
         "large",
@@ -49,7 +49,7 @@ FILTERS = [
     ),
     Entry(
         "filter-pixels-small",
-        "filter by size, aspect and blankness, 20 KB pictures, beside Data-Juicer with one process",
+        "filter by size, aspect and blankness, 20 KB pictures, compared with Data-Juicer with one process",
         "filter-pixels",
         "data-juicer",
         "small",
@@ -68,7 +68,7 @@ FILTERS = [
     ),
     Entry(
         "filter-damaged",
-        "sound pictures lost where 2 of 1,000 are damaged, beside Data-Juicer at its defaults",
+        "valid pictures lost if 2 of 1,000 are damaged, compared with Data-Juicer at its defaults",
         "filter-pixels-damaged",
         "data-juicer-damaged",
         "small",

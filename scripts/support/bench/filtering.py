@@ -1,4 +1,4 @@
-"""Filtering shards beside a webdataset read, filter and TarWriter loop, and cutting beside a plain copy.
+"""Filtering shards next to a webdataset read, filter and TarWriter loop, and cutting next to a plain copy.
 
 The clock runs from the call to its end, with all outputs on the disk where ours are concerned: webdataset and `cp` do not
 sync. Libraries are imported before.

@@ -1,6 +1,6 @@
 """Data-Juicer's filters at work, in an environment of its own: `python juicer_filters.py JSON` prints one JSON line.
 
-It stands alone: nothing of ours can be imported there. The same pictures lie in files, as Data-Juicer reads them, and
+It stands alone: nothing of ours can be imported there. The same pictures are in files, as Data-Juicer reads them, and
 the same samples stay: both sides at least 200 pixels, at most three times as wide as high, not of one colour.
 Data-Juicer has no operator for the last; the one below is written as its own are, and shares their decoded pictures.
 """

@@ -13,7 +13,7 @@ def _speed(size: str, title: str, goal: float, runs: int, plan: Plan) -> Entry:
     exact, evaluation = "-exact" * (plan.decode == "exact"), "-eval" * (not plan.train)
     return Entry(
         f"loader-{size}{evaluation}{exact}",
-        f"{title}, beside OpenCLIP's loader",
+        f"{title}, compared with OpenCLIP's loader",
         "wdsflow",
         "open_clip",
         size,
@@ -40,7 +40,7 @@ LOADERS = [
     _speed("12mp", "the same in mode exact", 2.6, 1, _rate(400, 15, decode="exact")),
     Entry(
         "first-batch",
-        "from the call to the first batch for training, 20 KB pictures, beside OpenCLIP's loader",
+        "from the call to the first batch for training, 20 KB pictures, compared with OpenCLIP's loader",
         "wdsflow",
         "open_clip",
         "small",
@@ -54,7 +54,7 @@ LOADERS = [
     *(
         Entry(
             f"loader-memory{name}",
-            f"peak memory of all processes, {title} on photographs, beside OpenCLIP's loader",
+            f"peak memory of all processes, {title} on photographs, compared with OpenCLIP's loader",
             "wdsflow",
             "open_clip",
             PHOTOS,

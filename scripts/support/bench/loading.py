@@ -64,7 +64,7 @@ def rate(make: Callable[[], Any], plan: Plan) -> dict[str, float]:
     """Samples a second of a stretch within an epoch.
 
     A round is one batch of each worker: OpenCLIP's work side by side, and their batches come in bursts. The stretch
-    begins behind the first rounds and has whole ones. Nothing waits when it begins or ends: whoever takes batches and
+    begins after the first rounds and has whole ones. Nothing waits when it begins or ends: whoever takes batches and
     does nothing else has always taken all of them.
     """
     batches = iter(make().dataloader)
@@ -130,7 +130,7 @@ MEASURES: dict[str, Callable[[Callable[[], Any], Plan], dict[str, float]]] = {
 
 
 def end() -> None:
-    """End at once: workers in the midst of a batch would go on for seconds, beside what is measured next."""
+    """End at once: workers in the midst of a batch would go on for seconds, next to what is measured next."""
     children = psutil.Process().children(recursive=True)
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -38,9 +38,9 @@ class Material(NamedTuple):
 def main(arguments: list[str]) -> int:
     """Measure; return 0 if every goal was met."""
     names = [entry.name for entry in ENTRIES]
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure wdsflow beside its peers.")
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Compare wdsflow with its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}; none means all")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md")
     parser.add_argument(
         "--photos", type=Path, metavar="FOLDER", help="its .tar shards take the place of made photographs"
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
         metavar="FILE",
         help="measure nothing: write docs/benchmarks.md from what --json wrote on this machine, the latest last",
     )
-    parser.add_argument("--list", action="store_true", help="say what is measured, and end")
+    parser.add_argument("--list", action="store_true", help="list the measurements, and exit")
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - set(names):
         parser.error(f"no such entry: {', '.join(sorted(unknown))}")

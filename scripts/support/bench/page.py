@@ -9,29 +9,29 @@ _OF_LOADERS = ("loader-", "first-batch", "fidelity")
 INTRODUCTION = """\
 # Benchmarks
 
-Written by `scripts/bench --write-docs`; not by hand. Each comparison runs ours and the peer in turn on the same shards,
-every run in a fresh process; the figures are medians. If the page cache is warm and one process does the work, its CPU
-time counts, which other programs on the machine do not move; from a cold cache it is the time on the clock. The shards
-are made by the script with webdataset's own TarWriter: 8 x 5,000 samples of a jpg of 20 KB with txt and json, and 8 x 500
-of a jpg of 1.5 MB.
+`scripts/bench --write-docs` writes this page. Each comparison runs wdsflow and the peer in turn on the same shards, each
+run in a fresh process; figures are medians. If the page cache is warm and one process does the work, CPU time counts,
+because other programs on the machine do not affect it. From a cold cache, wall-clock time counts. The script makes the
+shards with webdataset's own TarWriter: 8 x 5,000 samples of a jpg of 20 KB with txt and json, and 8 x 500 of a jpg of
+1.5 MB.
 """
 
 LOADERS = """\
 ## Loaders
 
-`loader-*`, `first-batch`: `wdsflow.training.openclip.get_wds_dataset` beside OpenCLIP's own, with the same arguments, the
-same transform (`open_clip.image_transform(224)`), the same tokenizer, from a warm page cache; both make float32 batches of
-256, which are thrown away. Each run is a process of its own. OpenCLIP's has the number of workers that was best in short
-trials on this machine (below); ours gets the same argument, and has its usual number of decoding processes.
+`loader-*`, `first-batch`: `wdsflow.training.openclip.get_wds_dataset` compared with OpenCLIP's own, with the same
+arguments, transform (`open_clip.image_transform(224)`) and tokenizer, from a warm page cache. Both make float32 batches
+of 256, which are discarded. Each run is a separate process. OpenCLIP's loader has the number of workers that was best in
+short trials on this machine (below); wdsflow's gets the same argument, and its usual number of decoding processes.
 
-* Samples a second are those of a stretch within an epoch: it begins when each worker has delivered a batch, has whole
-  rounds of one batch a worker, and at neither end a batch waits. The shuffle buffers of both are held at 1,000 samples,
-  with which they begin to deliver: until they have grown to 5,000, they would read two samples for each given. The shards
-  of 2 and 12 megapixels are listed many times over, so that no pass ends within the stretch.
-* Mode `exact` beside the runs of OpenCLIP's loader in the row before, if they were measured in the same call.
-* `first-batch` is the time from the call of `get_wds_dataset` to the first batch; everything has been imported before.
-* `loader-memory`: the most memory that all processes of a loader had at a time, each page counted once (PSS, looked at
-  every 50 ms), Python and PyTorch included; batches of 32, one worker a core.
+* Samples per second are those of a stretch within an epoch. It begins when each worker has delivered a batch, and has
+  whole rounds of one batch per worker; at neither end a batch waits. The shuffle buffers of both are limited to 1,000
+  samples, at which they begin to deliver: while growing to 5,000, they would read two samples for each one given. The
+  shards of 2 and 12 megapixels are listed many times, so no pass ends within the stretch.
+* Mode `exact` is compared with the runs of OpenCLIP's loader in the row before, if both were measured in the same call.
+* `first-batch` is the time from the call of `get_wds_dataset` to the first batch, after all imports.
+* `loader-memory`: the peak memory of all processes of a loader, each page counted once (PSS, sampled every 50 ms),
+  Python and PyTorch included; batches of 32, one worker per core.
 * `fidelity`: PSNR over the pictures that differ between the modes; the others would count as infinite.
 """
 
@@ -39,22 +39,22 @@ trials on this machine (below); ours gets the same argument, and has its usual n
 FILTERS = """\
 ## Filtering
 
-`filter-small`, `filter-large`: `wdsflow filter` beside webdataset read, a look at the picture's header by Pillow and at the
-caption, and webdataset's TarWriter, one process each; ours writes a ledger with hashes too, and syncs what it writes.
-`filter-pixels-*`: beside Data-Juicer in an environment of its own, one process, its filters fused so that pictures are
-decoded once; the time for each core. `filter-damaged`: Data-Juicer as it is by default, in which the error of one picture
+`filter-small`, `filter-large`: `wdsflow filter` compared with webdataset read, a check of the picture's header by Pillow
+and of the caption, and webdataset's TarWriter, one process each; wdsflow also writes a ledger with hashes, and syncs its
+files. `filter-pixels-*`: compared with Data-Juicer in a separate environment, one process, with fused filters that
+decode pictures once; time per core. `filter-damaged`: Data-Juicer with its defaults, with which the error of one picture
 empties its batch.
 """
 
 SCORING = """\
 ## Scores that models compute
 
-On the processor, float32. `clip-similarity` is beside forward passes of both towers on random tensors, at the best of
-three batch sizes; ours computes no padding of captions, so it can be faster. Of ViT-B-32 one layer a tower is there instead
-of twelve: decoding, resizing and copying weigh twelve times as much. `clip-juicer*`: Data-Juicer runs its operator with one
-and with two processes, the better one counts, less the time of a run over 32 samples; the values of both are compared.
-If the model itself takes most of the time, as on a processor, nobody can be much faster than it; the smaller the
-model, or the faster the device, the more counts what is around it.
+On the CPU, float32. `clip-similarity` is compared with forward passes of both towers on random tensors, at the best of
+three batch sizes; wdsflow computes no padding of captions, so it can be faster. ViT-B-32 has one layer per tower here
+instead of twelve: decoding, resizing and copying weigh twelve times as much. `clip-juicer*`: Data-Juicer runs its
+operator with one and with two processes; the better run counts, less the time of a run over 32 samples; the values of
+both are compared. If the model itself takes most of the time, as on a CPU, no program can be much faster than it. The
+smaller the model, or the faster the device, the more the other work counts.
 """
 
 

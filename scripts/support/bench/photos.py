@@ -19,7 +19,7 @@ def photographs(size: tuple[int, int], count: int, seed: int, *, progressive: bo
 
 
 def with_comment(jpeg: bytes, comment: bytes) -> bytes:
-    """Put a comment behind the first marker: other bytes, the same picture."""
+    """Put a comment after the first marker: other bytes, the same picture."""
     return jpeg[:2] + b"\xff\xfe" + struct.pack(">H", len(comment) + 2) + comment + jpeg[2:]
 
 

@@ -29,7 +29,7 @@ def ours(paths: Sequence[str], clock: filtering.MakeClock) -> dict[str, Any]:
 
 
 def ours_damaged(paths: Sequence[str], clock: filtering.MakeClock) -> dict[str, Any]:
-    """The same on a shard of 1,000 samples, two of them damaged; ``lost`` are sound ones that did not stay."""
+    """The same on a shard of 1,000 samples, two of them damaged; ``lost`` are valid ones that did not stay."""
     with filtering.beside(paths) as folder:
         shard = os.path.join(folder, "in", "0.tar")
         os.mkdir(os.path.dirname(shard))
@@ -49,7 +49,7 @@ def ours_damaged(paths: Sequence[str], clock: filtering.MakeClock) -> dict[str, 
 def balance(kept: int) -> dict[str, int]:
     """Return how many sound pictures were lost, and how many damaged ones stayed, by the number that stayed in all.
 
-    Who keeps more than the sound ones keeps damaged ones; else all that stay are sound.
+    Who keeps more than the valid ones keeps damaged ones; else all that stay are sound.
     """
     sound = SOME - 2
     return {"lost": max(0, sound - kept), "damaged_kept": max(0, kept - sound)}

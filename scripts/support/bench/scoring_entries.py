@@ -5,7 +5,7 @@ from .entry import Entry
 SCORING = [
     Entry(
         "clip-similarity",
-        "clip_similarity, 5,000 samples, beside forward passes on tensors that are there (ViT-B-32, one layer a tower)",
+        "clip_similarity, 5,000 samples, compared with forward passes on tensors that are there (ViT-B-32, one layer a tower)",
         "clip-score",
         "clip-forward",
         "pairs",
@@ -16,7 +16,7 @@ SCORING = [
     ),
     Entry(
         "clip-juicer",
-        "the same beside Data-Juicer's image_text_similarity_filter with the same weights",
+        "the same compared with Data-Juicer's image_text_similarity_filter with the same weights",
         "clip-score",
         "clip-juicer",
         "pairs",
@@ -52,7 +52,7 @@ SCORING = [
     ),
     Entry(
         "clip-memory",
-        "peak memory of all processes that score by ViT-B-32, 8 workers, beside 1",
+        "peak memory of all processes that score by ViT-B-32, 8 workers, compared with 1",
         "clip-8-workers",
         "clip-1-worker",
         "pairs-few",

@@ -21,7 +21,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Setting:
-    """What all parts are told. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures say nothing."""
+    """The input of all parts. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures say nothing."""
 
     device: str
     folder: str  # for shards and weights

@@ -71,7 +71,7 @@ def feed(setting: Setting) -> list[Finding]:
     data = loader("wdsflow", plan, paths * plan.times, shards * samples * plan.times)().dataloader
     begun, seen, equal, waited = 0.0, 0, True, 0.0
     for number, (images, texts) in enumerate(data):
-        if number == 1:  # behind the start of the workers
+        if number == 1:  # after the start of the workers
             begun, seen, waited = time.perf_counter(), 0, 0.0
         before = time.perf_counter()
         on_device = images.to(setting.device)

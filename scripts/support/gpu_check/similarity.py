@@ -15,7 +15,7 @@ _CONTEXT, _VOCABULARY = 77, 49_000
 
 
 def throughput(setting: Setting) -> list[Finding]:
-    """Score samples by a CLIP with random weights, beside forward passes on tensors that lie on the device."""
+    """Score samples by a CLIP with random weights, beside forward passes on tensors that are on the device."""
     model, shards = _material(setting)
     samples = len(shards) * _per_shard(setting)
     seconds = 1.0 if setting.quick else 30.0

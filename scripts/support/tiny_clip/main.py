@@ -21,7 +21,7 @@ RESULT = "result.json"  # marks a folder as ours, too
 
 
 def main(argv: list[str]) -> int:
-    """Return 0 if the model that lies in the folder in the end reaches the bar."""
+    """Return 0 if the model that is in the folder in the end reaches the bar."""
     parser = argparse.ArgumentParser(prog="scripts/tiny_clip", description="Trains a small CLIP on a world of shapes.")
     parser.add_argument("--out", type=Path, default=FOLDER, metavar="FOLDER", help="default: .tiny_clip")
     parser.add_argument("--seed", type=int, default=0, help="of the pictures, the weights and the order; default: 0")
@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
 def ensure(folder: Path = FOLDER) -> Path:
     """Return the folder of a model that reaches the bar; train it first where it is not there yet.
 
-    Raises TrainingError if it falls short, FileExistsError if something else lies there.
+    Raises TrainingError if it falls short, FileExistsError if something else is there.
     """
     recipe = Recipe()
     result = found(folder, recipe) or build(folder, recipe)
@@ -55,7 +55,7 @@ def ensure(folder: Path = FOLDER) -> Path:
 
 
 def found(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
-    """Return the result that lies in a folder, if it is of this recipe."""
+    """Return the result that is in a folder, if it is of this recipe."""
     try:
         result: dict[str, Any] = json.loads((folder / RESULT).read_text())
     except (FileNotFoundError, NotADirectoryError):
@@ -64,7 +64,7 @@ def found(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
 
 
 def build(folder: Path, recipe: Recipe) -> dict[str, Any]:
-    """Draw, train and judge beside the folder, and put everything in its place in one step."""
+    """Draw, train and judge next to the folder, and put everything in its place in one step."""
     if not (folder / RESULT).is_file() and (folder.is_file() or (folder.is_dir() and any(folder.iterdir()))):
         message = f"{folder} holds something else; nothing was touched"
         raise FileExistsError(message)

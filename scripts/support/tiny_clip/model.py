@@ -25,7 +25,7 @@ def model_name(folder: Path = FOLDER) -> str:
 
 
 def load(folder: Path = FOLDER, device: str = "cpu") -> TinyClip:
-    """Load the model that lies in a folder. Raises FileNotFoundError if none lies there."""
+    """Load the model that is in a folder. Raises FileNotFoundError if none is there."""
     import open_clip
 
     name = model_name(folder)

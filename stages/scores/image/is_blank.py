@@ -49,7 +49,7 @@ class IsBlank(PixelScore):
         return any(width * height - self._off(channel) < self.share * width * height for channel in counts)
 
     def _off(self, counts: "NDArray[np.intp]") -> int:
-        """Return how many values lie outside of any range as wide as that around a median, at least."""
+        """Return how many values are outside of any range as wide as that around a median, at least."""
         import numpy as np
 
         below = np.concatenate(([0], np.cumsum(counts)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_DECODED = 20_000  # frames from a key frame on; a video with fewer key frames is hostile, or no video to sample
 _DECODER = 12  # bytes a pixel: a decoder's reference frames, its output, the frame in RGB
 _NEAR = 5  # seconds that are decoded rather than sought, where no index tells of key frames
-_LATE = (0, 1, 10)  # seconds to go back where seeking ends behind what was sought
+_LATE = (0, 1, 10)  # seconds to go back where seeking ends after what was sought
 _ENDS_EARLY = 2  # seconds that a stream may end before its header says
 
 
@@ -139,7 +139,7 @@ class _Taker:
         return far
 
     def _sought(self, wanted: Fraction, before: int | None) -> Iterator[Any]:
-        """Yield frames from a key frame on that is not behind what is wanted."""
+        """Yield frames from a key frame on that is not after what is wanted."""
         start = self.stream.start_time or 0
         for back in _LATE:
             if wanted <= start or not self._seek(int(wanted - back / self.stream.time_base)):

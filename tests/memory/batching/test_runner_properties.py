@@ -43,7 +43,7 @@ class Process:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         if world.poisonous.intersection(keys):
             self.lost = True
-            if world.late:  # what is told is another error; the device itself tells the rest
+            if world.late:  # another error is reported; the device itself tells the rest
                 raise RuntimeError("CUBLAS_STATUS_EXECUTION_FAILED")
             raise RuntimeError("CUDA error: device-side assert triggered")
         if world.bad.intersection(keys):

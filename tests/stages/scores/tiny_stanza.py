@@ -100,7 +100,7 @@ def layout(root):
 
 
 def _beside(folder):
-    """Write what the recogniser needs beside itself; return its arguments."""
+    """Write what the recogniser needs next to itself; return its arguments."""
     import numpy as np
     import torch
     from stanza.models.common.char_model import CharacterLanguageModel

@@ -91,7 +91,7 @@ def samples(count: int, start: int = 0, **fields: bytes) -> Members:
 
 
 def pairs(count: int, start: int = 0, **more: bytes) -> Members:
-    """Return members of sound samples, with further fields."""
+    """Return members of valid samples, with further fields."""
     return samples(count, start, jpg=jpeg(), txt=b"a dog", **more)
 
 
@@ -155,7 +155,7 @@ def fifo(name: str) -> tarfile.TarInfo:
 
 
 def shown(findings: Iterable[Finding], folder: Path) -> str:
-    """Return findings as text for a golden file, without the folder that the shards happened to lie in."""
+    """Return findings as text for a golden file, without the folder of the shards."""
     lines = []
     installer = install_packages("*").removesuffix("'*'")  # differs from one installation to the next
     for finding in findings:

@@ -12,17 +12,17 @@ READERS = ("open-clip-3.3", "open-clip-4", "webdataset-1", "datasets", "ray-data
 
 
 def one(*members: tuple[str, bytes], sound: int = 30, **more: object) -> Case:
-    """Return a case with one shard: sound samples, then these members."""
+    """Return a case with one shard: valid samples, then these members."""
     return Case({"0.tar": tar([*pairs(sound), *members])}, **more)  # type: ignore[arg-type]
 
 
 def image(data: bytes, name: str = "900.jpg", **more: object) -> Case:
-    """Return a case with one odd image among sound ones."""
+    """Return a case with one odd image among valid ones."""
     return one((name, data), ("900.txt", b"a cat"), **more)
 
 
 def caption(text: bytes, **more: object) -> Case:
-    """Return a case with one odd caption among sound ones."""
+    """Return a case with one odd caption among valid ones."""
     return one(("900.jpg", jpeg()), ("900.txt", text), **more)
 
 

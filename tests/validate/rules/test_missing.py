@@ -1,4 +1,4 @@
-"""What is missing, and what the reader is told to do about it."""
+"""What is missing, and the advice on it."""
 
 import gzip
 from pathlib import Path

@@ -64,7 +64,7 @@ def aside_of(layout: Layout) -> str | None:
 
 
 def _refuse_aside(layout: Layout) -> None:
-    """Raise FileExistsError if samples put aside would lie among others of their name."""
+    """Raise FileExistsError if samples quarantined would lie among others of their name."""
     if layout.quarantine_folder is None:
         return
     aside, out, inside = map(os.path.realpath, (layout.quarantine_folder, layout.folder, layout.inside))

@@ -52,7 +52,7 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: b
 
     ``asked`` is the request; "names" are its outputs and "urls" its shards. ``alone``: no other slice of the run works
     there. A run that finished no shard is replaced by any other. Raises Differs if the folder holds a run that does
-    something else, FileExistsError if files lie in the way that no run wrote.
+    something else, FileExistsError if files are in the way that no run wrote.
     """
     with Lock(layout.inside / "lock-prepare", patience=60):  # slices may start at the same time
         before = _read(layout.run_file)
@@ -149,7 +149,7 @@ def _stale(
 
 
 def _beside(layout: Layout, record: ShardRecord) -> Iterator[Path]:
-    """Yield the small files that lie beside what a record has the identity of."""
+    """Yield the small files that are next to what a record has the identity of."""
     lines = is_lines(record.name)
     if record.quarantine is not None:
         yield layout.reasons(record.name) if lines else layout.quarantine(record.name).with_suffix(".jsonl")

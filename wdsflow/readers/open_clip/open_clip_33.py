@@ -21,8 +21,8 @@ class OpenClip33(Reader):
     """OpenCLIP 3.3.0's training pipeline on webdataset 0.2.86 or older.
 
     It keeps samples that have ``txt`` and one of jpg, png, jpeg, webp, then decodes *every* field: any field that does
-    not decode drops the sample. It drops silently, raises for nothing that a shard can hold, and starts over for ever
-    where nothing passes. Nothing marks the end of a shard, so an open sample goes on in the next one.
+    not decode drops the sample. It drops silently, raises for nothing that a shard can hold, and starts over endlessly
+    where nothing passes. Nothing marks the end of a shard, so an open sample continues in the next one.
 
     Cannot be known here: what a pickled field does (taken as sound); with a negative ``--seed`` each worker shuffles
     by a seed of its own (the given order is assumed); ``--dataset-resampled`` draws shards (one pass over all is
@@ -41,7 +41,7 @@ class OpenClip33(Reader):
         return tuple(MARKED_BAD if is_marked_bad(sample) else self.fate(sample) for sample in split_at_repeats(shape))
 
     def fate(self, sample: Sample) -> Fate:
-        """Return what becomes of one sample behind the grouping stage."""
+        """Return what becomes of one sample after the grouping stage."""
         image, caption = first_of(IMAGE_FIELDS, sample), sample.get(_TEXT_KEY)
         if lacking := incomplete(image is not None, caption is not None, "dropped"):
             return lacking
@@ -51,7 +51,7 @@ class OpenClip33(Reader):
         return USABLE
 
     def at_stop(self, stop: Stop) -> Fate | None:
-        """Return None: its handler logs the error and goes on with the next shard."""
+        """Return None: its handler logs the error and continues with the next shard."""
         return None
 
     def joins(self, stop: Stop) -> bool:

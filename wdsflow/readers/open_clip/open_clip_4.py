@@ -29,7 +29,7 @@ class OpenClip4(OpenClip33):
     title = "OpenCLIP 4 (main branch; webdataset <= 0.2.86)"
 
     def fate(self, sample: Sample) -> Fate:
-        """Return what becomes of one sample behind the grouping stage."""
+        """Return what becomes of one sample after the grouping stage."""
         options = self.options
         image_key, text_key = options.image_key, _JSON if options.json_text_key else options.text_key
         image, caption = first_of(split_keys(image_key), sample), first_of(split_keys(text_key), sample)

@@ -1,4 +1,4 @@
-"""Files beside the shards that tell how many samples there are, and where they are wrong.
+"""Files next to the shards that tell how many samples there are, and where they are wrong.
 
 Only local folders are looked at, as OpenCLIP does. Every file is read up to a bound, and nothing in it is run.
 """
@@ -24,7 +24,7 @@ Problem = Literal["missing", "malformed", "stale"]
 
 @dataclass(frozen=True, slots=True)
 class SidecarFact:
-    """One thing that is wrong with one file beside the shards."""
+    """One thing that is wrong with one file next to the shards."""
 
     path: str  # escaped
     problem: Problem
@@ -46,14 +46,14 @@ class Folder:
 
 @dataclass(slots=True)
 class Sidecars:
-    """Everything found beside the shards. Folders are named as OpenCLIP does: ``os.path.dirname`` of the url."""
+    """Everything found next to the shards. Folders are named as OpenCLIP does: ``os.path.dirname`` of the url."""
 
     folders: dict[str, Folder] = field(default_factory=dict)
     facts: list[SidecarFact] = field(default_factory=list)
 
 
 def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
-    """Read sizes.json, __len__, img2dataset's stats and wids indexes beside the shards and compare the counts.
+    """Read sizes.json, __len__, img2dataset's stats and wids indexes next to the shards and compare the counts.
 
     Args:
         urls: the shards, expanded.

@@ -40,7 +40,7 @@ def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | Non
     Args:
         arguments: the training command.
         scanned: the shards, where the command does not name them.
-        sidecars: what lies beside the shards.
+        sidecars: what is next to the shards.
     """
     urls: tuple[str, ...] | None = None
     weights: tuple[float, ...] | None = None
@@ -71,7 +71,7 @@ def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | Non
 
 
 def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, str]:
-    """Return what get_dataset_size reads beside the first shard, and from where."""
+    """Return what get_dataset_size reads next to the first shard, and from where."""
     folder = sidecars.folders.get(os.path.dirname(urls[0]))
     if folder is None or (folder.sizes is None and not folder.sizes_error and folder.length is None):
         if folder is not None and folder.length_error:

@@ -103,7 +103,7 @@ class Column:
         self.surely_takes: Fits = fits_quickly(kind) or (lambda _: True)  # json as a fast parser gives it
 
     def takes(self, data: bytes) -> bool | None:
-        """Return whether the reader converts a sound field without an exception; None if that is not known."""
+        """Return whether the reader converts a valid field without an exception; None if that is not known."""
         if self.kind.tag == "any":
             return True
         try:

@@ -112,8 +112,8 @@ def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) 
 def ends_early(tail: bytes, header: ImageHeader | None) -> bool:
     """Tell from the last bytes whether the end mark of a JPEG or PNG is missing.
 
-    A hint, not a proof: bytes appended behind the end mark hide it. Zeros and line ends are passed over, and so
-    is a trailer of text or a phone's own. Other formats say nothing.
+    A hint, not a proof: bytes appended after the end mark hide it. Zeros and line ends are passed over, and so is a
+    trailer of text or a phone's own. Other formats say nothing.
     """
     if header is None or header.format not in _END_MARKS:
         return False

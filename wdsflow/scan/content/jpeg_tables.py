@@ -20,7 +20,7 @@ Step = tuple[int, bool, int]  # place in the file, stored in two bytes?, value
 
 
 class JpegTables(NamedTuple):
-    """What lies before the first scan of a JPEG."""
+    """What is before the first scan of a JPEG."""
 
     plain: bool  # nothing in it that Pillow's ``open`` could stumble on where libjpeg does not
     mean: Step  # quantization step of the mean of a luminance block; its place is 0 where there is no luminance

@@ -1,4 +1,4 @@
-"""What a decoder would make of the fields beside image, caption and json. Nothing is unpickled or executed."""
+"""What a decoder would make of the fields next to image, caption and json. Nothing is unpickled or executed."""
 
 from collections.abc import Callable
 from gzip import GzipFile

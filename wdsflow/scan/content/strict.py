@@ -12,7 +12,7 @@ Strict = Literal["sound", "damaged", "cut", "unknown"]
 
 _chunk = Struct(">I4s").unpack_from
 
-# Warnings of libjpeg that sound files raise too: odd version numbers and unused parameters.
+# Warnings of libjpeg that valid files raise too: odd version numbers and unused parameters.
 _CORRUPT, _CUT = "Corrupt JPEG data", "Premature end of JPEG file"
 _BENIGN = ("Invalid SOS parameters", "unknown JFIF revision", "Unknown Adobe color transform")
 _COLORSPACES = {"CMYK": "CMYK"}

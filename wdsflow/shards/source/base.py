@@ -8,7 +8,7 @@ from typing import Literal
 
 Trouble = Literal["missing", "denied", "io", "needs-library", "refused"]
 FIRST, NEXT = 512, 10_240  # bytes that tarfile reads at a time; they matter where a compressed stream is damaged
-HISTORY = 1 << 20  # bytes behind the latest request that a forward source can still give
+HISTORY = 1 << 20  # bytes after the latest request that a forward source can still give
 
 
 class SourceError(OSError):

@@ -31,7 +31,7 @@ class Stream:
     def __init__(self, raw: Raw, start: bytes) -> None:
         self.raw, self.start = raw, start
         self.complete = False
-        self.rest = b""  # what was read behind its end
+        self.rest = b""  # what was read after its end
         self.raises = False  # tarfile raises EOFError when it is asked to read on
 
     def pieces(self) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from .streams import ForwardSource
 def open_source(url: str, *, allow_pipe: bool = False) -> Source:
     """Open a shard: a local path, a ``file:`` url, a url that fsspec knows, or (``allow_pipe``) a shell command.
 
-    Compression is told by the first bytes, whatever the name. Raises ``SourceError``.
+    Compression is recognized by the first bytes, whatever the name. Raises ``SourceError``.
     """
     if url.startswith("pipe:"):
         if not allow_pipe:

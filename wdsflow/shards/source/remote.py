@@ -10,7 +10,7 @@ from .compression import compression_of
 from .server_faults import trying
 from .streams import ForwardSource
 
-# Bytes asked from a server: at first; on behind what was read, more and more; what may be left out without that this
+# Bytes asked from a server: at first; on after what was read, more and more; what may be left out without that this
 # counts as a jump. A request takes about as long as half a megabyte.
 _START, _LEAST, _MOST, _GAP = 512 << 10, 64 << 10, 4 << 20, 512 << 10
 _PIECE = 256 << 10  # of a stream
@@ -21,8 +21,8 @@ Fetch = Callable[[int, int], bytes]  # first byte, byte after the last; raises S
 class RemoteSource(Source):
     """A shard on a server that sends any part of it.
 
-    As long as bytes are read one behind the other it asks for more and more of them at once; where many are left out
-    it asks for what is wanted and no more. A request that fails is made again; see ``faults``.
+    As long as bytes are read one after the other it asks for more and more of them at once; where many are left out it
+    asks for what is wanted and no more. A request that fails is made again; see ``faults``.
     """
 
     def __init__(self, url: str, size: int, fetch: Fetch, close: Callable[[], object], held: bytes = b"") -> None:

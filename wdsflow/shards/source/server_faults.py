@@ -40,7 +40,7 @@ def _may_pass(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> Exception:
-    """Return what was behind an exception: fsspec says of all faults at opening a url that there is no such file."""
+    """Return what was after an exception: fsspec says of all faults at opening a url that there is no such file."""
     cause = error.__cause__
     if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and _status(cause) not in (404, 410):
         return cause

@@ -14,8 +14,8 @@ from .decompress import CODECS, Damaged, Raw
 class ForwardSource(Source):
     """A stream of bytes, decompressed where it has to be, with a little memory of what has passed.
 
-    It ends where Python's tarfile would end: behind the first of several compressed streams, and before a damaged
-    buffer. ``lift`` goes on behind the first stream.
+    It ends where Python's tarfile would end: after the first of several compressed streams, and before a damaged
+    buffer. ``lift`` continues after the first stream.
     """
 
     random = False

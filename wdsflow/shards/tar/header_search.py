@@ -1,4 +1,4 @@
-"""Looking for the next sound header behind damage, or behind the end mark."""
+"""Looking for the next sound header after damage, or after the end mark."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ _STEP = 1 << 20
 
 
 class FoundHeader(NamedTuple):
-    """What lies behind a place where reading ended."""
+    """What is after a place where reading ended."""
 
     header: int | None  # offset of the next sound header
     junk: int | None  # offset of the first block that is not zero

@@ -23,7 +23,7 @@ class Member(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Offset behind the contents and their padding."""
+        """Offset after the contents and their padding."""
         return self.data + (padded(self.size) if self.kind == "file" else 0)
 
 
@@ -33,7 +33,7 @@ class MemberBatch(NamedTuple):
     rows: list[Row]
     window: bytes
     base: int  # offset of the window
-    beyond: bool  # behind the place where Python's tarfile stops
+    beyond: bool  # after the place where Python's tarfile stops
     pieces: Sequence[Piece] = ()  # all that was read, in order, where the walk was asked to keep it
     behind: Behind = ""  # what lies between its first row and the row before: the end of a whole archive, or damage
 

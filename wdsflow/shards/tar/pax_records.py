@@ -42,7 +42,7 @@ def refuses_negative() -> bool:
 
 
 def read_records(body: bytes) -> dict[str, str]:
-    """Parse a whole extended header, padding included; of the keywords only those are told apart that matter here.
+    """Parse a whole extended header, padding included; of the keywords only those that matter here are distinguished.
 
     Raises ``BadHeader`` and ``RefusedRecord`` if tarfile raises.
     """

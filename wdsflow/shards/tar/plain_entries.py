@@ -30,7 +30,7 @@ class Sums(dict[bytes, int]):
 
     def __init__(self, rest: int):
         super().__init__()
-        self.rest = rest  # sum of the bytes behind the checksum
+        self.rest = rest  # sum of the bytes after the checksum
 
     def __missing__(self, key: bytes) -> int:
         if len(self) >= _KEEP:
@@ -64,7 +64,7 @@ class Skimmer:
         self.huge: list[Row] = []
         self.timed: list[Row] = []  # rows whose extended header tells other times, too
         self.times: dict[bytes, tuple[bytes, int]] = {}  # extended header -> the same and its keyword, its end
-        self.tails: dict[bytes, Sums] = {}  # all behind the checksum: type, link, magic, owner, prefix
+        self.tails: dict[bytes, Sums] = {}  # all after the checksum: type, link, magic, owner, prefix
         self.owners: set[bytes] = set()  # last byte of the name, mode, uid, gid
         self.latest: tuple[bytes, int, bytes, Sums, bytes] = (b"\xff", 0, b"\xff", _NEVER, b"")
 
@@ -118,7 +118,7 @@ class Skimmer:
                 self.learn_time(window[at : at + BLOCK], window[at + BLOCK : at + 2 * BLOCK])
         return row
 
-    # One loop without calls of our own, on purpose: a call a member, or even a window, would cost a tenth.
+    # One loop without calls of  own_X, on purpose: a call a member, or even a window, would cost a tenth.
     def run(  # noqa: C901, PLR0912, PLR0915
         self, rows: list[Row], refill: Callable[[int], bytes] | None, full: int, length: int
     ) -> bool:

@@ -15,7 +15,7 @@ _NUMBYTES = re.compile(rb"(?<=\d) GNU.sparse.numbytes=(\d+)\n")
 
 
 def is_sparse(values: dict[str, str]) -> bool:
-    """Return whether tarfile takes the member's map from these records, or from behind the header."""
+    """Return whether tarfile takes the member's map from these records, or from after the header."""
     return (
         "GNU.sparse.map" in values
         or "GNU.sparse.size" in values
@@ -24,7 +24,7 @@ def is_sparse(values: dict[str, str]) -> bool:
 
 
 def sparse_map(values: dict[str, str], body: bytes, read: Read, at: int) -> tuple[Pieces, int | None]:
-    """Return the map of a sparse member, and where it ends if it lies before the data, at ``at``.
+    """Return the map of a sparse member, and where it ends if it is before the data, at ``at``.
 
     Raises ``BadHeader`` and ``RefusedRecord``.
     """

@@ -129,7 +129,7 @@ def blocks(size: int) -> int:
 
 
 def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
-    """Read the entry whose first header lies at ``start``; ``shared`` holds global PAX records and is updated.
+    """Read the entry whose first header is at ``start``; ``shared`` holds global PAX records and is updated.
 
     Raises ``Ending``.
     """
@@ -197,7 +197,7 @@ def _base(state: _State, header: Header, shared: dict[str, str]) -> None:
 
 
 def _unwind(state: _State, extension: _Extension) -> None:
-    """Let an extended header change what stands behind it."""
+    """Let an extended header change what stands after it."""
     if extension.type in (b"L", b"K"):
         if extension.type == b"L":
             state.name = text(extension.body)

@@ -69,7 +69,7 @@ def checksum_holds(block: bytes, declared: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _keeps_type() -> bool:
-    """Return whether this Python's tarfile takes no old-style directory behind an extended header (since 2026)."""
+    """Return whether this Python's tarfile takes no old-style directory after an extended header (since 2026)."""
     return hasattr(tarfile.TarInfo, "_frombuf")
 
 

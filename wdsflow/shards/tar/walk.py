@@ -27,9 +27,9 @@ _SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
 class Walk:
     """Iterate over a tar in batches, once. ``stop``, ``seen``, ``lost`` and ``ended`` are complete when the iteration has ended.
 
-    With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read
-    by ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
-    find its members: small ones lie in them, and of others the first few KiB.
+    With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read by
+    ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
+    find its members: small ones are in them, and of others the first few KiB.
     """
 
     def __init__(self, source: Source, *, contents: bool = False, keep: bool = False) -> None:
@@ -131,7 +131,7 @@ class Walk:
             self._holed.clear()
 
     def _take(self, entry: Entry) -> int | None:
-        """Deliver an entry; return where to search on if tarfile cannot go on behind it."""
+        """Deliver an entry; return where to search on if tarfile cannot continue after it."""
         reaches = self._windows.reaches
         self._learn(entry)
         delivered, stands = deliver(entry, reaches, self._windows.end)
@@ -181,7 +181,7 @@ class Walk:
             self._see("tar.pax-overhead", entry.header, entry.name, "")
 
     def _ended(self, ending: Ending) -> int | None:
-        """Note how the archive ends here; return where to search on, None if that would be in vain."""
+        """Note how the archive ends here; return where to search on, None if that is useless."""
         why, offset, detail, source = ending.why, ending.offset, ending.detail, self._source
         if why == "end":
             self._halt("end", offset, "")

@@ -24,9 +24,9 @@ _BATCH = 4 << 20  # bytes of tar in one batch, names only
 class Windows:
     """Chooses by the mean size of members how to read, and keeps the skimmer supplied.
 
-    Reading 20 KB members header by header from a cold disk is ten times slower than reading all; reading
-    1.6 MB members as a whole is five times slower than hopping. Between the two, without contents, the kernel
-    is told to read ahead and only the clusters of headers are copied.
+    Reading 20 KB members header by header from a cold disk is ten times slower than reading all; reading 1.6 MB members
+    as a whole is five times slower than hopping. Between the two, without contents, the kernel is advised to read
+    ahead and only the clusters of headers are copied.
     """
 
     def __init__(self, source: Source, skim: Skimmer, *, contents: bool, keep: bool = False) -> None:

@@ -68,7 +68,7 @@ class Balanced(Schedule):
     def _order(self, epoch: int) -> list[tuple[str, int]]:
         order = list(self._shards)
         random.Random(f"{self._seed} {epoch}").shuffle(order)
-        # What rests lies in the last shard: another one in each epoch.
+        # What rests is in the last shard: another one in each epoch.
         last = self._last[epoch % len(self._last)]
         order.remove(last)
         return [*order, last]

@@ -23,7 +23,7 @@ _AT_EXIT = 3.0  # seconds that a thread has to end when Python does
 
 
 class Ready(NamedTuple):
-    """A batch, and where the feed stands behind it."""
+    """A batch, and where the feed stands after it."""
 
     batch: Any
     number: int
@@ -68,7 +68,7 @@ class EpochRun:
         _living.add(self)
 
     def next(self, look: Callable[[float], None]) -> Ready | None:
-        """Return the next batch, None behind the last; calls ``look`` with the seconds waited, again and again.
+        """Return the next batch, None after the last; calls ``look`` with the seconds waited, again and again.
 
         Raises what the work or ``look`` raises, and RuntimeError once this pass has been closed.
         """

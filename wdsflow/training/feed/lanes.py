@@ -113,7 +113,7 @@ class Lane:
                 self._lose(item)
 
     def _items(self) -> Generator[Listed, None, None]:
-        barren = 0  # shards in a row without a sample: shards that are drawn forever would else be drawn in vain
+        barren = 0  # shards in a row without a sample: shards that are drawn forever would otherwise be drawn endlessly
         for piece in self._schedule.pieces(self._epoch, self.number):
             barren += 1
             for item in self._cut(self._catalog.samples(piece.url), piece.start, piece.stop):

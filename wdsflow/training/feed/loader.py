@@ -1,4 +1,4 @@
-"""The loader that training iterates over: batches, their number, and a state to go on from. Imports torch."""
+"""The loader that training iterates over: batches, their number, and a state to continue from. Imports torch."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -73,11 +73,11 @@ class Loader:
         return self._batches(self._run, epoch, first)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the feed stands behind the batch that was given out last; can be written as json."""
+        """Return where the feed stands after the batch that was given out last; can be written as json."""
         return dict(self._state or self._stand(self._epoch(), 0, None))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on behind a state's last batch with the next ``iter()``, if it is of the same epoch.
+        """Go on after a state's last batch with the next ``iter()``, if it is of the same epoch.
 
         Raises ValueError, naming what differs, if the state is of other shards or of other settings. The number of
         threads may differ.

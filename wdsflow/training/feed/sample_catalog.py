@@ -45,8 +45,8 @@ class _Wait:
 class Catalog:
     """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
 
-    ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``FeedLoss``. What is
-    wrong with a shard itself goes to ``hurt``. What lies behind damage is listed too; readers that stop there lose it.
+    ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``FeedLoss``. What
+    is wrong with a shard itself goes to ``hurt``. What is after damage is listed too; readers that stop there lose it.
     """
 
     hurt: Callable[[Damage], None] | None = None
@@ -121,7 +121,7 @@ class Catalog:
         key: str | None = None
         fields: dict[str, Blob] = {}
         for batch in walk:
-            if batch.behind and key is not None:  # what stands before and behind damage does not belong together
+            if batch.behind and key is not None:  # what stands before and after damage does not belong together
                 yield self._sample(url, key, fields)
                 key = None
             for row in batch.rows:

@@ -137,7 +137,7 @@ class SampleWork:
 
 
 def _together(fd: int, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
-    """Read an image and the caption close behind it at once; None if they do not lie so, or are not all there."""
+    """Read an image and the caption close after it at once; None if they do not lie so, or are not all there."""
     size = text.at + text.size - image.at
     if not image.size <= size <= image.size + _CLOSE:
         return None

@@ -1,4 +1,4 @@
-"""Checkpoints that training goes on from exactly: OpenCLIP's own, with the state of the feed in them.
+"""Checkpoints that training continues from exactly: OpenCLIP's own, with the state of the feed in them.
 
 An entry ``"wdsflow"`` stands beside OpenCLIP's: the place in the epoch, and for each rank the state of its feed and of
 its random generators. OpenCLIP itself does not look at it. Imports torch: import this module where it is needed.

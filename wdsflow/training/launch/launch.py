@@ -53,7 +53,7 @@ def launch(
     Raises:
         Refused: so they do.
         NoOpenClip: OpenCLIP is not installed.
-        ResumeError: the run cannot go on from the checkpoint that it was given.
+        ResumeError: the run cannot continue from the checkpoint that it was given.
         FeedError: there is no feed for these arguments.
         StallError: training would hang.
     """

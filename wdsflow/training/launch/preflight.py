@@ -216,8 +216,8 @@ def _result(
     if len(fatal) > _SHOWN:
         lines.append(f"and {len(fatal) - _SHOWN:,} more")
     fixes = _fixes(context, options, fatal, peeked)
-    fixes += [] if dry_run else [f"all that is wrong: {command(options, '--dry-run')}"]
-    fixes += [f"to train in any case: {command(options, '--no-preflight')}"]
+    fixes += [] if dry_run else [f"full report: {command(options, '--dry-run')}"]
+    fixes += [f"to train without this check: {command(options, '--no-preflight')}"]
     why = wrong or fatal[0].message
     told = (*lines, *(f"  {fix}" for fix in fixes))
     return Preflight(told, refused=True, reports=(_refused(report, why),), why=f"{head}: {why}")

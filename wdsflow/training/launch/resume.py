@@ -83,7 +83,7 @@ class ResumedRun:
     def _data(self, args: Any, *rest: Any, **named: Any) -> dict[str, Any]:
         self._args = args
         if self._every is not None and (why := why_no_checkpoints(args)):
-            raise ResumeError(f"--checkpoint-every cannot be had: {why}")
+            raise ResumeError(f"--checkpoint-every is not possible: {why}")
         try:
             data = self._get_data(args, *rest, **named)
         except (ValueError, AssertionError, OSError) as error:
@@ -94,7 +94,7 @@ class ResumedRun:
         if "train" in data:
             self.loader = data["train"].dataloader
             if self._every is not None and not hasattr(self.loader, "state_dict"):
-                raise ResumeError("--checkpoint-every works with shards only (--dataset-type webdataset)")
+                raise ResumeError("--checkpoint-every works only with shards (--dataset-type webdataset)")
             if self._resumed is not None:
                 self._go_on(self._resumed)
         return data
@@ -110,8 +110,10 @@ class ResumedRun:
                 self.loader.load_state_dict(state["feed"])
         except ValueError as error:
             if within:
-                raise ResumeError(f"cannot go on inside of epoch {saved.position.epoch}: {error}") from error
-            _log.warning("Another feed than before goes on at epoch %d: %s", saved.position.epoch, error)
+                raise ResumeError(f"cannot resume within epoch {saved.position.epoch}: {error}") from error
+            _log.warning(
+                "The feed differs from that of the checkpoint; resuming at epoch %d: %s", saved.position.epoch, error
+            )
             self._resumed = None
 
     def _train_one_epoch(self, *words: Any, **named: Any) -> Any:
@@ -120,7 +122,7 @@ class ResumedRun:
         resumed, self._resumed = self._resumed, None
         first = resumed.position.batch if resumed is not None and resumed.position.epoch == loop.epoch else 0
         if first:
-            _log.info("Going on in epoch %d behind batch %d", loop.epoch, first)
+            _log.info("Resuming in epoch %d after batch %d", loop.epoch, first)
 
         def restore() -> None:
             if resumed is not None:

@@ -48,7 +48,7 @@ def caption_cures(options: FeedOptions, names: Sequence[str], peeked: Sequence[S
         name, entry = best
         member = "json" if "json" in names else "jsn"
         samples = sum(shard.samples for shard in peeked)
-        where = f"captions are in {member}, {escape(name, 60)} ({entry.strings:,} of {samples:,} samples looked at)"
+        where = f"captions are in {member}, {escape(name, 60)} ({entry.strings:,} of {samples:,} checked samples)"
         yield f"{where}: {command(options, caption=_also(options, names, f'{member}:{name}'))}"
     text = _likeliest(names, [name for name in CAPTIONS if name not in _NOT_TEXT])
     if text:
@@ -56,7 +56,7 @@ def caption_cures(options: FeedOptions, names: Sequence[str], peeked: Sequence[S
 
 
 def _also(options: FeedOptions, names: Sequence[str], place: str) -> str:
-    """Return a place for captions; behind the one asked for, where these shards lack that one but others may not."""
+    """Return a place for captions; after the one asked for, where these shards lack that one but others may not."""
     if options.caption is None or set(parse_captions(options.caption).members) & set(names):
         return place
     return f"{options.caption}|{place}"
@@ -84,7 +84,7 @@ def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
         if found is not None and (found.strings or name != top or found.count > found.strings):
             return ""  # a nested name, or a list, may hold captions
     samples = sum(shard.samples for shard in peeked)
-    return f"no json of {samples:,} samples looked at has {' or '.join(escape(name, 60) for name in looked)}"
+    return f"no json of {samples:,} checked samples has {' or '.join(escape(name, 60) for name in looked)}"
 
 
 def _likeliest(names: Sequence[str], known: Sequence[str]) -> str:

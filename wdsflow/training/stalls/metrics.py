@@ -54,7 +54,7 @@ class Metrics:
                 self._append(json.dumps(record(facts, self.rank, self.world_size)))
         except OSError as error:
             if not self._failed:
-                say(logging.WARNING, f"feed: metrics cannot be written, training goes on: {escape(str(error), 200)}")
+                say(logging.WARNING, f"feed: metrics cannot be written, training continues: {escape(str(error), 200)}")
             self._failed = True
 
     def _replace(self, text: str) -> None:
@@ -78,25 +78,25 @@ def exposition(facts: Facts, rank: int) -> str:
 
 def _families(facts: Facts, rank: str) -> Iterator[str]:
     total = facts.total
-    yield from _family("samples_total", "counter", "Samples by what became of them.")
+    yield from _family("samples_total", "counter", "Samples by outcome.")
     yield f'wdsflow_samples_total{{{rank},outcome="kept"}} {total.kept}'
     yield f'wdsflow_samples_total{{{rank},outcome="lost"}} {total.lost}'
-    yield from _family("samples_lost_total", "counter", "Samples lost, by the stage that lost them and why.")
+    yield from _family("samples_lost_total", "counter", "Samples lost, by stage and reason.")
     for (stage, reason), item in total.losses.items():
         labels = f'{rank},stage="{_label(stage)}",reason="{_label(reason)}"'
         yield f"wdsflow_samples_lost_total{{{labels}}} {item.count}"
-    yield from _family("samples_noted_total", "counter", "Samples kept after a change, by what was done to them.")
+    yield from _family("samples_noted_total", "counter", "Samples kept after a change, by change.")
     for note, count in total.noted.items():
         yield f'wdsflow_samples_noted_total{{{rank},note="{_label(note)}"}} {count}'
     single: tuple[tuple[str, str, str, float], ...] = (
-        ("damaged_shards", "gauge", "Shards found damaged.", len({item.shard for item in total.damage.values()})),
+        ("damaged_shards", "gauge", "Damaged shards.", len({item.shard for item in total.damage.values()})),
         ("batches_total", "counter", "Batches delivered.", facts.batches),
         ("wait_seconds_total", "counter", "Seconds that training waited for batches.", facts.waited),
-        ("epoch", "gauge", "The epoch that is read, from 0.", facts.epoch),
+        ("epoch", "gauge", "The current epoch, from 0.", facts.epoch),
         ("epoch_batch", "gauge", "Batches delivered in this epoch.", facts.batch),
-        ("epoch_batches", "gauge", "Batches that this epoch has.", facts.num_batches),
-        ("samples_per_second", "gauge", "Samples delivered a second, by this rank, of late.", facts.rate),
-        ("wait_ratio", "gauge", "Share of the time that training waited, of late.", facts.share),
+        ("epoch_batches", "gauge", "Batches of this epoch.", facts.num_batches),
+        ("samples_per_second", "gauge", "Samples per second delivered by this rank, recently.", facts.rate),
+        ("wait_ratio", "gauge", "Share of the time that training waited, recently.", facts.share),
     )
     for name, kind, text, value in single:
         yield from _family(name, kind, text)

@@ -130,7 +130,7 @@ class Progress:
         tally = facts.tally
         whose = "" if self.world_size == 1 else f" (rank {self.rank} of {self.world_size})"
         what = f"{facts.batch:,} of {facts.num_batches:,} batches, {facts.samples:,} samples"
-        yield f"feed: epoch {facts.epoch} is through{whose}: {what}, {self._speed(facts)}"
+        yield f"feed: epoch {facts.epoch} done{whose}: {what}, {self._speed(facts)}"
         reasons = sorted(tally.losses.values(), key=lambda item: -item.count)
         rows = [("seen", tally.seen, ""), ("kept", tally.kept, ""), ("lost", tally.lost, "")]
         rows += [(f"  {item.first.stage}: {item.first.reason}", item.count, _example(item)) for item in reasons]

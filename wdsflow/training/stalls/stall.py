@@ -19,7 +19,7 @@ _MUCH = 0.05  # the share of samples from which on a loss needs a fix
 _NO_CAPTION = frozenset({"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"})
 _NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
 _JSON = ("json", "jsn")
-_ALL = "all that is wrong, and how to fix it"
+_ALL = "full report, with fixes"
 
 
 class StallError(FeedStopped):
@@ -98,7 +98,7 @@ def _what(lane: LaneFacts | None, waited: float | None, lost_in_a_row: int | Non
     if lost_in_a_row is not None:
         parts.append(f"{_count(lost_in_a_row, 'sample')} lost in a row")
     if lane is not None and not lane.shards:
-        parts.append("this worker has no shard to read, there are fewer shards than workers")
+        parts.append("this worker has no shard to read: the set has fewer shards than workers")
     elif lane is not None and _starves(lane):
         shards = "its only shard" if lane.shards == 1 else f"its {lane.shards:,} shards"
         usable = _count(lane.usable, "usable sample")
@@ -110,11 +110,11 @@ def _what(lane: LaneFacts | None, waited: float | None, lost_in_a_row: int | Non
 def _where(tally: LossTally) -> Iterator[str]:
     reasons = _by_count(tally)
     if not tally.seen:
-        yield "Not one sample has been seen."
+        yield "No sample was seen."
     elif not reasons:
-        yield f"Of {_count(tally.seen, 'sample')} seen on this rank none was lost."
+        yield f"Of {_count(tally.seen, 'sample')} seen on this rank, none was lost."
     else:
-        yield f"Of {_count(tally.seen, 'sample')} seen on this rank {tally.lost:,} were lost:"
+        yield f"Of {_count(tally.seen, 'sample')} seen on this rank, {tally.lost:,} were lost:"
     for reason in reasons[:_MOST]:
         loss = reason.first
         detail = f": {escape(loss.detail, 80)}" if loss.detail else ""
@@ -176,13 +176,13 @@ def _damage_cures(damage: Sequence[Damage]) -> Iterator[str]:
         if item.shard.startswith("pipe:"):
             yield f"see what the command says: sh -c {quote(item.shard.removeprefix('pipe:'))} > /dev/null"
         else:
-            yield f"what can be saved of damaged shards: wdsflow repair {quote(item.shard)} -o repaired"
+            yield f"recover the valid samples of damaged shards: wdsflow repair {quote(item.shard)} -o repaired"
         return
 
 
 def _longer(options: FeedOptions) -> Iterator[str]:
     longer = f"{10 * options.stall_after:g}"
-    yield f"if data is slow and does come, wait longer: {command(options, stall_after=longer)}"
+    yield f"if data is only slow, wait longer: {command(options, stall_after=longer)}"
 
 
 def _caption_cures(names: Sequence[str], much: Sequence[LossReason], options: FeedOptions) -> Iterator[str]:
@@ -195,7 +195,7 @@ def _caption_cures(names: Sequence[str], much: Sequence[LossReason], options: Fe
         found = list(caption_cures(options, there, [peeked] if peeked is not None else []))
         yield from found
         if not any(f"{json}:" in fix for fix in found):
-            yield f"captions may be in {json}; see under which name: {inspect(shard)}"
+            yield f"captions may be in {json}; to see the name: {inspect(shard)}"
     else:
         yield from caption_cures(options, names, [])
 

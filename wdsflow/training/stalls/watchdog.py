@@ -152,7 +152,7 @@ class Watchdog:
         try:
             return connect()
         except RuntimeError as error:
-            say(logging.WARNING, f"feed: ranks cannot tell each other of a stall: {escape(str(error))}")
+            say(logging.WARNING, f"feed: ranks cannot report a stall to each other: {escape(str(error))}")
             return None
 
     def _leave(self) -> None:
@@ -228,7 +228,7 @@ class Watchdog:
                 return
         # Aborting the process group would be gentler, but gloo takes no notice, and after NCCL's abort the main
         # thread goes on with sums that are garbage, perhaps into a checkpoint.
-        cry(f"rank {self._board.rank} did not end by itself: its process is ended now")
+        cry(f"rank {self._board.rank} did not end: its process is killed now")
         end_commands()
         kill_decoders()
         os._exit(1)

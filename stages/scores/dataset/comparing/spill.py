@@ -11,7 +11,7 @@ Rows = NDArray[Any]  # one dimension, of a structured type
 
 
 class Spill:
-    """Rows by part. At most about ``memory`` bytes of them are held; the files lie in ``folder`` as ``name``-number."""
+    """Rows by part. At most about ``memory`` bytes of them are held; the files are in ``folder`` as ``name``-number."""
 
     def __init__(self, folder: Path, name: str, kind: np.dtype[Any], parts: int, memory: int) -> None:
         self.parts, self.kind = parts, kind

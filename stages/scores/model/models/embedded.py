@@ -26,7 +26,8 @@ class Embedded(NamedTuple):
 def embedding_key(view: "View", request: "Request") -> str:
     """Return what an embedding is of, within its sample: a field and how it was looked at, or the hash of a caption.
 
-    "jpg", "jpg/horizontal", "jpg/exact", "mp4/uniform/3/0/av 18.1.0"; xxh3_128 of a caption's UTF-8. Of a file that lies outside of the shard its state is part.
+    "jpg", "jpg/horizontal", "jpg/exact", "mp4/uniform/3/0/av 18.1.0"; xxh3_128 of a caption's UTF-8. Of a file that is
+    outside of the shard its state is part.
     """
     if isinstance(request.model, ClipImage):
         parts: Any = request.key

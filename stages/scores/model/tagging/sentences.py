@@ -17,7 +17,7 @@ _RESERVED = frozenset({"<PAD>", "<EMPTY>", "<ROOT>"})  # a word of this text wou
 
 
 class RefusedSentence(NamedTuple):
-    """Why a caption is put aside, as ScoreError has it."""
+    """Why a caption is quarantined, as ScoreError has it."""
 
     slug: str
     detail: str
@@ -51,7 +51,7 @@ def split_at_spaces(text: str) -> list[list[str]]:
 
 
 def refusal(sentences: Sequence[Sequence[str]], most_words: int, most_characters: int) -> RefusedSentence | None:
-    """Return why a caption is put aside where long sentences and words are refused; None if it is not."""
+    """Return why a caption is quarantined where long sentences and words are refused; None if it is not."""
     for words in sentences:
         if len(words) > most_words:
             return RefusedSentence("long-sentence", f"a sentence has {len(words):,} words, more than {most_words:,}")

@@ -47,10 +47,10 @@ class Loaded:
 class Tagger(Model):
     """A tagger of Stanza's. Items are captions, outputs ``TagCounts``.
 
-    ``model`` and ``tokenizer``: see ``stanza_files``. Sentences of a batch of captions are sorted by length and tagged in batches bounded by padded words and padded characters: see
-    ``TaggingBudget``. With ``overlong`` "split", sentences above ``max_words`` words, or above the budget, are tagged in pieces,
-    and words above 1,000 characters as unknown ones; with "refuse" their captions are put aside, as are always those above
-    100,000 characters.
+    ``model`` and ``tokenizer``: see ``stanza_files``. Sentences of a batch of captions are sorted by length and tagged
+    in batches bounded by padded words and padded characters: see ``TaggingBudget``. With ``overlong`` "split",
+    sentences above ``max_words`` words, or above the budget, are tagged in pieces, and words above 1,000 characters as
+    unknown ones; with "refuse" their captions are quarantined, as are always those above 100,000 characters.
     """
 
     packages: ClassVar[tuple[str, ...]] = ("torch", "stanza")
@@ -132,7 +132,7 @@ class Tagger(Model):
         return {**identity, "settings": {**settings, "budget": list(self.budget), "files": files}}
 
     def _read(self, loaded: Loaded, batch: Sequence[str]) -> list[list[Words] | RefusedSentence]:
-        """Return the sentences of each caption, or why it is put aside."""
+        """Return the sentences of each caption, or why it is quarantined."""
         found: list[list[Words] | RefusedSentence] = [_too_long(text) or [] for text in batch]
         taken = [at for at, refused in enumerate(found) if not isinstance(refused, RefusedSentence)]
         texts = [batch[at] for at in taken]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..models.clip.clip_weights import local_path
 
-_BESIDE = ("pretrain", "forward_charlm", "backward_charlm")  # what a tagger may need beside itself
+_BESIDE = ("pretrain", "forward_charlm", "backward_charlm")  # what a tagger may need next to itself
 _LANGUAGE = re.compile(r"[a-z]{2,8}([-_][a-z0-9]{1,8})*")
 _INDEX = "resources.json"
 
@@ -17,8 +17,8 @@ _INDEX = "resources.json"
 class StanzaFolder:
     """A folder as ``stanza.download(model_dir=...)`` leaves it: LANGUAGE/PROCESSOR/NAME.pt, and resources.json.
 
-    The index says which files make a ``package``, and what a file needs beside itself. Without one, or where it does not
-    know the language, a folder of a processor is to have one file. Raises ValueError.
+    The index says which files make a ``package``, and what a file needs next to itself. Without one, or where it does
+    not know the language, a folder of a processor is to have one file. Raises ValueError.
     """
 
     def __init__(self, root: Path, lang: str, package: str) -> None:
@@ -74,7 +74,7 @@ def stanza_files(
 ) -> dict[str, Path]:
     """Return files by Stanza's names for them: {"pos_model_path": ..., "pos_pretrain_path": ..., ...}.
 
-    ``model`` is a folder of Stanza's models, or a file: the processor's own. A file that lies in such a folder, as
+    ``model`` is a folder of Stanza's models, or a file: the processor's own. A file that is in such a folder, as
     LANGUAGE/PROCESSOR/NAME.pt, finds the others there. ``tokenizer``: a file instead of the folder's. Raises ValueError
     if a file is missing; it names the file.
     """

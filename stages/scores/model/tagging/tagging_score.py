@@ -72,8 +72,8 @@ class TagScore(ModelScore):
     def counted(self, outputs: Sequence[Output], tag_set: str, wanted: Sequence[str]) -> list[tuple[int, int]]:
         """Return, for each caption, how many of the tags it has, of any where none are wanted; and how many words.
 
-        Raises ScoreError if a caption is put aside ("long-sentence", "long-word", "long-caption"), or if the model has
-        no such tag ("unknown-tag").
+        Raises ScoreError if a caption is quarantined ("long-sentence", "long-word", "long-caption"), or if the model
+        has no such tag ("unknown-tag").
         """
         found = []
         for counts in outputs:

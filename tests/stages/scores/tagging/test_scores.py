@@ -26,7 +26,7 @@ TEXT = "The red dog sees Anna. Carl Diana likes a cat in Berlin!"
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Small networks on several threads wait for each other more than they compute, beside other tests above all."""
+    """Small networks on several threads wait for each other more than they compute, next to other tests above all."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

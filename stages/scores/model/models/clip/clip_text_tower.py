@@ -10,7 +10,7 @@ _TRIAL = 4  # tokens between start and end
 class TextTower:
     """Calls ``model.encode_text`` on tokens (n, up to the context length), padded with 0 on the right.
 
-    Where attention is causal and the embedding is that of the last token, what stands behind it decides nothing:
+    Where attention is causal and the embedding is that of the last token, what stands after it decides nothing:
     positions and mask are cut to the longest caption (``trims``). Else tokens are padded to the context length.
     """
 

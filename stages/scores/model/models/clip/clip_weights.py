@@ -7,7 +7,7 @@ LOCAL = "local-dir:"
 _CHUNK = 1 << 22
 _SETTINGS = (".json", ".model", ".txt", ".jinja")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
-_STATES = ("optimizer", "scheduler", "scaler", "rng_state", "training_args")  # what trainers leave beside a model
+_STATES = ("optimizer", "scheduler", "scaler", "rng_state", "training_args")  # what trainers leave next to a model
 
 
 def local_path(name: str) -> Path | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _FILE = "bpe_simple_vocab_16e6.txt.gz"
-_MERGES = 49152 - 256 - 2  # so many of the file's lines behind the first count
+_MERGES = 49152 - 256 - 2  # so many of the file's lines after the first count
 _MOST_CACHED = 1 << 17  # words
 _PATTERN = (
     r"<start_of_text>|<end_of_text>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"  # of regex, not of re
