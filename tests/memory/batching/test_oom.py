@@ -17,6 +17,7 @@ from wdsflow.memory.batching.oom import (
     is_poisoned,
     release,
     requested_bytes,
+    text_of,
 )
 
 torch = pytest.importorskip("torch")
@@ -28,7 +29,8 @@ class Opaque(RuntimeError):
 
 def raised_by(module: str, name: str, text: str) -> Exception:
     """Return an exception of a library that is not installed."""
-    return type(name, (Exception,), {"__module__": module})(text)
+    error: Exception = type(name, (Exception,), {"__module__": module})(text)
+    return error
 
 
 def coded(code: object) -> RuntimeError:
@@ -201,13 +203,13 @@ def test_a_chain_that_bites_its_tail_ends():
 
     assert len(list(chain(one))) == 2
 
-    one.__context__ = MemoryError()
+    one.__context__, one.__cause__ = MemoryError(), two
     assert is_out_of_memory(one)
 
 
 def test_what_only_looks_like_a_group_is_looked_into_as_far_as_it_is_one():
     odd = ValueError("odd")
-    odd.exceptions = ("text", MemoryError())  # type: ignore[attr-defined]
+    odd.exceptions = (MemoryError(), "text")  # type: ignore[attr-defined]
 
     assert is_out_of_memory(odd)
 
@@ -274,7 +276,7 @@ def test_an_exception_without_a_readable_text_is_named():
         def __str__(self) -> str:
             raise ValueError
 
-    assert describe(Mute()) == "Mute"
+    assert (describe(Mute()), text_of(Mute())) == ("Mute", "")
     assert len(describe(ValueError("x" * 10_000))) == 500
 
 
@@ -292,7 +294,11 @@ def test_garbage_and_cached_memory_of_the_device_are_given_back(monkeypatch, dev
     seen: list[str] = []
 
     def note(text: str) -> Any:
-        return lambda *given: seen.append(" ".join((text, *given))) or nullcontext()
+        def call(*given: str) -> nullcontext[None]:
+            seen.append(" ".join((text, *given)))
+            return nullcontext()
+
+        return call
 
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "device", note("cuda is on"))
@@ -308,6 +314,11 @@ def test_garbage_and_cached_memory_of_the_device_are_given_back(monkeypatch, dev
 
     assert gone() is None
     assert seen == calls
+
+
+def test_memory_of_the_host_is_given_back_without_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    release("cpu")
 
 
 def test_a_device_that_was_never_used_is_left_alone():
