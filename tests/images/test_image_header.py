@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.pictures import encoded, exif, hurt, noise, other_images, photo, usual_images
-from wdsflow.images.header import MAX_HEADER
+from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import read_header
 
 
@@ -101,12 +101,94 @@ def test_modes_of_tiff_are_those_of_pillow(mode):
         (b"\xff\x0a" + bytes(40), "jxl"),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", "eps"),
         (b"\0\0\x01\0\x01\0\x10\x10" + bytes(40), "ico"),
+        (b"icns" + bytes(40), "icns"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(40), "jxl"),
+        (b"v/1\x01" + bytes(40), "exr"),
+        (b"\xc5\xd0\xd3\xc6" + bytes(40), "eps"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(40), "hdf5"),
+        (b"\0\0\x01\xb3" + bytes(40), "mpeg"),
+        (b"\xff\x4f\xff\x51" + bytes(40), "jp2"),
+        (b"II+\0" + bytes(40), "tiff"),
+        (b"MM\0+" + bytes(40), "tiff"),
+        (b"\xef\xbb\xbf <svg>", "svg"),
     ],
 )
 def test_magic_bytes_tell_formats_that_have_no_usual_header(data, name):
     header = read_header(data)
     assert header is not None
     assert header.format == name
+
+
+def ftyp(*brands: bytes, version: bytes = bytes(4)) -> bytes:
+    """Return the first box of an ISO media file: its brand, a version, the brands that it is compatible with."""
+    content = b"ftyp" + brands[0] + version + b"".join(brands[1:])
+    return struct.pack(">I", 4 + len(content)) + content
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        *((ftyp(brand), "heic") for brand in (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")),
+        *((ftyp(brand), "avif") for brand in (b"avif", b"avis")),
+        (ftyp(b"isom", b"mp42"), "mp4"),
+        (ftyp(b"isom", b"heic"), "heic"),
+        (ftyp(b"mif1", b"heic", b"avif"), "avif"),
+        (ftyp(b"isom", *[b"iso2"] * 11, b"heic"), "heic"),
+        (ftyp(b"isom", *[b"iso2"] * 12, b"heic"), "mp4"),  # so many are looked at
+        (ftyp(b"isom", b"mp42") + b"heic", "mp4"),
+        (ftyp(b"isom", b"mp42", version=b"heic"), "mp4"),
+    ],
+)
+def test_an_iso_media_file_is_told_by_its_brands(data, name):
+    assert read_header(data) == ImageHeader(name, 0, 0, "")
+
+
+def ispe(*sides: int) -> bytes:
+    return b"ispe" + bytes(4) + struct.pack(">II", *sides)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "sides"),
+    [
+        ([ispe(640, 480)], (640, 480)),
+        ([ispe(512, 512), ispe(4000, 3000), ispe(320, 240)], (4000, 3000)),
+        ([ispe(64, 48), ispe(48, 64)], (64, 48)),
+        ([ispe(64, 48), ispe(640, 480)[:-1]], (64, 48)),
+        ([ispe(640, 480)[:-1]], (0, 0)),
+        ([b"ispe", ispe(64, 48)], (64, 48)),
+        ([bytes((1 << 16) - 4 - 16), ispe(64, 48)], (64, 48)),
+        ([bytes((1 << 16) - 3 - 16), ispe(64, 48)], (0, 0)),  # too far inside
+        ([ispe(64, 48), bytes((1 << 16) - 3 - 32), ispe(640, 480)], (64, 48)),
+    ],
+)
+def test_the_size_of_a_heif_image_is_its_largest(boxes, sides):
+    """Thumbnails and tiles have sizes of their own."""
+    assert read_header(ftyp(b"heic") + b"".join(boxes))[:3] == ("heic", *sides)
+    assert read_header(ftyp(b"avif") + b"".join(boxes))[:3] == ("avif", *sides)
+    assert read_header(ftyp(b"isom") + b"".join(boxes))[:3] == ("mp4", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "size"),
+    [((70, 60, 6, 12), (64, 48)), ((70, 60, 0, 0), (70, 60)), ((6, 12, 70, 60), (0, 0)), ((70, 60, 6), (0, 0))],
+)
+def test_the_size_of_a_jpeg_2000_codestream_is_what_its_edges_enclose(numbers, size):
+    data = b"\xff\x4f\xff\x51" + bytes(4) + struct.pack(f">{len(numbers)}I", *numbers)
+    assert read_header(data) == ImageHeader("jp2", *size, "")
+
+
+@pytest.mark.parametrize(
+    ("boxes", "size"),
+    [
+        (b"ihdr" + struct.pack(">II", 48, 64), (64, 48)),
+        (bytes(240) + b"ihdr" + struct.pack(">II", 48, 64), (64, 48)),
+        (bytes(241) + b"ihdr" + struct.pack(">II", 48, 64), (0, 0)),
+        (b"ihdr" + bytes(7), (0, 0)),
+        (struct.pack(">II", 48, 64) * 4, (0, 0)),
+    ],
+)
+def test_the_size_of_a_jpeg_2000_file_is_in_its_image_header(boxes, size):
+    assert read_header(b"\0\0\0\x0cjP  \r\n\x87\n" + boxes) == ImageHeader("jp2", *size, "")
 
 
 @pytest.mark.parametrize(

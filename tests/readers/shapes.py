@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from wdsflow.readers import Reader
-from wdsflow.scan.evidence import Part, Run, Runs, Shape, ShapeCount, ShardEvidence, Stop
+from wdsflow.scan.evidence import Evidence, Part, Run, Runs, Shape, ShapeCount, ShardEvidence, Stop
+from wdsflow.validate.verdicts.verdict import judge
 
 
 def shape(members: str) -> Shape:
@@ -24,6 +25,12 @@ def outcomes(reader: Reader, members: str) -> list[str]:
         else " ".join(filter(None, ("crash" * (fate.kind == "crash"), fate.reason, fate.detail)))
         for fate in fates
     ]
+
+
+def verdict(reader: Reader, *shards: ShardEvidence) -> tuple[str, int, list[str]]:
+    """Return the outcome, the usable samples and the reasons of a verdict."""
+    result = judge(Evidence("full", list(shards)), reader)
+    return result.outcome, result.usable, [reason.slug for reason in result.reasons]
 
 
 def shard(samples: Sequence[str], stop: Stop | None = None, url: str = "a.tar") -> ShardEvidence:

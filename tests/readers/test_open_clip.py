@@ -4,7 +4,7 @@ import pytest
 
 from tests.readers.shapes import outcomes, shape
 from wdsflow.readers import OpenClip4, OpenClip33, Options
-from wdsflow.readers.open_clip.assignment import assign, shuffled
+from wdsflow.readers.open_clip.assignment import Buffers, assign, epoch_order, shuffled
 from wdsflow.scan.evidence import ShardEvidence, Stop
 
 OLD = OpenClip33()
@@ -147,7 +147,8 @@ def test_the_order_of_shards_depends_on_seed_plus_epoch() -> None:
         return names(OpenClip33(Options(**options)).order(shards))  # type: ignore[arg-type]
 
     assert order(seed=3, epoch=1) == order(seed=4, epoch=0) != order(seed=3, epoch=0)
-    assert order(seed=-1) == ["abcdefgh"]
+    assert order(seed=0) == ["".join(epoch_order("abcdefgh", 0, Buffers()))] != ["abcdefgh"]
+    assert order(seed=-1) == order(seed=-1, epoch=1) == ["abcdefgh"]
     assert sorted("".join(order(workers=3, world_size=2))) == list("abcdefgh")
     assert [len(part) for part in order(workers=3, world_size=2)] == [2, 1, 1, 2, 1, 1]
 

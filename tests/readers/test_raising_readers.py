@@ -1,18 +1,14 @@
+import inspect
 from dataclasses import replace
 
 import pytest
 
-from tests.readers.shapes import outcomes, shape, shard
-from wdsflow.readers import Datasets, RayData, WebDataset1
-from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence, Stop, Tally
-from wdsflow.validate.verdicts.verdict import judge
+from tests.readers.shapes import outcomes, shape, shard, verdict
+from wdsflow.readers import Datasets, OpenClip33, RayData, WebDataset1
+from wdsflow.readers.base import Fate, Reader
+from wdsflow.scan.evidence import FieldCount, Runs, Stop, Tally
 
 CUT = Stop("error")
-
-
-def verdict(reader: object, *shards: ShardEvidence) -> tuple[str, int, list[str]]:
-    result = judge(Evidence("full", list(shards)), reader)  # type: ignore[arg-type]
-    return result.outcome, result.usable, [reason.slug for reason in result.reasons]
 
 
 @pytest.mark.parametrize(
@@ -27,10 +23,15 @@ def verdict(reader: object, *shards: ShardEvidence) -> tuple[str, int, list[str]
         ("jpg txt __url__", "crash duplicate-field __url__"),
         ("__key__ jpg txt", "crash duplicate-field __key__"),
         ("jpg txt __local_path__", "crash duplicate-field __local_path__"),
+        ("jpg __local_path__ txt", "crash duplicate-field __local_path__"),
+        ("jpg txt __LOCAL_PATH__", "crash duplicate-field __LOCAL_PATH__"),
         ("__local_path__ jpg txt", "usable"),
         ("jpg txt __bad__", "marked-bad __bad__"),
+        ("jpg txt __x.png:bad", "usable"),
         ("jpg txt:not-utf8", "crash bad-caption txt"),
+        ("jpg TXT:not-utf8", "crash bad-caption txt"),
         ("jpg:bad txt", "crash bad-image jpg"),
+        ("JPG:bad txt", "crash bad-image jpg"),
         ("jpg txt cls:bad", "crash bad-field cls"),
         ("jpg txt:empty", "usable"),
     ],
@@ -65,64 +66,7 @@ def test_zstd_is_unreadable_for_readers_that_use_tarfile() -> None:
     assert verdict(WebDataset1(), packed) == ("crashes", 0, ["unreadable-shard"])
     assert verdict(RayData(), packed) == ("trains", 1, [])
     assert verdict(RayData(), replace(packed, url="a.tar")) == ("crashes", 0, ["unreadable-shard"])
-
-
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        ("jpg txt", "usable"),
-        ("JPG txt", "no-image"),
-        ("jpg TXT", "no-caption"),
-        ("jpg json", "no-caption"),
-        ("jpg JPG txt", "usable"),
-        ("jpg txt txt", "crash duplicate-field txt"),
-        ("jpg __key__ txt", "crash duplicate-field __key__"),
-        ("jpg txt:not-utf8", "crash bad-caption txt"),
-        ("jpg txt CLS:bad", "crash bad-field CLS"),
-        ("jpg txt GIF:bad", "crash bad-field GIF"),
-        ("jpg:bad txt", "crash bad-image jpg"),
-        ("jpg txt __bad__", "usable"),
-        ("jpg txt pyd:unsafe", "usable"),
-    ],
-)
-def test_datasets_keeps_the_case_of_fields(members: str, expected: str) -> None:
-    assert outcomes(Datasets(), members) == [expected]
-
-
-def test_datasets_takes_columns_from_the_first_sample() -> None:
-    shards = shard(["jpg txt"] * 5 + ["png txt", "jpg txt", "jpg txt gif:bad", "jpg txt cls:bad"]), shard(["jpg txt"])
-
-    assert verdict(Datasets(), *shards) == ("crashes", 7, ["bad-field", "no-image"])
-
-
-@pytest.mark.parametrize(
-    ("samples", "expected"),
-    [
-        (["jpg txt", "jpg"], ["schema"]),
-        (["jpg txt"] * 4 + ["jpg"], ["schema"]),
-        (["jpg txt"] * 4 + ["txt jpg"], []),
-        (["jpg txt"] * 5 + ["jpg json txt"], []),
-        (["jpg:bad txt:not-utf8"], ["bad-caption"]),
-        (["jpg txt", "jpg txt", "jpg txt cls:bad"], ["bad-field"]),
-        ([], ["schema"]),
-    ],
-)
-def test_the_first_five_samples_of_datasets_must_agree(samples: list[str], expected: list[str]) -> None:
-    outcome, usable, reasons = verdict(Datasets(), shard(samples), shard(["jpg txt"]))
-
-    assert reasons == expected
-    assert (outcome == "crashes", usable == 0) == (bool(expected), bool(expected))
-
-
-def test_datasets_raises_at_once_for_a_shard_that_is_missing_anywhere() -> None:
-    missing = ShardEvidence("b.tar", error="missing", stop=Stop("unreadable"))
-
-    assert verdict(Datasets(), shard(["jpg txt"]), missing) == ("crashes", 0, ["unreadable-shard"])
-
-
-def test_datasets_looks_ahead_before_the_first_sample_comes_out() -> None:
-    assert verdict(Datasets(), shard(["jpg txt"] * 3, CUT)) == ("crashes", 0, ["truncated-shard"])
-    assert verdict(Datasets(), shard(["jpg txt"] * 9, CUT)) == ("crashes", 8, ["truncated-shard"])
+    assert Datasets().at_start([packed]) == Fate("crash", "group", "unreadable-shard", "zst")
 
 
 def test_datasets_does_not_see_hidden_members() -> None:
@@ -143,6 +87,8 @@ def test_datasets_does_not_see_hidden_members() -> None:
         ("jpg txt id:bad", "usable"),
         ("jpg txt cls:bad", "crash bad-field cls"),
         ("jpg txt pth", "crash unsafe-field pth"),
+        ("jpg JPG txt", "usable"),
+        ("__x.png:bad jpg:bad txt", "crash bad-image jpg"),
         ("jpg txt pickle:unsafe", "crash unsafe-field pickle"),
         ("jpg txt txt", "crash duplicate-field txt"),
         ("jpg txt __url__", "usable"),
@@ -154,11 +100,57 @@ def test_ray_decodes_few_fields_and_raises(members: str, expected: str) -> None:
     assert outcomes(RayData(), members) == [expected]
 
 
-def test_ray_refuses_a_key_that_comes_back() -> None:
-    again = shard(["jpg", "jpg", "txt"])
-    again.tallies["key.again"] = Tally(1, "000", 2048)
+@pytest.mark.parametrize(
+    ("tally", "key", "expected"),
+    [
+        ("key.again", "000", Fate("crash", "group", "key-again", "000")),
+        ("key.again-junk", "d/", Fate("crash", "group", "key-again", "d/")),
+        ("key.again", None, Fate("crash", "group", "key-again", "")),
+        ("name.not-utf8", "000", Fate("crash", "batch", "not-utf8-name", "000")),
+        ("name.control", "000", None),
+    ],
+)
+def test_ray_refuses_a_key_that_comes_back_and_a_name_that_is_no_text(
+    tally: str, key: str | None, expected: Fate | None
+) -> None:
+    odd = shard(["jpg txt"])
+    odd.tallies[tally] = Tally(1, key, 2048)
 
-    assert verdict(RayData(), again) == ("crashes", 0, ["key-again"])
+    assert RayData().at_shard(odd) == expected
+
+
+@pytest.mark.parametrize(
+    ("samples", "field"),
+    [
+        (["jpg txt"], None),
+        (["jpg txt", "png txt"], "jpg"),
+        (["jpg txt", "png txt", "jpg txt"], "jpg"),
+        (["x.npy jpg txt", "jpg txt"], "x.npy"),
+        (["cls jpg txt", "jpg txt"], None),
+        (["jpg txt", "cls jpg txt"], None),
+    ],
+)
+def test_ray_makes_a_tensor_of_each_array_that_the_first_sample_has(samples: list[str], field: str | None) -> None:
+    assert RayData().at_shard(shard(samples)) == (Fate("crash", "batch", "schema", field) if field else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "differ"),
+    [("jpg", 0b1000, False), ("jpg", 0b1100, True), ("x.npy", 0b1, True), ("png", 0, False), ("json", 0b1100, False)],
+)
+def test_ray_is_not_foreseen_where_arrays_differ_in_their_dimensions(name: str, ranks: int, differ: bool) -> None:
+    odd = shard(["jpg txt"])
+    odd.fields[name] = FieldCount(1, ranks=ranks)
+    why = f"whether {name} fits into one tensor depends on where Ray's blocks begin"
+
+    assert RayData().unknown([shard(["jpg txt"]), odd]) == (why if differ else "")
+
+
+def test_ray_reads_shards_as_arrow_unpacks_them() -> None:
+    plain, packed = shard(["jpg txt"]), shard(["jpg txt"])
+    packed.by_arrow = shard([])
+
+    assert RayData().order([plain, packed]) == [[plain, packed.by_arrow]]
 
 
 def test_ray_needs_the_first_samples_image_in_all_samples_of_a_shard() -> None:
@@ -171,12 +163,39 @@ def test_ray_needs_the_first_samples_image_in_all_samples_of_a_shard() -> None:
 def test_only_openclip_waits_for_ever() -> None:
     assert verdict(Datasets(), shard(["jpg json"])) == ("loses", 0, ["no-caption"])
     assert verdict(RayData(), shard(["jpg json"])) == ("loses", 0, ["no-caption"])
-    assert shape("jpg") != shape("png")
 
 
-def test_datasets_gives_the_open_sample_where_the_cut_member_begins_another() -> None:
-    cut = shard(["jpg txt"] * 9, CUT)
-    for key, usable in (("008", 8), ("009", 9), ("d/", 8), ("__x", 8), (None, 8)):
-        cut.tallies["tar.truncated-data"] = Tally(1, key, 9216)
+@pytest.mark.parametrize("reader", [WebDataset1(), Datasets(), RayData()], ids=lambda reader: reader.name)
+@pytest.mark.parametrize(
+    ("members", "stage"),
+    [("jpg txt txt", "group"), ("jpg", "filter"), ("jpg txt json:bad", "decode"), ("jpg txt", "batch")],
+)
+def test_a_sample_is_counted_at_the_stage_where_it_ended(reader: Reader, members: str, stage: str) -> None:
+    (fate,) = reader.fates(shape(members))
+    lacks = "crash" if reader.name == "webdataset-1" else "dropped"
+    assert fate[:2] == ({"filter": lacks, "batch": "usable"}.get(stage, "crash"), stage)
 
-        assert verdict(Datasets(), cut) == ("crashes", usable, ["truncated-shard"])
+
+@pytest.mark.parametrize("reader", [WebDataset1(), Datasets(), RayData()], ids=lambda reader: reader.name)
+def test_a_shard_ends_in_the_readers_exception_where_it_cannot_be_opened_or_is_cut(reader: Reader) -> None:
+    fates = {
+        "unreadable": Fate("crash", "group", "unreadable-shard", "why"),
+        "error": Fate("crash", "group", "truncated-shard", "why"),
+    }
+    for kind in ("end", "eof", "silent", "error", "unreadable"):
+        stop = Stop(kind, detail="why")  # type: ignore[arg-type]
+        assert reader.at_stop(stop) == fates.get(kind)
+        assert reader.joins(stop) is False
+
+
+@pytest.mark.parametrize(
+    ("reader", "traits"),
+    [
+        (WebDataset1, {"raises", "empty_raises"}),
+        (Datasets, {"raises", "visible_only", "gives_none", "same_fields", "makes_columns"}),
+        (RayData, {"raises", "sees_metadata", "through_arrow", "gives_none", "same_fields"}),
+        (OpenClip33, {"empty_stalls"}),
+    ],
+)
+def test_readers_differ_in_what_they_do_with_shards(reader: type[Reader], traits: set[str]) -> None:
+    assert {name for name, value in inspect.getmembers(reader) if value is True} == traits

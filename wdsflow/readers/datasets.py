@@ -86,7 +86,7 @@ class Datasets(RaisingReader):
         runs = self.runs(shard)
         last = runs.tail or runs.head
         cut = shard.tally("tar.truncated-data").key
-        if shard.stop.kind != "error" or last is None or cut is None:
+        if last is None or cut is None:
             return False
         return cut != last.key and not cut.endswith("/") and not is_hidden(cut)  # "folder/" is the key of a dot-file
 
@@ -156,9 +156,9 @@ def _run_count(runs: Runs) -> int:
 
 def _last_known(runs: Runs) -> int:
     """Return an offset up to which all members belong to the first five runs, as large as is known."""
-    if runs.tail is not None and _run_count(runs) <= EXAMPLES:
+    if runs.head is None or _run_count(runs) <= EXAMPLES:
         return sys.maxsize
-    return max([item.offset for item in _early(runs)] + [runs.head.offset if runs.head is not None else 0])
+    return max(runs.head.offset, *(item.offset for item in _early(runs)))
 
 
 def _early(runs: Runs) -> list[ShapeCount]:

@@ -149,13 +149,22 @@ def test_upsampling_factors_weigh_the_shards():
     assert forecast(shards(50, 0, others=5), OpenClip33(), given).stalled
 
 
-def test_a_negative_seed_is_not_foreseen():
-    found = forecast(shards(50, 50), OpenClip33(), command(seed=-1))
-    assert not found.exact
-    assert any("negative --seed" in note for note in found.notes)
-    assert forecast(shards(50, 3), OpenClip33(), command(seed=1)).stalled
-    assert not forecast(shards(50, 3), OpenClip33(), command(seed=-1)).stalled  # who gets which is chance
-    assert forecast(shards(3, 3), OpenClip33(), command(seed=-1)).stalled  # nobody can have enough
+@pytest.mark.parametrize(("seed", "foreseen"), [(0, True), (1, True), (-1, False)])
+def test_who_starves_is_foreseen_unless_the_seed_is_negative(seed, foreseen):
+    evidence, given = shards(50, 3), command(seed=seed)
+    found = forecast(evidence, OpenClip33(), given)
+    assert (found.exact, bool(found.stalled)) == (foreseen, foreseen)
+    assert any("negative --seed" in note for note in found.notes) is not foreseen
+    assert working_workers(evidence, OpenClip33(), given) == (1 if foreseen else None)
+    assert working_batch_size(evidence, OpenClip33(), given) == (3 if foreseen else None)
+
+
+def test_with_a_negative_seed_a_worker_starves_only_where_the_best_shards_would_not_do():
+    assert [bool(forecast(shards(some, some), OpenClip33(), command(seed=-1)).stalled) for some in (3, 4)] == [
+        True,
+        False,
+    ]
+    assert not forecast(shards(4, 0), OpenClip33(), command(seed=-1)).stalled  # the one with 0 may be anybody
 
 
 def test_shards_of_the_command_that_do_not_exist_count_as_empty():

@@ -10,10 +10,9 @@ from typing import Any
 
 _KEPT, _LOOKED_AT = 500, 10_000  # characters of an exception's text
 
-# In lower case; of PyTorch and its backends, cuBLAS and its kin, cuDNN, OpenCV, ONNX Runtime, XLA, C++.
+# In lower case; of PyTorch and its backends, cuBLAS and its kin, cuDNN, OpenCV, ONNX Runtime, CuPy, XLA, C++.
 _SHORT = re.compile(
-    r"\b(?:cuda|hip|xpu|mps|backend|gpu) (?:error: |driver error: )?out of memory"
-    r"|mps backend out of memory|failed: out of memory|resource_exhausted"
+    r"\b(?:cuda|hip|xpu|backend|gpu)[^\n]{0,40}\bout of memory|resource_exhausted"
     r"|cu[a-z]+_(?:status_)?[a-z_]*(?:alloc_failed|allocation_failed)"
     # A handle takes memory of its own, and cuDNN finds no engine where the workspace does not fit.
     r"|cublas_status_not_initialized|cudnn_status_not_supported|unable to find an engine to execute this computation"
@@ -25,9 +24,11 @@ _LOST = re.compile(
     r"device-side assert triggered|illegal memory access|illegal instruction was encountered|misaligned address"
     r"|unspecified launch failure|launch timed out|uncorrectable (?:ecc|nvlink) error|hardware stack error"
     r"|invalid program counter|operation not supported on global/shared address space|context is destroyed"
-    r"|(?:cuda|hip) error: unknown error|invalid access of peer gpu memory over nvlink|device has fallen off"
+    r"|(?:cuda|hip) error: unknown error|invalid access of peer gpu memory over nvlink"
+    r"|tensor memory not completely freed|mps client has been terminated|external entity outside of cuda"
 )
-_LOST_CODES = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999}  # cudaError_t, hipError_t
+# Their numbers, as cudaError_t and hipError_t.
+_LOST_CODES = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999}
 _NO_MEMORY_CODE = 2
 _ASKED = re.compile(r"(?:tried|unable|failed) to allocate ([\d.]+) ?([kmgtp]i?b|bytes|b)\b", re.IGNORECASE)
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}

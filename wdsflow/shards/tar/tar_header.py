@@ -18,7 +18,7 @@ SUPPORTED = frozenset((b"0", b"\0", b"1", b"2", b"5", b"6", b"7", b"3", b"4", b"
 GNU = frozenset((b"L", b"K", b"S"))
 
 _NUMBERS = ((100, 108), (108, 116), (116, 124), (136, 148), (329, 337), (337, 345))  # all but size
-_CHECKSUM = re.compile(rb"[\0 ]*[0-7]{1,7}[\0 ]")
+_CHECKSUM = re.compile(rb" *[0-7]{1,7}[\0 ]")
 
 
 class BadHeader(ValueError):
@@ -153,5 +153,5 @@ def looks_like(start: bytes) -> str:
         return "MP4 or HEIF file"
     if not start or any(byte < 32 and byte not in b"\t\n\f\r" for byte in start):
         return ""
-    head = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:64].lower()
+    head = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     return next((what for magic, what in _TEXTS if head.startswith(magic)), "text")

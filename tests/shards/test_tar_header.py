@@ -1,0 +1,203 @@
+"""One header block, read as Python's tarfile reads it, up to the borders of its fields; and what is no header at all."""
+
+import tarfile
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.shards.tars import BLOCK, header, with_checksum
+from wdsflow.shards.tar.tar_header import (
+    BadHeader,
+    checksum_holds,
+    is_header,
+    looks_like,
+    number,
+    padded,
+    parse_header,
+    text,
+)
+
+STDLIB: Any = tarfile  # in part without types
+VALUES = b"\0\t /0578A\x7f\x80\x81\xc3\xffLS"  # what may be special somewhere, and what is not
+
+
+def outcome(read: Callable[..., Any], *given: Any) -> Any:
+    try:
+        return read(*given)
+    except (BadHeader, tarfile.HeaderError):
+        return "bad header"
+
+
+def changed(block: bytes, places: range, values: bytes) -> Iterator[bytes]:
+    for place in places:
+        for value in values:
+            yield block[:place] + bytes([value]) + block[place + 1 :]
+
+
+def fields() -> Iterator[bytes]:
+    for field in (b"0000644\0", b"   12 3 ", b"\x80" + bytes(7), b"\xff" * 8, b"\x80" + b"\xff" * 11, b"\xff" * 12):
+        yield from changed(field, range(len(field)), bytes(range(256)))
+    yield from (b"", b" " * 12, b"\0" * 12, b"-5\0\0\0\0\0\0", b"1_0 \0\0\0\0", b"0o17\0\0\0\0", b"+7\0\0\0\0\0\0")
+
+
+def test_numbers_are_those_of_tarfile_in_octal_and_in_base_256():
+    different = [field for field in fields() if field and outcome(number, field) != outcome(STDLIB.nti, field)]
+    assert different == []
+    assert (number(b"\x80" + bytes(6) + b"\x05"), number(b"\xff" * 11 + b"\xfb")) == (5, -5)
+
+
+def blocks() -> Iterator[bytes]:
+    for value in (0, 1, 127, 128, 255):
+        yield bytes([value]) * BLOCK
+        for start, end in ((0, 1), (147, 148), (148, 156), (156, 157), (0, 256), (255, 257), (256, 512), (511, 512)):
+            yield bytes(start) + bytes([value]) * (end - start) + bytes(BLOCK - end)
+    yield from (Random(seed).randbytes(BLOCK) for seed in range(20))
+
+
+def test_a_checksum_holds_where_it_is_the_sum_of_unsigned_or_of_signed_bytes():
+    for block in blocks():
+        sums = set(STDLIB.calc_chksums(block))
+        near = {total + more for total in sums for more in (-256, -255, -1, 0, 1, 255, 256)}
+        assert {total for total in near if checksum_holds(block, total)} == sums
+
+
+def test_sizes_are_rounded_up_to_blocks_as_tarfile_does():
+    sizes = range(-3 * BLOCK, 3 * BLOCK)
+    assert [padded(size) for size in sizes] == [STDLIB.TarInfo()._block(size) for size in sizes]
+    assert [padded(size) for size in (-512, -511, 0, 1, 511, 512, 513)] == [-512, 0, 0, 512, 512, 512, 1024]
+
+
+def test_a_text_ends_at_its_first_nul():
+    for field in (b"", b"\0", b"ab", b"a\0b\0", b"\xc3\xa9\xff\0"):
+        assert text(field) == STDLIB.nts(field, "utf-8", "surrogateescape")
+
+
+def by_tarfile(block: bytes, first: bool) -> Any:
+    read = getattr(STDLIB.TarInfo, "_frombuf", STDLIB.TarInfo.frombuf)
+    more = {} if first or read == STDLIB.TarInfo.frombuf else {"dircheck": False}
+    info = read(block, "utf-8", "surrogateescape", **more)
+    return info.name, info.size, info.type, getattr(info, "_sparse_structs", None)
+
+
+def by_us(block: bytes, first: bool) -> Any:
+    return tuple(parse_header(block, first=first))
+
+
+FILE = header(b"0", 1000, "a/b.jpg")
+FOLDER = header(b"5", 0, "a/b/")
+OLD_FOLDER = header(b"\0", 0, "a/b/")
+PREFIXED = FILE[:345] + b"one/two".ljust(155, b"\0") + FILE[500:]
+SPARSE = FILE[:156] + b"S" + FILE[157:386] + b"00000000017\0" * 8 + b"\0" + b"00000001000\0" + FILE[495:]
+NEGATIVE = FILE[:124] + b"\xff" * 12 + FILE[136:]
+KIND = range(156, 157)
+CASES = {
+    "all of a file": (FILE, range(BLOCK), b"\0/8\xff"),
+    "the fields of a file": (FILE, range(90, 180), VALUES),
+    "its device": (FILE, range(325, 350), VALUES),
+    "its kind": (FILE, KIND, bytes(range(256))),
+    "a folder": (FOLDER, range(10), VALUES),
+    "a folder of old": (OLD_FOLDER, range(10), VALUES),
+    "a prefix": (PREFIXED, range(343, 360), VALUES),
+    "a kind with a prefix": (PREFIXED, KIND, bytes(range(256))),
+    "a sparse file": (SPARSE, range(380, 500), b"\08\xff"),
+    "a negative size": (NEGATIVE, range(124, 136), VALUES),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_header_is_read_as_tarfile_reads_it_whatever_byte_is_changed(name):
+    """Under a checksum that holds, so that it is the fields that decide."""
+    block, places, values = CASES[name]
+    for case in (with_checksum(each, 0) for each in (block, *changed(block, places, values))):
+        for first in (True, False) if case[156] == 0 else (True,):
+            assert outcome(by_us, case, first) == outcome(by_tarfile, case, first), case
+
+
+def test_a_header_is_refused_where_its_checksum_does_not_hold():
+    for case in (*changed(FILE, range(0, BLOCK, 7), b"\1"), b"\xff" * BLOCK):
+        assert outcome(by_us, case, True) == outcome(by_tarfile, case, True) == "bad header"
+
+
+@pytest.mark.parametrize("size", [0, 511, 512, 513, 8**11 - 1, 8**11, 256**11 // 2, -1, -512])
+def test_sizes_are_read_at_their_borders(size):
+    info = tarfile.TarInfo("a.jpg")
+    info.size = size
+    assert parse_header(info.tobuf(tarfile.GNU_FORMAT)).size == size
+
+
+def magicless(checksum: bytes = b"") -> bytes:
+    block = with_checksum(FILE[:257] + bytes(255), 0)
+    return block[:148] + (checksum or block[148:156]) + block[156:]
+
+
+SUM = b"%o" % max(STDLIB.calc_chksums(magicless()))
+
+
+@pytest.mark.parametrize(
+    ("block", "sound", "old"),
+    [
+        (FILE, True, True),
+        (FILE[:5] + b"x" + FILE[6:], False, False),
+        (FILE[:257] + b"USTAR" + FILE[262:], False, False),
+        (with_checksum(FILE[:100] + b"nonsense" + FILE[108:], 0), False, False),
+        (magicless(), False, True),
+        (magicless(b"  " + SUM + b"\0 "), False, True),
+        (magicless(b"00" + SUM + b"\0 "), False, True),
+        (magicless(SUM.rjust(8)), False, False),
+        (magicless(SUM + b"x  "), False, False),
+        (with_checksum(b"\0" + magicless()[1:], 0), False, False),
+        (bytes(BLOCK), False, False),
+    ],
+)
+def test_a_block_is_taken_for_a_header_by_its_magic_or_by_the_form_of_its_checksum(block, sound, old):
+    assert (is_header(block), is_header(block, old=True)) == (sound, old)
+
+
+LOOKS = {
+    b"PK\x03\x04\0": "zip archive",
+    b"PK\x05\x06\0": "empty zip archive",
+    b"\x89PNG\r\n": "PNG image",
+    b"\xff\xd8\xff\xe0": "JPEG image",
+    b"GIF89a": "GIF image",
+    b"RIFF\0\0\0\0WEBP": "RIFF file (WebP, WAV, AVI)",
+    b"PAR1\x15": "Parquet file",
+    b"ARROW1\0\0": "Arrow file",
+    b"7z\xbc\xaf\x27\x1c": "7z archive",
+    b"Rar!\x1a\x07": "RAR archive",
+    b"%PDF-1.7\n": "PDF document",
+    b"\x7fELF\2": "program",
+    b"\x1f\x8b\x08": "gzip data",
+    b"BZh91AY": "bzip2 data",
+    b"\xfd7zXZ\0": "xz data",
+    b"\x28\xb5\x2f\xfd\0": "zstd data",
+    b"\x04\x22\x4d\x18\0": "lz4 data",
+    b"\x89HDF\r\n\x1a\n": "HDF5 file",
+    b"\x93NUMPY\1\0": "NumPy array",
+    b"SQLite format 3\0": "SQLite database",
+    b"\0\0\0\x18ftypheic": "MP4 or HEIF file",
+    b"version https://git-lfs.github.com/spec/v1": "Git LFS pointer",
+    b"<!DOCTYPE html>": "HTML page",
+    b"<html>": "HTML page",
+    b"<HEAD>": "HTML page",
+    b"<?xml version='1.0'?>": "XML document",
+    b"<Error>": "XML or HTML text",
+    b'{"error": 1}': "JSON text",
+    b"[1]": "JSON text",
+    b"\n%pdf-1.7": "PDF document",
+    b"-----BEGIN CERTIFICATE-----": "PEM text",
+    b"\xef\xbb\xbf\r\n\t <html>": "HTML page",
+    b"no\fsuch\tkey\r\n": "text",
+    b"caf\xc3\xa9": "text",
+    b"a\x1fb": "",
+    b"a\x0bb": "",
+    b"\0": "",
+    b"": "",
+    b"\0\0\0ftypheic": "",
+}
+
+
+@pytest.mark.parametrize(("start", "what"), LOOKS.items())
+def test_what_is_no_tar_is_called_by_its_first_bytes(start, what):
+    assert looks_like(start) == what

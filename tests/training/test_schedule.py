@@ -1,0 +1,31 @@
+"""Which shards the feed reads: those that OpenCLIP reads, lane by lane. Against OpenCLIP itself: test_openclip.py."""
+
+import pytest
+
+from wdsflow.readers import OpenClip33, Options
+from wdsflow.readers.open_clip.assignment import Buffers, epoch_order, worker_seed, worker_share
+from wdsflow.training.feed.schedule import OpenClip, Workload
+from wdsflow.training.rank_place import RankPlace
+
+URLS = [f"{number}.tar" for number in range(9)]
+PLACES = [(rank, lane) for rank in range(2) for lane in range(2)]
+
+
+def read(rank: int, lane: int, seed: int, epoch: int) -> list[str]:
+    schedule = OpenClip(URLS, Workload(RankPlace(rank, 2), workers=2, batch_size=1, samples=9, seed=seed))
+    schedule.base_seed = 7
+    return [piece.url for piece in schedule.pieces(epoch, lane)]
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_shards_are_dealt_out_in_the_order_of_seed_and_epoch(seed, epoch):
+    options = Options(seed=seed, epoch=epoch, workers=2, world_size=2)
+    assert [read(rank, lane, seed, epoch) for rank, lane in PLACES] == OpenClip33(options).assigned(URLS)
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_with_a_negative_seed_each_lane_shuffles_by_a_seed_of_its_own(epoch):
+    for rank, lane in PLACES:
+        mixed = epoch_order(URLS, worker_seed(7, epoch, rank, lane, 2), Buffers())
+        assert read(rank, lane, -1, epoch) == list(worker_share(mixed, rank, 2, lane, 2))
