@@ -387,6 +387,7 @@ def test_what_is_not_needed_is_not_computed_and_null(scored, clip, source, tmp_p
         assert vector.is_valid == (row["outcome"] == "kept")
 
 
+@pytest.mark.deep
 def test_workers_give_the_same_bytes_and_what_is_gone_is_made_again(clip, source, scored, tmp_path):
     recipe = Recipe(scores=(similarity(clip),), images="jpg", embeddings=True)
     score_shards(source, tmp_path / "out", recipe, RunOptions(workers=2, device="cpu"))
