@@ -34,6 +34,7 @@ class PassResult:
     """The result of one pass."""
 
     formed: int = 0  # samples as the reader forms them
+    split: int = 0  # of those, the ones that it cuts off from a run of one key
     complete: int = 0  # of those, not ended by grouping or filtering
     decoded: int = 0  # of those, not ended by decoding
     usable: int = 0
@@ -62,6 +63,7 @@ class PassResult:
     def merge(self, other: "PassResult") -> None:
         """Add the result of another worker's pass."""
         self.formed += other.formed
+        self.split += other.split
         self.complete += other.complete
         self.decoded += other.decoded
         self.usable += other.usable
@@ -81,6 +83,7 @@ class _Pass:
         self.fates: dict[Shape, tuple[Fate, ...]] = {}
         self.open: Run | None = None
         self.open_shard = ""
+        self.joined = 0  # runs of further shards in the open one
 
     def of(self, shape: Shape) -> tuple[Fate, ...]:
         fates = self.fates.get(shape)
@@ -88,20 +91,23 @@ class _Pass:
             fates = self.fates[shape] = self.reader.fates(shape)
         return fates
 
-    def take(self, shape: Shape, count: int, place: LossPlace) -> bool:
-        for fate in self.of(shape):
+    def take(self, shape: Shape, count: int, place: LossPlace, joined: int = 0) -> bool:
+        fates = self.of(shape)
+        self.result.split += count * max(0, len(fates) - 1 - joined)
+        for fate in fates:
             self.result.add(fate, count, place, shape)
             if fate.kind == "crash":
                 return False
         return True
 
     def close(self) -> bool:
-        run, self.open = self.open, None
-        return run is None or self.take(run.shape, 1, LossPlace(self.open_shard, run.key, run.offset))
+        run, joined, self.open, self.joined = self.open, self.joined, None, 0
+        return run is None or self.take(run.shape, 1, LossPlace(self.open_shard, run.key, run.offset), joined)
 
     def begin(self, run: Run, shard: ShardEvidence) -> bool:
         if self.open is not None and self.open.key == run.key:
             self.open = Run(run.key, self.open.offset, self.open.shape + run.shape)
+            self.joined += 1
             return True
         if not self.close():
             return False

@@ -44,7 +44,7 @@ class Verdict:
     reader: str
     title: str
     outcome: Outcome
-    samples: int  # runs of one key in the shards; as the reader forms them, if these are more
+    samples: int  # keys in the shards, and what the reader cuts off from a run of one key
     usable: int
     reasons: tuple[Reason, ...]
     funnel: Funnel
@@ -76,7 +76,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         result.merge(one)
         if result.crash is not None:
             break
-    samples = max(evidence.samples, result.formed)  # a reader may cut neighbours of one key into several samples
+    samples = evidence.samples + result.split
     pickled = _pickled(evidence, reader)
     unknown = "" if evidence.level == "names" else reader.unknown(evidence.shards)
     exact = evidence.level == "full" and not _guessed(evidence) and not pickled and not unknown
