@@ -174,7 +174,8 @@ def test_the_size_of_a_heif_image_is_its_largest(boxes, sides):
 )
 def test_the_size_of_a_jpeg_2000_codestream_is_what_its_edges_enclose(numbers, size):
     data = b"\xff\x4f\xff\x51" + bytes(4) + struct.pack(f">{len(numbers)}I", *numbers)
-    assert read_header(data) == ImageHeader("jp2", *size, "")
+    width, height = size
+    assert read_header(data) == ImageHeader("jp2", width, height, "")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,8 @@ def test_the_size_of_a_jpeg_2000_codestream_is_what_its_edges_enclose(numbers, s
     ],
 )
 def test_the_size_of_a_jpeg_2000_file_is_in_its_image_header(boxes, size):
-    assert read_header(b"\0\0\0\x0cjP  \r\n\x87\n" + boxes) == ImageHeader("jp2", *size, "")
+    width, height = size
+    assert read_header(b"\0\0\0\x0cjP  \r\n\x87\n" + boxes) == ImageHeader("jp2", width, height, "")
 
 
 @pytest.mark.parametrize(
