@@ -11,7 +11,7 @@ from ..kit.base import (
 )
 
 _WORDS = {
-    "missing": "there is no such shard",
+    "missing": "no such shard",
     "denied": "no permission to read the shard",
     "io": "the shard cannot be read",
     "refused": "reading the shard was refused",
