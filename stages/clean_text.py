@@ -66,7 +66,7 @@ class CleanText(SampleStage):
             except UnicodeDecodeError:
                 pass
             except LookupError:
-                raise ValueError(f"fallback={self.fallback!r} is no encoding; 'cp1252' is the usual one") from None
+                raise ValueError(f"fallback={self.fallback!r} is not an encoding; 'cp1252' is the usual one") from None
 
     @property
     def reads(self) -> frozenset[str]:
@@ -101,7 +101,7 @@ class CleanText(SampleStage):
     def _decoded(self, name: str, value: Any) -> tuple[str, bool]:
         if not isinstance(value, (str, bytes, bytearray, memoryview)):
             hint = "; JsonText takes captions out of json" if isinstance(value, (dict, list)) else ""
-            raise StageError("not-text", f"{name!r} is no text but {type(value).__name__}{hint}")
+            raise StageError("not-text", f"{name!r} is not text but {type(value).__name__}{hint}")
         if len(value) > self.max_bytes:
             raise StageError("large-text", f"{name!r} has {len(value)} bytes, more than max_bytes={self.max_bytes}")
         if isinstance(value, str):

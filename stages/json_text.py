@@ -110,7 +110,7 @@ class JsonText(SampleStage):
             others.append(value)
         kinds = {type(value).__name__ for value in others if isinstance(value, (bool, int, float, dict))}
         if kinds:
-            text = f"what it holds under {self._shown} is no text but {', '.join(sorted(kinds))}"
+            text = f"what it holds under {self._shown} is not text but {', '.join(sorted(kinds))}"
             raise self._missing("not-text", text)
         keys = ", ".join(sorted(repr(str(key)[:60]) for key in list(tree)[:12])) if isinstance(tree, dict) else "none"
         raise self._missing("no-caption", f"its json holds no text under {self._shown}; names there: {keys}")

@@ -30,4 +30,4 @@ def length(value: Any) -> int:
         return int(shape[-1])
     if isinstance(value, (list, tuple)):
         return len(value)
-    raise TypeError(f"{type(value).__name__} is no list of tokens; put Tokenize before")
+    raise TypeError(f"{type(value).__name__} is not a list of tokens; put Tokenize before")

@@ -38,7 +38,7 @@ class Pipeline:
         for stage in stages:
             if not callable(stage):
                 hint = "; unpack a list with Pipeline(*stages)" if isinstance(stage, (list, tuple)) else ""
-                raise TypeError(f"{type(stage).__name__} is no stage{hint}")
+                raise TypeError(f"{type(stage).__name__} is not a stage{hint}")
             flat.extend(stage.stages if isinstance(stage, Pipeline) else [stage])
         object.__setattr__(self, "stages", tuple(flat))
         object.__setattr__(self, "source", frozenset([source] if isinstance(source, str) else source))

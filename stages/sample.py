@@ -28,7 +28,7 @@ class Sample(SampleStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.rate <= 1:
-            raise ValueError(f"rate={self.rate}: the share of samples to keep lies between 0 and 1")
+            raise ValueError(f"rate={self.rate}: the share of samples to keep must be between 0 and 1")
 
     def apply(self, sample: SampleDict) -> SampleDict:
         """Let a sample go by its key."""

@@ -38,7 +38,7 @@ class Select(SampleStage):
             try:
                 pickle.dumps(self.predicate)  # by name: costs nothing
             except (pickle.PicklingError, AttributeError, TypeError) as error:
-                hint = "define it with def at the top of a module, so that workers can import it"
+                hint = "define it with def at the top of a module, from which workers can import it"
                 raise ValueError(f"the predicate {self.predicate.__qualname__} cannot be pickled; {hint}") from error
 
     @property

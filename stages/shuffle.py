@@ -38,7 +38,7 @@ class Shuffle(Stage):
         if self.size < 1:
             raise ValueError(f"size={self.size}: the buffer must hold at least one sample")
         if self.initial is not None and not 1 <= self.initial <= self.size:
-            raise ValueError(f"initial={self.initial}: it must lie between 1 and size={self.size}")
+            raise ValueError(f"initial={self.initial}: it must be between 1 and size={self.size}")
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Yield the samples in another order."""

@@ -24,7 +24,7 @@ def assert_stage_laws(
     _check_frozen(stage)
     twin = pickle.loads(pickle.dumps(stage))  # noqa: S301 - what was pickled a moment ago
     assert (twin, hash(twin)) == (stage, hash(stage)), "a stage equals its copy in another process"
-    assert not twin.counts.seen, "a copy begins to count anew"
+    assert not twin.counts.seen, "a copy starts counting at 0"
 
     before = copy.deepcopy(list(samples))
     pulled: list[Sample] = []

@@ -76,7 +76,7 @@ def test_an_option_that_changes_nothing_is_status_one_and_says_so(tmp_path: Path
     [
         (["--rename", "caption"], "--rename caption is not of the form OLD=NEW"),
         (["--caption", "caption"], "is not of the form json:FIELD"),
-        (["--drop-field", "a/b"], "is no field name"),
+        (["--drop-field", "a/b"], "is not a field name"),
     ],
 )
 def test_wrong_use_is_exit_status_two_in_one_line(tmp_path: Path, capsys, words: list[str], message: str):

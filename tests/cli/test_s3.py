@@ -161,7 +161,7 @@ def test_a_bucket_is_no_place_to_write_to_and_that_is_said_at_once(s3, tmp_path,
         s3[1].clear()
         assert run(*words) == 2
         told = capsys.readouterr().err
-        assert "s3://bucket/out is no local folder" in told
+        assert "s3://bucket/out is not a local folder" in told
         assert "Traceback" not in told
         assert not s3[1].asked
 

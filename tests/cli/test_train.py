@@ -101,7 +101,7 @@ def test_shards_that_cannot_be_read_are_status_2_in_one_line(tmp_path, capsys):
     assert run("train", "--", "--train-data", str(tmp_path / "0.tar")) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err == f"preflight: nothing could be read: {tmp_path}/0.tar: there is no such file\n"
+    assert shown.err == f"preflight: nothing could be read: {tmp_path}/0.tar: no such file\n"
 
 
 @needs_openclip

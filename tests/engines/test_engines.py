@@ -75,7 +75,7 @@ def test_a_machine_says_what_it_lacks(tmp_path: Path) -> None:
 def test_options_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="an address is for the engine ray"):
         RunOptions(address="auto")
-    with pytest.raises(ValueError, match="there is no engine 'spark': take one of local, ray"):
+    with pytest.raises(ValueError, match="no engine is called 'spark': use one of local, ray"):
         RunOptions(engine="spark")
     with pytest.raises(ValueError, match="0 workers means this process"):
         RunOptions(engine="ray", workers=0)

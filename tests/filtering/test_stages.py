@@ -202,7 +202,7 @@ def test_the_short_forms_fit_the_schema_and_mean_the_same(tmp_path: Path):
         ("[shuffle]", "shuffle works on more than one sample"),
         ("[{rename: {Image: jpg}}]", "readers see 'Image' in lower case: write 'image'"),
         ("[{rename: {a/b: jpg}}]", "cannot end the name of a member"),
-        ("[{sample: {rate: 7}}]", "lies between 0 and 1"),
+        ("[{sample: {rate: 7}}]", "must be between 0 and 1"),
         ("[{json_text: {}}]", "json_text_key is missing"),
         ("rename", "stages must be a list"),
         ("[{a: {}, b: {}}]", "stage 1 must be a name with its settings"),

@@ -109,7 +109,7 @@ def test_a_caption_beyond_the_bound_is_an_error_and_is_not_cleaned():
 
 @pytest.mark.parametrize("value", [None, 7, {"caption": "a"}, ["a"]])
 def test_what_is_no_text_is_an_error(value):
-    with pytest.raises(StageError, match="is no text") as caught:
+    with pytest.raises(StageError, match="is not text") as caught:
         run(CleanText(), value)
     assert caught.value.slug == "not-text"
 
@@ -129,5 +129,5 @@ def test_all_alternatives_that_are_there_are_cleaned():
 
 
 def test_an_encoding_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match="is no encoding"):
+    with pytest.raises(ValueError, match="is not an encoding"):
         CleanText(fallback="klingon")

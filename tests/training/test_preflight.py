@@ -139,7 +139,7 @@ REFUSALS = {
     "a name in no json": (shards.with_json, [], "json:captoin", "no json of 16 checked samples has captoin"),
     "too few shards": (shards.with_txt, ["--workers", "3"], None, "2 shards for 3 workers"),
     "a starved worker": (shards.with_txt, ["--batch-size", "9"], None, "rank 0 worker 0 gets 0 batches"),
-    "no evaluation": (shards.with_txt, ["--val-data", "nowhere.tar"], None, "nowhere.tar: there is no such file"),
+    "no evaluation": (shards.with_txt, ["--val-data", "nowhere.tar"], None, "nowhere.tar: no such file"),
 }
 
 
@@ -203,7 +203,7 @@ def test_a_pattern_without_shards_is_refused_and_so_are_shards_that_are_not_ther
     found = look(tmp_path / "0.tar")
     assert found.refused
     assert found.nothing_read
-    assert found.lines == (f"preflight: nothing could be read: {tmp_path}/0.tar: there is no such file",)
+    assert found.lines == (f"preflight: nothing could be read: {tmp_path}/0.tar: no such file",)
 
 
 @pytest.mark.parametrize(

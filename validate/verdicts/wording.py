@@ -48,7 +48,7 @@ LACKS: dict[str, tuple[str, str]] = {  # of one sample, of several
 }
 
 UNREADABLE: dict[str, str] = {
-    "missing": "there is no such file",
+    "missing": "no such file",
     "denied": "no permission to read it",
     "empty": "the file is empty",
     "worker-died": "reading it killed the process twice",
@@ -97,7 +97,7 @@ def _why(shard: ShardEvidence) -> str:
 def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
     """Return one line on shards of which none could be read: the first one, the reason, and the command that helps."""
     if not shards:
-        return "nothing could be read: there are no shards"
+        return "nothing could be read: no shards given"
     first = shards[0]
     more = len(shards) - 1
     others = f" and {more:,} more shard{'s' if more > 1 else ''}" if more else ""

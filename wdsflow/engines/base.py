@@ -14,7 +14,7 @@ EngineName = Literal["local", "ray"]
 def check_engine(name: str, address: str | None) -> None:
     """Refuse an engine that there is not, and an address that nobody would use. Raises ValueError."""
     if name not in get_args(EngineName):
-        raise ValueError(f"there is no engine {name!r}: take one of {', '.join(get_args(EngineName))}")
+        raise ValueError(f"no engine is called {name!r}: use one of {', '.join(get_args(EngineName))}")
     if address is not None and name != "ray":
         raise ValueError("an address is for the engine ray")
 

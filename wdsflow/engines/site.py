@@ -27,7 +27,7 @@ class Site:
             )
         for path in self.sees:
             if not os.path.exists(path):
-                return f"{node} does not see {path}: shards and output have to lie on a path that all machines see"
+                return f"{node} does not see {path}: shards and output must be under a path that all machines see"
         return ""
 
     def start_folder(self) -> str | None:

@@ -23,7 +23,7 @@ def unified(features: Iterable[Mapping[str, Any]]) -> Any:
     for found in others:
         if set(found) != set(first):
             told = ", ".join(sorted(set(found) ^ set(first)))
-            raise KindError(f"fn gave some rows columns that others have not: {told}")
+            raise KindError(f"fn gave some rows columns that others lack: {told}")
         first = {name: _merged(name, kind, found[name]) for name, kind in first.items()}
     return datasets.Features(first)
 

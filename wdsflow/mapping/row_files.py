@@ -127,7 +127,7 @@ def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise ValueError(
-            f"the columns have different numbers of rows ({told}); remove_columns takes away what fn replaces"
+            f"the columns have different numbers of rows ({told}); remove the replaced columns with remove_columns"
         )
     for row in zip(*columns.values(), strict=True):  # not by number: a Series of pandas has numbers of its own
         # A tensor that is a part of another would take the whole of it along.

@@ -215,5 +215,5 @@ def _refuse_existing(targets: Iterable[Path]) -> None:
 
 def _field(name: str) -> str:
     if not _FIELD.fullmatch(name):
-        raise ValueError(f"{name!r} is no field name")
+        raise ValueError(f"{name!r} is not a field name")
     return name.lower()

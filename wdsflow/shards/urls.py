@@ -198,11 +198,11 @@ def _hint(name: str) -> str:
     if os.path.isdir(name):
         folder = name
     if not os.path.isdir(folder):
-        return f"there is no folder {folder}"
+        return f"no such folder: {folder}"
     tars = [os.path.basename(tar) for tar in _tars_in(folder)]
     if not tars:
         found = deeper(folder)
-        return f"there is no .tar in the folder {folder}{f' itself; deeper ones: {quote(found)}' if found else ''}"
+        return f"the folder {folder} has no .tar{f' itself; subfolders have: {quote(found)}' if found else ''}"
     near = difflib.get_close_matches(os.path.basename(name), tars, n=1)
     some = f"such as {near[0]}" if near else f"{tars[0]} to {tars[-1]}" if len(tars) > 1 else tars[0]
     return f"{folder} has {len(tars):,} tar{'s' * (len(tars) > 1)}, {some}"

@@ -204,9 +204,9 @@ def test_aesthetic_is_the_head_on_the_embedding(clip, bare, tmp_path, kind, stat
     [
         ({"weight": torch.ones(1, 9)}, "for embeddings of 9 values, these have 16"),
         ({"weight": torch.ones(2, 16)}, "gives 2 numbers"),
-        ({"a.0.weight": torch.ones(4, 16), "a.1.weight": torch.ones(1, 4)}, "no linear head and not LAION's"),
+        ({"a.0.weight": torch.ones(4, 16), "a.1.weight": torch.ones(1, 4)}, "neither a linear head nor LAION's"),
         ({"weight": torch.ones(1, 16), "scale": torch.ones(1)}, "it has scale, weight"),
-        ({}, "no linear head"),
+        ({}, "neither a linear head"),
     ],
 )
 def test_a_head_that_is_none_is_refused(clip, tmp_path, state, message):
@@ -279,7 +279,7 @@ def test_the_geometry_of_a_known_model_is_told_without_its_weights(tag):
     ("settings", "message"),
     [
         ({"model": "ViT-B-32", "pretrained": ""}, "random weights"),
-        ({"pretrained": "/nowhere/x.pt"}, "there is no file"),
+        ({"pretrained": "/nowhere/x.pt"}, "no such file"),
         ({"model": "hf-hub:a/b"}, "its own weights"),
         ({"model": "local-dir:/x", "pretrained": "openai"}, "is no file"),
         ({"reduce": "avg"}, "is not one of"),

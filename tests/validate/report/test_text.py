@@ -178,7 +178,7 @@ def test_what_is_missing_in_part_is_counted_beside_the_verdict():
 def test_what_could_not_be_read_is_one_line_and_no_verdict(width):
     missing = [factories.shard(f"/s/{number}.tar", 0, error="missing") for number in range(3)]
     report = Report(urls=["/s/{0..2}.tar"], evidence=Evidence("headers", missing))
-    assert lines(report, width)[0] == "nothing could be read: /s/0.tar and 2 more shards: there is no such file"
+    assert lines(report, width)[0] == "nothing could be read: /s/0.tar and 2 more shards: no such file"
     assert "STALLS" not in str(report)
 
 

@@ -30,7 +30,7 @@ ZEROS = bytes(1024)  # the end mark
 
 @dataclass(frozen=True)
 class Case:
-    """Shards by name, and for whom they are judged. Bytes of None: there is no such file."""
+    """Shards by name, and for whom they are judged. Bytes of None: no such file."""
 
     shards: dict[str, bytes | None]
     readers: tuple[str, ...] = ("open-clip-3.3",)

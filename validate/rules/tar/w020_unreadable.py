@@ -8,7 +8,7 @@ from ...finding import Finding, Repair
 from ..kit.base import Context, TallyRule
 
 _WORDS = {
-    "missing": "there is no such shard",
+    "missing": "no such shard",
     "denied": "no permission to read the shard",
     "io": "the shard cannot be read",
     "refused": "reading the shard was refused",

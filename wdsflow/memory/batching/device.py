@@ -85,7 +85,7 @@ def share(memory: str, total: int) -> int:
     found = _PERCENT.fullmatch(memory)
     size = int(total * float(found[1]) / 100) if found and float(found[1]) <= 100 else None
     if size is None and memory.strip().endswith("%"):
-        raise ValueError(f"{memory!r} is no share; write '80%', or a size such as '8GiB'")
+        raise ValueError(f"{memory!r} is not a share; write '80%', or a size such as '8GiB'")
     if size is None:
         size = parse_size(memory)
     if size < 1:

@@ -138,7 +138,7 @@ def local_folder(out: str | os.PathLike[str]) -> Path:
     path = local_path(text)
     if path is None or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
         url = re.sub(":/(?!/)", "://", text, count=1)
-        raise ValueError(f"{url} is no local folder: write to one, and copy it from there")
+        raise ValueError(f"{url} is not a local folder: write to one, and copy it from there")
     return Path(path)
 
 
@@ -158,4 +158,4 @@ def open_file(path: str) -> int:
     os.close(fd)
     if stat.S_ISDIR(mode):
         raise SourceError("io", "is a folder")
-    raise SourceError("refused", "is no regular file")
+    raise SourceError("refused", "is not a regular file")

@@ -105,7 +105,7 @@ class HttpFile:
         self._must_be_the_file(answer, None if found[3] == "*" else int(found[3]))
         data: bytes = await answer.read()
         if len(data) != int(found[2]) + 1 - start:
-            raise SourceError("io", f"the server announced {told!r} and sent {len(data):,} bytes")
+            raise SourceError("io", f"the server announced {told!r} but sent {len(data):,} bytes")
         return data
 
     def _must_be_the_file(self, answer: Any, size: int | None) -> None:

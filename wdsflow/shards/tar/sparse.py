@@ -58,7 +58,7 @@ def _map_in_records(body: bytes) -> Pieces:
             try:
                 numbers.append(int(body[start:end].decode()))
             except ValueError:
-                raise BadHeader("the map of a sparse member is no list of numbers") from None
+                raise BadHeader("the map of a sparse member is not a list of numbers") from None
     return _pair(*found.values())
 
 

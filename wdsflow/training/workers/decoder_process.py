@@ -176,7 +176,7 @@ def kill_decoders() -> None:
 def _too_many(number: int, error: OSError) -> DecoderError:
     return DecoderError(
         f"decoder {number} cannot be started: {error.strerror or error}\n"
-        f"To fix it, start fewer (--decoders {number or 1}; of a transform of your own, --workers), "
+        f"To fix it, start fewer (--decoders {number or 1}; for a custom transform, --workers), "
         "or raise the limits of open files and processes (ulimit -n, ulimit -u)"
     )
 

@@ -19,7 +19,7 @@ def load_head(name: str) -> Head:
     """
     path = local_path(name)
     if path is None:
-        raise ValueError(f"there is no file {name!r}")
+        raise ValueError(f"no such file: {name!r}")
     state = path.stat()
     return _loaded(str(path), state.st_mtime_ns, state.st_size)
 
@@ -33,7 +33,7 @@ def _loaded(path: str, mtime: int, size: int) -> Head:  # noqa: ARG001 - the sta
     rectified = False if len(layers) == 1 else _LAION.get(places)
     known = set(arrays) <= {name + part for name in layers for part in ("weight", "bias")}
     if rectified is None or not layers or not known:
-        raise ValueError(f"{path!r} is no linear head and not LAION's: it has {', '.join(sorted(arrays))[:300]}")
+        raise ValueError(f"{path!r} is neither a linear head nor LAION's: it has {', '.join(sorted(arrays))[:300]}")
     return _head([(arrays[name + "weight"], arrays.get(name + "bias")) for name in layers], rectified, path)
 
 

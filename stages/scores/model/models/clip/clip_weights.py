@@ -21,7 +21,7 @@ def local_path(name: str) -> Path | None:
     if path.exists():
         return path
     if name.startswith(("/", "./", "../", "~")):
-        raise ValueError(f"there is no file or folder {name!r}")
+        raise ValueError(f"no such file or folder: {name!r}")
     return None
 
 
