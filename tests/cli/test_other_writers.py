@@ -94,6 +94,6 @@ def test_shards_in_folders_of_a_folder_are_named_with_a_pattern_that_finds_them(
     monkeypatch.chdir(tmp_path)
     assert run("validate", "[1] in") == 2
     *_, hint = capsys.readouterr().err.splitlines()
-    assert hint == "  there is no .tar in the folder [1] in itself; deeper ones: '[[]1] in/**/*.tar*'"
+    assert hint == "  the folder [1] in has no .tar itself; subfolders have: '[[]1] in/**/*.tar*'"
     assert run("validate", "[[]1] in/**/*.tar*", "--format", "json") == 0
     assert len(json.loads(capsys.readouterr().out)["shards"]) == 2
