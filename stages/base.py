@@ -70,7 +70,7 @@ class Stage(ABC):
             choices = get_args(item.type) if get_origin(item.type) is Literal else ()
             value = getattr(self, item.name)
             if choices and value not in choices:
-                raise ValueError(f"{self.name}: {item.name}={value!r} is none of {', '.join(map(repr, choices))}")
+                raise ValueError(f"{self.name}: {item.name}={value!r} is not one of {', '.join(map(repr, choices))}")
 
     @property
     def reads(self) -> frozenset[str]:

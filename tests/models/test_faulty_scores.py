@@ -66,7 +66,7 @@ def test_a_score_that_fails_for_all_samples_ends_the_run_by_its_name(tmp_path, s
         source = captioned(tmp_path / f"in/{number}.tar", [f"bad {each}" for each in range(150)])
     source = str(tmp_path / "in")
     options = RunOptions(workers=workers, device="cpu")
-    with pytest.raises(BrokenRunError, match=r"failed for each of the first 100 samples .* At 000") as raised:
+    with pytest.raises(BrokenRunError, match=r"failed for each of the first 100 samples\. .* At 000") as raised:
         filter_shards(source, tmp_path / "out", Recipe(where=f"{score} >= 1"), options)
     assert str(raised.value).count("Error: ") == 1  # the class once, then the text
     assert score in str(raised.value)

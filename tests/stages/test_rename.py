@@ -106,7 +106,7 @@ def test_the_same_new_name_twice_is_refused():
 
 
 def test_a_misspelt_choice_is_refused():
-    with pytest.raises(ValueError, match="rename: on_missing='dorp' is none of 'raise', 'drop', 'keep'"):
+    with pytest.raises(ValueError, match="rename: on_missing='dorp' is not one of 'raise', 'drop', 'keep'"):
         Rename({"image": "jpg"}, on_missing="dorp")
 
 

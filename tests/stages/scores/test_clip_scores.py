@@ -281,7 +281,7 @@ def test_the_geometry_of_a_known_model_is_told_without_its_weights(tag):
         ({"model": "ViT-B-32", "pretrained": ""}, "random weights"),
         ({"pretrained": "/nowhere/x.pt"}, "no such file"),
         ({"model": "hf-hub:a/b"}, "its own weights"),
-        ({"model": "local-dir:/x", "pretrained": "openai"}, "is no file"),
+        ({"model": "local-dir:/x", "pretrained": "openai"}, "is not a file"),
         ({"reduce": "avg"}, "is not one of"),
         ({"precision": "int8"}, "is not one of"),
         ({"flip": "left"}, "is not one of"),

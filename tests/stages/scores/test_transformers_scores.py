@@ -261,5 +261,5 @@ def test_a_folder_is_known_by_its_contents(folders, tmp_path):
     assert made("text_classify", model=str(copy), label="0").identity() == first
     (copy / "config.json").write_bytes((copy / "config.json").read_bytes() + b"\n")
     assert made("text_classify", model=str(copy), label="0").identity() != first
-    with pytest.raises(ValueError, match="no file or folder"):
+    with pytest.raises(ValueError, match="no such file or folder"):
         made("text_classify", model="/nowhere/x", label="0").identity()
