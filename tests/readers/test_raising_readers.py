@@ -122,6 +122,7 @@ def test_ray_refuses_a_key_that_comes_back_and_a_name_that_is_no_text(
 @pytest.mark.parametrize(
     ("samples", "field"),
     [
+        ([], None),
         (["jpg txt"], None),
         (["jpg txt", "png txt"], "jpg"),
         (["jpg txt", "png txt", "jpg txt"], "jpg"),

@@ -277,34 +277,21 @@ def test_positions_are_those_of_what_is_left():
     assert restarts == 3
 
 
+BAD = PoisonedError("lost", {0: "bad"})  # a new failure, and nothing else done
+
+
 @pytest.mark.parametrize(
     ("answers", "patience", "calls"),
     [
-        # A new failure each time, and nothing else done.
-        ([PoisonedError("lost", {0: "bad"}) for _ in range(4)], 2, 2),
-        ([PoisonedError("lost", {0: "bad"}) for _ in range(4)], 3, 3),
+        ([BAD] * 40, {}, 16),
+        ([BAD] * 4, {"patience": 2}, 2),
+        ([BAD] * 4, {"patience": 3}, 3),
         # Something was done as well, so that counting begins again.
-        (
-            [
-                PoisonedError("lost", {0: "bad"}),
-                PoisonedError("lost", {0: "done", 1: "bad"}),
-                *[PoisonedError("lost", {0: "bad"})] * 2,
-            ],
-            2,
-            4,
-        ),
-        (
-            [
-                PoisonedError("lost", {0: "bad"}),
-                PoisonedError("lost", {0: "done"}, (1,)),
-                *[PoisonedError("lost", {0: "bad"})] * 2,
-            ],
-            2,
-            4,
-        ),
+        ([BAD, PoisonedError("lost", {0: "done", 1: "bad"}), BAD, BAD], {"patience": 2}, 4),
+        ([BAD, PoisonedError("lost", {0: "done"}, (1,)), BAD, BAD], {"patience": 2}, 4),
         # Nothing new at all: neither an outcome nor a suspect.
-        ([PoisonedError("lost", {})], 16, 1),
-        ([PoisonedError("lost", {}, (0, 1)), PoisonedError("lost", {}, (1, 0))], 16, 2),
+        ([PoisonedError("lost", {})], {}, 1),
+        ([PoisonedError("lost", {}, (0, 1)), PoisonedError("lost", {}, (1, 0))], {}, 2),
     ],
 )
 def test_a_device_that_gets_nothing_done_is_given_up(answers, patience, calls):
@@ -316,5 +303,10 @@ def test_a_device_that_gets_nothing_done_is_given_up(answers, patience, calls):
         raise next(asked)
 
     with pytest.raises(PoisonedError, match="lost"):
-        map_with_restarts(call, list(range(9)), lambda: None, patience=patience)
+        map_with_restarts(call, list(range(30)), lambda: None, **patience)
     assert len(made) == calls
+
+
+def test_a_process_that_returns_too_few_outcomes_is_an_error():
+    with pytest.raises(ValueError, match="shorter"):
+        map_with_restarts(lambda items, alone: items[1:], [1, 2], lambda: None)
