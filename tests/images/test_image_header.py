@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.pictures import encoded, exif, hurt, noise, other_images, photo, usual_images
 from wdsflow.images.header import MAX_HEADER, ImageHeader
-from wdsflow.images.image_header import read_header
+from wdsflow.images.image_header import UNREADABLE, read_header
 
 
 def read(data):
@@ -111,12 +111,16 @@ def test_modes_of_tiff_are_those_of_pillow(mode):
         (b"II+\0" + bytes(40), "tiff"),
         (b"MM\0+" + bytes(40), "tiff"),
         (b"\xef\xbb\xbf <svg>", "svg"),
+        (b"<!-- one\ntwo --><!DOCTYPE svg PUBLIC 'x'>\n<SVG\n>", "svg"),
+        (b"BUFR" + bytes(40), "bufr"),
+        (b"GRIB\0\0\0\1" + bytes(40), "grib"),
     ],
 )
 def test_magic_bytes_tell_formats_that_have_no_usual_header(data, name):
     header = read_header(data)
     assert header is not None
     assert header.format == name
+    assert (name in UNREADABLE) is (name not in {"avif", "ico", "icns", "jp2", "tiff"})
 
 
 def ftyp(*brands: bytes, version: bytes = bytes(4)) -> bytes:
@@ -174,8 +178,7 @@ def test_the_size_of_a_heif_image_is_its_largest(boxes, sides):
 )
 def test_the_size_of_a_jpeg_2000_codestream_is_what_its_edges_enclose(numbers, size):
     data = b"\xff\x4f\xff\x51" + bytes(4) + struct.pack(f">{len(numbers)}I", *numbers)
-    width, height = size
-    assert read_header(data) == ImageHeader("jp2", width, height, "")
+    assert read_header(data)[:4] == ("jp2", *size, "")
 
 
 @pytest.mark.parametrize(
@@ -189,8 +192,49 @@ def test_the_size_of_a_jpeg_2000_codestream_is_what_its_edges_enclose(numbers, s
     ],
 )
 def test_the_size_of_a_jpeg_2000_file_is_in_its_image_header(boxes, size):
-    width, height = size
-    assert read_header(b"\0\0\0\x0cjP  \r\n\x87\n" + boxes) == ImageHeader("jp2", width, height, "")
+    assert read_header(b"\0\0\0\x0cjP  \r\n\x87\n" + boxes)[:4] == ("jp2", *size, "")
+
+
+def tiff(order: str, *entries: tuple[int, str, tuple[int, ...]], count: int | None = None) -> bytes:
+    """Return a TIFF of one directory, for which a tag has numbers of two ("H") or four bytes ("I")."""
+    directory, behind = b"", b""
+    start = 8 + 2 + 12 * len(entries)
+    for tag, size, numbers in entries:
+        values = struct.pack(f"{order}{len(numbers)}{size}", *numbers)
+        if len(values) > 4:
+            values, behind = struct.pack(order + "I", start + len(behind)), behind + values
+        directory += struct.pack(order + "HHI", tag, {"H": 3, "I": 4}[size], len(numbers)) + values.ljust(4, b"\0")
+    magic = b"II*\0" if order == "<" else b"MM\0*"
+    return magic + struct.pack(order + "IH", 8, len(entries) if count is None else count) + directory + behind
+
+
+SIDES = (256, "H", (9,)), (257, "I", (7,))
+FILL = [(1000 + number, "H", (1,)) for number in range(62)]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([*SIDES, (258, "H", (8, 8, 8)), (277, "H", (3,))], ImageHeader("tiff", 9, 7, "RGB", 8)),
+        ([*SIDES, (258, "H", (16, 16, 16)), (277, "H", (3,))], ImageHeader("tiff", 9, 7, "RGB", 16)),
+        ([*SIDES, (258, "H", (8,) * 4), (277, "H", (4,))], ImageHeader("tiff", 9, 7, "RGBA", 8, alpha=True)),
+        ([*SIDES, (258, "H", (8, 8)), (274, "H", (6,))], ImageHeader("tiff", 9, 7, "L", 8, 6)),
+        ([*SIDES, (258, "H", (32,)), (339, "H", (3,))], ImageHeader("tiff", 9, 7, "F", 32)),
+        ([*SIDES, (258, "H", (8,)), (339, "H", (3,))], ImageHeader("tiff", 9, 7, "L", 8)),
+        (SIDES, ImageHeader("tiff", 9, 7, "1", 1)),
+        (SIDES[1:], ImageHeader("tiff", 0, 7, "", 1)),
+        ([*FILL, *SIDES], ImageHeader("tiff", 9, 7, "1", 1)),
+        ([*FILL, (999, "H", (1,)), *SIDES], ImageHeader("tiff", 9, 0, "1", 1)),  # so many entries are looked at
+    ],
+)
+def test_the_first_directory_of_a_tiff_is_read_in_both_byte_orders(order, entries, expected):
+    assert read_header(tiff(order, *entries)) == expected
+
+
+def test_a_tiff_is_read_as_far_as_it_goes():
+    assert read_header(tiff("<", *SIDES, count=9)) == ImageHeader("tiff", 9, 7, "1", 1)
+    assert read_header(b"II+\0" + tiff("<", *SIDES)[4:]) == ImageHeader("tiff", 0, 0, "")
 
 
 @pytest.mark.parametrize(

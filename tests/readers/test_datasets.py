@@ -66,6 +66,7 @@ def test_datasets_raises_at_once_for_a_shard_that_is_missing_anywhere() -> None:
     missing = ShardEvidence("b.tar", error="missing", stop=Stop("unreadable"))
 
     assert verdict(Datasets(), shard(["jpg txt"]), missing) == ("crashes", 0, ["unreadable-shard"])
+    assert Datasets().at_start([shard(["jpg txt"]), missing]) == Fate("crash", "group", "unreadable-shard")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_a_column_behind_one_that_is_left_out_is_still_decoded() -> None:
 
 
 def test_the_first_shard_gives_datasets_its_columns() -> None:
-    assert verdict(Datasets(), shard(["jpg txt"] * 5), shard(["png txt"] * 5)) == ("loses", 5, ["no-image"])
+    assert verdict(Datasets(), shard(["jpg txt"] * 5), shard(["png txt"] * 6)) == ("loses", 5, ["no-image"])
 
 
 @pytest.mark.parametrize(
@@ -184,6 +185,7 @@ def test_a_member_named_as_the_samples_key_begins_a_sample_of_datasets(members: 
         ("jpg txt x.txt.gz", ""),
         ("jpg txt x.gz.png", ""),
         ("jpg txt xpng.gz", ""),
+        ("jpg txt x.pngabc", ""),
     ],
 )
 def test_datasets_says_what_is_not_known_of_its_columns(members: str, why: str) -> None:

@@ -1,9 +1,12 @@
 """Which fields each reader decodes, and which contents its decoders refuse: row by row, and nothing else."""
 
+from functools import cache
+
 import pytest
 
 from tests.readers.shapes import shape, shard
 from wdsflow.readers import READERS, Datasets
+from wdsflow.readers.base import Fate
 from wdsflow.readers.datasets import EXAMPLES
 from wdsflow.readers.wanted_fields import extension_of, reason_for, refused
 from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS
@@ -20,10 +23,13 @@ DECODED = {  # by each reader
     "datasets": IMAGE_EXTENSIONS | VALUES | WORDS | {"pth"},
     "ray-data": frozenset("txt text jpg png ppm pgm pbm pnm cls cls2 json npy mp pt pth pickle pkl".split()),
 }
-FATES = {  # of a sample with such a field that is bad
-    name: {extension: READERS[name]().fates(shape(f"jpg txt x.{extension}:bad")) for extension in ALL}
-    for name in DECODED
-}
+
+
+@cache
+def fates(name: str) -> dict[str, Fate]:
+    """Return what becomes of a sample with a bad field of each extension."""
+    reader = READERS[name]()
+    return {extension: reader.fates(shape(f"jpg txt x.{extension}:bad"))[0] for extension in ALL}
 
 
 def with_field(name: str) -> ShardEvidence:
@@ -34,12 +40,12 @@ def with_field(name: str) -> ShardEvidence:
 
 @pytest.mark.parametrize("name", DECODED)
 def test_a_bad_field_is_met_by_readers_that_decode_it_and_by_no_other(name: str) -> None:
-    assert {extension for extension, (fate,) in FATES[name].items() if fate.kind != "usable"} == DECODED[name]
-    assert {fate[2:] for extension, (fate,) in FATES[name].items() if extension == "json"} == {("bad-field", "x.json")}
+    assert {extension for extension, fate in fates(name).items() if fate.kind != "usable"} == DECODED[name]
+    assert fates(name)["json"][2:] == ("bad-field", "x.json")
 
 
 def test_ray_data_refuses_pickles_whatever_they_hold() -> None:
-    assert {extension for extension, (fate,) in FATES["ray-data"].items() if fate.reason == "unsafe-field"} == {
+    assert {extension for extension, fate in fates("ray-data").items() if fate.reason == "unsafe-field"} == {
         *("pt", "pth", "pickle", "pkl")
     }
 
@@ -87,9 +93,9 @@ def test_a_loss_is_named_after_the_field_that_was_wanted(name: str, field: str, 
 
 
 def test_only_datasets_decodes_fields_that_begin_with_two_underscores() -> None:
-    fates = {name: READERS[name]().fates(shape("jpg txt __x.png:bad"))[0].reason for name in DECODED}
+    reasons = {name: READERS[name]().fates(shape("jpg txt __x.png:bad"))[0].reason for name in DECODED}
 
-    assert fates == {**dict.fromkeys(DECODED, ""), "datasets": "bad-field"}
+    assert reasons == {**dict.fromkeys(DECODED, ""), "datasets": "bad-field"}
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,7 @@ def test_ray_refuses_a_key_that_comes_back_and_a_name_that_is_no_text(
 @pytest.mark.parametrize(
     ("samples", "field"),
     [
+        ([], None),
         (["jpg txt"], None),
         (["jpg txt", "png txt"], "jpg"),
         (["jpg txt", "png txt", "jpg txt"], "jpg"),
@@ -168,12 +169,23 @@ def test_only_openclip_waits_for_ever() -> None:
 @pytest.mark.parametrize("reader", [WebDataset1(), Datasets(), RayData()], ids=lambda reader: reader.name)
 @pytest.mark.parametrize(
     ("members", "stage"),
-    [("jpg txt txt", "group"), ("jpg", "filter"), ("jpg txt json:bad", "decode"), ("jpg txt", "batch")],
+    [
+        ("jpg txt txt", "group"),
+        ("jpg", "filter"),
+        ("jpg txt json:bad", "decode"),
+        ("jpg:bad txt", "decode"),
+        ("jpg txt", "batch"),
+    ],
 )
 def test_a_sample_is_counted_at_the_stage_where_it_ended(reader: Reader, members: str, stage: str) -> None:
     (fate,) = reader.fates(shape(members))
     lacks = "crash" if reader.name == "webdataset-1" else "dropped"
     assert fate[:2] == ({"filter": lacks, "batch": "usable"}.get(stage, "crash"), stage)
+
+
+def test_a_sample_that_is_marked_bad_is_left_out_by_grouping() -> None:
+    for reader in (OpenClip33(), WebDataset1(), RayData()):
+        assert reader.fates(shape("jpg txt __bad__")) == (Fate("dropped", "group", "marked-bad", "__bad__"),)
 
 
 @pytest.mark.parametrize("reader", [WebDataset1(), Datasets(), RayData()], ids=lambda reader: reader.name)

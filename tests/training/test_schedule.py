@@ -21,7 +21,7 @@ def read(rank: int, lane: int, seed: int, epoch: int) -> list[str]:
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_shards_are_dealt_out_in_the_order_of_seed_and_epoch(seed, epoch):
     options = Options(seed=seed, epoch=epoch, workers=2, world_size=2)
-    assert [read(rank, lane, seed, epoch) for rank, lane in PLACES] == OpenClip33(options).assigned(URLS)
+    assert [read(rank, lane, seed, epoch) for rank, lane in PLACES] == OpenClip33().assigned(URLS, options)
 
 
 @pytest.mark.parametrize("epoch", [0, 1])

@@ -159,12 +159,25 @@ def test_who_starves_is_foreseen_unless_the_seed_is_negative(seed, foreseen):
     assert working_batch_size(evidence, OpenClip33(), given) == (3 if foreseen else None)
 
 
-def test_with_a_negative_seed_a_worker_starves_only_where_the_best_shards_would_not_do():
-    assert [bool(forecast(shards(some, some), OpenClip33(), command(seed=-1)).stalled) for some in (3, 4)] == [
-        True,
-        False,
-    ]
-    assert not forecast(shards(4, 0), OpenClip33(), command(seed=-1)).stalled  # the one with 0 may be anybody
+@pytest.mark.parametrize(("usable", "starves"), [((3, 3), True), ((4, 4), False), ((4, 0), False)])
+def test_with_a_negative_seed_a_worker_starves_only_where_the_best_shards_would_not_do(usable, starves):
+    assert bool(forecast(shards(*usable), OpenClip33(), command(seed=-1)).stalled) is starves
+
+
+def test_a_forecast_is_exact_only_where_contents_were_decoded():
+    found = forecast(replace(shards(50, 50), level="headers"), OpenClip33(), command())
+    assert not found.exact
+    assert found.notes == ("contents were not decoded: --level full makes the counts exact",)
+
+
+def test_there_is_no_remedy_for_another_reader_or_for_shards_that_are_drawn():
+    evidence = shards(50, 3)
+    for reader, given in (
+        (READERS["webdataset-1"](), command()),
+        (OpenClip33(), command(dataset_resampled=True)),
+    ):
+        assert working_workers(evidence, reader, given) is None
+        assert working_batch_size(evidence, reader, given) is None
 
 
 def test_shards_of_the_command_that_do_not_exist_count_as_empty():

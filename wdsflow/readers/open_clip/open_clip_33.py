@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from wdsflow.readers.base import USABLE, Fate, Reader
+from wdsflow.readers.base import USABLE, Fate, Options, Reader
 from wdsflow.readers.grouping import MARKED_BAD, Sample, first_of, incomplete, is_marked_bad, split_at_repeats
 from wdsflow.readers.wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
@@ -64,14 +64,13 @@ class OpenClip33(Reader):
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
         """Return each worker's shards in the order of ``options.epoch``; all in one list if they are drawn."""
-        return [list(shards)] if self.options.resampled else self.assigned(shards)
+        return [list(shards)] if self.options.resampled else self.assigned(shards, self.options)
 
-    def assigned(self, items: Sequence[T]) -> list[list[T]]:
+    def assigned(self, items: Sequence[T], options: Options) -> list[list[T]]:
         """Return each worker's items, rank by rank, in the order of ``options.epoch``.
 
         With a negative seed each worker shuffles by a seed of its own: the given order is assumed.
         """
-        options = self.options
         seed = options.seed + options.epoch
         mixed = items if options.seed < 0 else list(epoch_order(items, seed, self.buffers()))
         return assign(mixed, options.world_size, options.workers)
