@@ -146,9 +146,7 @@ def weighted_urls(
     Raises ValueError if a factor is no number, or if there are more or fewer of them than sources.
     """
     if len(sources) != len(factors):
-        raise ValueError(
-            f"--train-data has {len(sources)} sources, --train-data-upsampling-factors {len(factors)}: give each source one"
-        )
+        raise ValueError(f"--train-data has {len(sources)} sources, --train-data-upsampling-factors {len(factors)}")
     weights = [float(factor) for factor in factors]
     found = [(url, weight) for source, weight in zip(sources, weights, strict=True) for url in expand(source)]
     return [url for url, _ in found], [weight for _, weight in found]
@@ -161,8 +159,10 @@ def _weighted(text: str, factors: str) -> tuple[tuple[str, ...], tuple[float, ..
     try:
         urls, weights = weighted_urls(sources, words, lambda source: _bounded(braceexpand(source)))
     except ValueError as error:
-        kind = "ValueError" if len(sources) == len(words) else "AssertionError"
-        raise _CrashError(f"{kind}: --train-data-upsampling-factors {escape(factors)}: {escape(str(error))}") from error
+        if len(sources) != len(words):
+            raise _CrashError(f"AssertionError: {error}") from error
+        text = f"ValueError: --train-data-upsampling-factors {escape(factors)}: {escape(str(error))}"
+        raise _CrashError(text) from error
     if sum(weights) <= 0:
         raise _CrashError("ValueError: the sum of --train-data-upsampling-factors is not above 0")
     return tuple(urls), tuple(weights)
