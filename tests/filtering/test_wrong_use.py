@@ -133,7 +133,7 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, *LARGE, "--quarantine", "changed"), "changed/00000.tar exists already, and no run wrote it"),
         (("filter", "rows.jsonl", "-o", "out", "--numbering", "dense"), "dense numbering is for tars"),
         # Ledgers.
-        (("cut", "in", "-o", "out", *LARGE), "by which scores?"),
+        (("cut", "in", "-o", "out", *LARGE), "no ledger given"),
         (("cut", "in", "-o", "out", "--where", "min_sidee > 3"), "did you mean min_side?"),
         ((*CUT[:4], "--ledger", "none", *LARGE), "none has no ledgers"),
         (("cut", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since"),

@@ -176,7 +176,9 @@ class NoLedger(Misuse):
     """A cut without scores. ``changed["ledger"]``: a folder near the output that has some, if there is one."""
 
     def __init__(self, near: Path | None) -> None:
-        super().__init__("by which scores? give --ledger, the folder that wdsflow score or filter wrote", ledger=near)
+        super().__init__(
+            "no ledger given: name the folder that wdsflow score or filter wrote with --ledger", ledger=near
+        )
 
 
 def given(urls: list[str] | None, out: Path | None, *, needs_out: str = "") -> tuple[list[str], Path]:
