@@ -9,6 +9,9 @@ import pytest
 
 from tests.shards.tars import BLOCK, header, with_checksum
 from wdsflow.shards.tar.tar_header import (
+    GNU,
+    REGULAR,
+    SUPPORTED,
     BadHeader,
     checksum_holds,
     is_header,
@@ -91,13 +94,17 @@ OLD_FOLDER = header(b"\0", 0, "a/b/")
 PREFIXED = FILE[:345] + b"one/two".ljust(155, b"\0") + FILE[500:]
 SPARSE = FILE[:156] + b"S" + FILE[157:386] + b"00000000017\0" * 8 + b"\0" + b"00000001000\0" + FILE[495:]
 NEGATIVE = FILE[:124] + b"\xff" * 12 + FILE[136:]
+DEVICE = FILE[:329] + b"0000001700000017" + FILE[345:]
+FULL = b"n" * 100 + FILE[100:345] + b"\xff" * 167
 KIND = range(156, 157)
 CASES = {
     "all of a file": (FILE, range(BLOCK), b"\0/8\xff"),
     "the fields of a file": (FILE, range(90, 180), VALUES),
-    "its device": (FILE, range(325, 350), VALUES),
+    "a device": (DEVICE, range(325, 350), VALUES),
+    "fields that are full": (FULL, range(99, 101), VALUES),
     "its kind": (FILE, KIND, bytes(range(256))),
     "a folder": (FOLDER, range(10), VALUES),
+    "a folder with a name of one letter": (header(b"5", 0, "a/X/"), range(10), VALUES),
     "a folder of old": (OLD_FOLDER, range(10), VALUES),
     "a prefix": (PREFIXED, range(343, 360), VALUES),
     "a kind with a prefix": (PREFIXED, KIND, bytes(range(256))),
@@ -118,6 +125,17 @@ def test_a_header_is_read_as_tarfile_reads_it_whatever_byte_is_changed(name):
 def test_a_header_is_refused_where_its_checksum_does_not_hold():
     for case in (*changed(FILE, range(0, BLOCK, 7), b"\1"), b"\xff" * BLOCK):
         assert outcome(by_us, case, True) == outcome(by_tarfile, case, True) == "bad header"
+
+
+def test_a_checksum_may_fill_its_field():
+    block = FILE[:148] + b"%08o" % max(STDLIB.calc_chksums(FILE)) + FILE[156:]
+    assert outcome(by_us, block, True) == outcome(by_tarfile, block, True) == outcome(by_us, FILE, True)
+
+
+def test_kinds_of_members_are_those_of_tarfile():
+    assert set(tarfile.REGULAR_TYPES) == REGULAR
+    assert set(tarfile.SUPPORTED_TYPES) == SUPPORTED
+    assert set(tarfile.GNU_TYPES) == GNU
 
 
 @pytest.mark.parametrize("size", [0, 511, 512, 513, 8**11 - 1, 8**11, 256**11 // 2, -1, -512])
@@ -155,38 +173,56 @@ def test_a_block_is_taken_for_a_header_by_its_magic_or_by_the_form_of_its_checks
     assert (is_header(block), is_header(block, old=True)) == (sound, old)
 
 
+MAGIC = {
+    b"PK\x03\x04": "zip archive",
+    b"PK\x05\x06": "empty zip archive",
+    b"\x89PNG": "PNG image",
+    b"\xff\xd8\xff": "JPEG image",
+    b"GIF8": "GIF image",
+    b"RIFF": "RIFF file (WebP, WAV, AVI)",
+    b"PAR1": "Parquet file",
+    b"ARROW1": "Arrow file",
+    b"7z\xbc\xaf": "7z archive",
+    b"Rar!": "RAR archive",
+    b"%PDF": "PDF document",
+    b"\x7fELF": "program",
+    b"\x1f\x8b": "gzip data",
+    b"BZh": "bzip2 data",
+    b"\xfd7zXZ": "xz data",
+    b"\x28\xb5\x2f\xfd": "zstd data",
+    b"\x04\x22\x4d\x18": "lz4 data",
+    b"\x89HDF": "HDF5 file",
+    b"\x93NUMPY": "NumPy array",
+    b"SQLite format 3": "SQLite database",
+    b"\0\0\0\x18ftyp": "MP4 or HEIF file",
+}
+WORDS = {
+    b"version https://git-lfs": "Git LFS pointer",
+    b"<!DOCTYPE html": "HTML page",
+    b"<html": "HTML page",
+    b"<HEAD": "HTML page",
+    b"<?xml": "XML document",
+    b"\n%pdf": "PDF document",
+    b"-----BEGIN": "PEM text",
+}
+
+
+@pytest.mark.parametrize(("magic", "what"), MAGIC.items())
+def test_a_file_that_is_no_tar_is_called_by_its_magic_and_by_no_less(magic, what):
+    assert looks_like(magic + b"\0rest") == what
+    assert looks_like(magic[:-1] + b"\1rest") == looks_like(b"\1" + magic) == ""
+
+
+@pytest.mark.parametrize(("word", "what"), WORDS.items())
+def test_a_text_that_is_no_tar_is_called_by_its_first_word_and_by_no_less(word, what):
+    assert looks_like(word + b" rest") == what
+    assert looks_like(word[:-1] + b"~") in ("text", "XML or HTML text")
+
+
 LOOKS = {
-    b"PK\x03\x04\0": "zip archive",
-    b"PK\x05\x06\0": "empty zip archive",
-    b"\x89PNG\r\n": "PNG image",
-    b"\xff\xd8\xff\xe0": "JPEG image",
-    b"GIF89a": "GIF image",
-    b"RIFF\0\0\0\0WEBP": "RIFF file (WebP, WAV, AVI)",
-    b"PAR1\x15": "Parquet file",
-    b"ARROW1\0\0": "Arrow file",
-    b"7z\xbc\xaf\x27\x1c": "7z archive",
-    b"Rar!\x1a\x07": "RAR archive",
-    b"%PDF-1.7\n": "PDF document",
-    b"\x7fELF\2": "program",
-    b"\x1f\x8b\x08": "gzip data",
-    b"BZh91AY": "bzip2 data",
-    b"\xfd7zXZ\0": "xz data",
-    b"\x28\xb5\x2f\xfd\0": "zstd data",
-    b"\x04\x22\x4d\x18\0": "lz4 data",
-    b"\x89HDF\r\n\x1a\n": "HDF5 file",
-    b"\x93NUMPY\1\0": "NumPy array",
-    b"SQLite format 3\0": "SQLite database",
-    b"\0\0\0\x18ftypheic": "MP4 or HEIF file",
-    b"version https://git-lfs.github.com/spec/v1": "Git LFS pointer",
-    b"<!DOCTYPE html>": "HTML page",
-    b"<html>": "HTML page",
-    b"<HEAD>": "HTML page",
-    b"<?xml version='1.0'?>": "XML document",
     b"<Error>": "XML or HTML text",
     b'{"error": 1}': "JSON text",
     b"[1]": "JSON text",
-    b"\n%pdf-1.7": "PDF document",
-    b"-----BEGIN CERTIFICATE-----": "PEM text",
     b"\xef\xbb\xbf\r\n\t <html>": "HTML page",
     b"no\fsuch\tkey\r\n": "text",
     b"caf\xc3\xa9": "text",

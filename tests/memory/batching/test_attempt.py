@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from wdsflow.memory.batching.attempt import AttemptTrouble, attempt, lost
+from wdsflow.memory.batching.ceiling import Ceiling, Known
 from wdsflow.memory.batching.host import HostDevice
 from wdsflow.memory.batching.item_outcome import Failure, OutputsError, PoisonedError
 from wdsflow.memory.batching.restarts import map_with_restarts
@@ -231,6 +232,26 @@ def test_what_ran_on_the_cpu_says_nothing_of_the_device():
     assert runner.map([4, 2]) == [0, -2]
     assert (runner.tally.on_cpu, runner.tally.batches, runner.tally.padded, runner.tally.real) == (1, 1, 2, 2)
     assert (before.worked, runner.ceiling.known.worked) == (0, 2)
+
+
+def test_the_ceiling_learns_from_batches_that_it_cut_and_from_what_a_batch_cost():
+    device = Device()
+    runner = device.runner(ceiling=Ceiling(Known(limit=10)))
+    runner.map([5, 5, 5, 4])
+    assert device.batches == [[5, 5], [5, 4]]
+    assert runner.ceiling.known == Known(20, 10)
+    assert (runner.tally.padded, runner.tally.real) == (20, 19)
+
+    errors = [RuntimeError(SHORT)] * 2
+
+    def run(batch: list[int]) -> list[int]:
+        if errors:
+            raise errors.pop()
+        return batch
+
+    once = BatchRunner(run, cost=lambda item: item, waste=None, ceiling=Ceiling(Known(limit=90)))
+    once.map([30, 10])  # too much for two, and for one at its first try
+    assert once.ceiling.known == Known(42, 30, 60)
 
 
 @pytest.mark.parametrize(("cost", "counted"), [(0, 1), (-4, 1), (2.9, 2), (3, 3)])

@@ -54,7 +54,7 @@ class Window:
 
     def _step(self) -> None:
         runner, (positions, before) = self.runner, self.groups.pop()
-        costs = [self.costs[position] for position in positions[: runner.most_items + 1]]
+        costs = [self.costs[position] for position in positions[: runner.most_items]]
         size, stop = cut(costs, runner.ceiling.limit, runner.most_items, runner.waste)
         if size < len(positions):
             self.groups.append(ItemGroup(positions[size:], before))
@@ -121,7 +121,7 @@ class Window:
 
     def _poisoned(self, batch: list[int], detail: str) -> PoisonedError:
         suspects = tuple(batch)
-        if len(batch) == 1 and batch[0] in self.alone:
+        if batch[0] in self.alone:  # by itself, then
             self._fail(batch[0], Failure(POISONED, detail, {"cost": self.costs[batch[0]]}))
             suspects = ()
         return PoisonedError(f"the device is lost for this process: {detail}", self.done, suspects)
