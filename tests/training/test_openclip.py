@@ -59,10 +59,10 @@ def epochs(dataset, count):
 
 
 @needs_their_loader
-@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.deep), 3])
 @pytest.mark.parametrize("world", [1, 2])
 @pytest.mark.parametrize("resampled", [False, True])
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", [0, pytest.param(7, marks=pytest.mark.deep)])
 def test_each_worker_of_each_rank_reads_what_openclips_reads(
     tmp_path, monkeypatch, unshuffled, workers, world, resampled, seed
 ):

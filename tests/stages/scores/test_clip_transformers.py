@@ -71,6 +71,7 @@ def test_similarity_is_that_of_transformers_clip_for_the_same_pixels(folders, ca
         assert found == pytest.approx(expected, abs=2e-5)
 
 
+@pytest.mark.deep
 def test_with_transformers_tokenizer_it_is_the_same_for_every_caption(folders):
     ours, theirs = folders
     data = encoded(photo(32, 32), "PNG")

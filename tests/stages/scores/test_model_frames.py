@@ -68,7 +68,7 @@ def png(image) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("reduce", REDUCED)
+@pytest.mark.parametrize("reduce", ["mean", *(pytest.param(each, marks=pytest.mark.deep) for each in ("max", "min"))])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_value_of_a_video_is_that_of_its_frames_put_together(scores, name, reduce):
     alone = [compute(scores(name), {"png": png(image), "txt": b"a red cat"}) for image in sampled(FILM, 3)]
@@ -77,6 +77,7 @@ def test_the_value_of_a_video_is_that_of_its_frames_put_together(scores, name, r
     assert found == pytest.approx(float(REDUCED[reduce](alone)), abs=2e-4 if name == "aesthetic" else SLIGHT)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", NAMES)
 def test_key_frames_may_be_taken(scores, name):
     keys = at_keys(FILM)
@@ -86,6 +87,7 @@ def test_key_frames_may_be_taken(scores, name):
     assert found == pytest.approx(float(np.mean(alone)), abs=2e-4 if name == "aesthetic" else SLIGHT)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", NAMES)
 def test_images_come_before_videos_unless_the_video_is_named(scores, name):
     image = {"png": png(frame(3)), "txt": b"a red cat"}

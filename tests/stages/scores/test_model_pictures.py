@@ -57,6 +57,7 @@ def test_decoded_at_full_size_a_picture_is_openclips_but_for_rounding(settings, 
         assert difference.mean() < 0.02
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("flip", ["horizontal", "vertical", "both"])
 @pytest.mark.parametrize("size", [(130, 101), (101, 131), (999, 701), (64, 64)])
 def test_a_flipped_picture_is_that_of_the_flipped_image(flip, size):

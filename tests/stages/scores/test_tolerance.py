@@ -69,6 +69,7 @@ def test_models_see_pixels_that_keep_what_their_scores_say_of_the_scale(name, si
         assert 0 < np.abs(fast - exact).mean() <= SEEN_PIXELS.most
 
 
+@pytest.mark.deep
 def test_text_in_pictures_keeps_what_it_says_of_the_scale():
     pytest.importorskip("easyocr_en_models")
     page = written("some words to find", "and a second line").resize((1400, 700), Image.Resampling.BICUBIC)

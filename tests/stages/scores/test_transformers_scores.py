@@ -167,6 +167,7 @@ def test_flips_mirror_the_image(folders):
     assert found[0] != pytest.approx(found[2], abs=1e-4)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "name", ["classify", "text_classify, bert", "text_classify, gpt2", "caption_perplexity", "image_text_match"]
 )
