@@ -81,7 +81,7 @@ def test_what_does_not_go_together_is_said_when_it_comes_and_not_at_the_end(tmp_
     many = datasets.Dataset.from_dict({"id": list(range(20_000))})
     for fn, told in [
         (kinds, "rows 7 to 10: column 'at'"),
-        (columns, "rows 15 to 30: .* others have not: a, b"),
+        (columns, "rows 15 to 30: .* others lack: a, b"),
         (sometimes, "rows 15 to 30: .* None for others"),
     ]:
         with pytest.raises(KindError, match=told):

@@ -193,7 +193,7 @@ def test_settings_travel_and_are_checked():
     for settings, message in (
         ({"frames": 0}, "at least 1"),
         ({"frames": -1, "sampling": "key"}, "or 0 for all"),
-        ({"area": "hull"}, "none of 'union', 'sum'"),
+        ({"area": "hull"}, "not one of 'union', 'sum'"),
         ({"image": "jpg", "video": "mp4"}, "image or video"),
         ({"canvas": 0}, "canvas"),
     ):
