@@ -67,7 +67,7 @@ def main() -> int:
     open_clip = OpenClip()  # takes its time to import, and can do so while we draw
     drawn = scenes.draw(SAMPLES)
     print(f"Drew {SAMPLES} little landscapes, such as {drawn[0].caption!r}.")
-    print(f"They lie in .demo/, {faults.SHARDS} shards a set: once sound, and once for each fault.")
+    print(f"They are in .demo/, {faults.SHARDS} shards a set: once valid, and once for each fault.")
     print("Below each report: what OpenCLIP's own loader does with the same shards.")
     try:
         wrong = [each.title for number, each in enumerate(SCENARIOS, 1) if not show(number, each, drawn, open_clip)]

@@ -51,7 +51,7 @@ def provide_model(trained: Path) -> None:
 def mismatched() -> Wrong:
     """Plant shuffled captions, score, choose a threshold, cut; return what went wrong."""
     planted_keys = planted.shuffled_captions(Path("shuffled"), samples=SAMPLES, wrong=WRONG)
-    print(f"{SAMPLES} new pictures, of meanings that the model was not trained on, lie in .demo/shuffled.")
+    print(f"{SAMPLES} new pictures, of meanings that the model was not trained on, are in .demo/shuffled.")
     print(f"{WRONG} of them have the caption of another picture. Does the model tell? Every pair gets a score:")
     done = wdsflow("score", f"shuffled/{URLS}", "-o", "scored", "--scores", SCORE)
     print(indent(done.stdout))
@@ -74,7 +74,7 @@ def mismatched() -> Wrong:
 
 def tells_apart(values: dict[str, float], planted_keys: set[str]) -> Wrong:
     """Show how good and planted pairs were scored; return what falls short."""
-    print("The scores lie in scored/_wdsflow/ledger, as Parquet. Here o stands for good pairs, x for planted ones:")
+    print("The scores are in scored/_wdsflow/ledger, as Parquet. Here o stands for good pairs, x for planted ones:")
     print(indent(planted.histogram(values, planted_keys)))
     area = planted.area_under_roc(
         np.array([value for key, value in values.items() if key not in planted_keys]),
@@ -90,7 +90,7 @@ def covered(source: Path) -> Wrong:
     planted_keys = planted.printed_captions(source, Path("printed"), printed=PRINTED)
     everything = planted.keys(Path("printed"))
     print(
-        f"The {len(everything)} landscapes of number 1, smaller, lie in .demo/printed; {PRINTED} have their caption printed across."
+        f"The {len(everything)} landscapes of number 1, smaller, are in .demo/printed; {PRINTED} have their caption printed across."
     )
     print("A CLIP rates such pictures high, and one trained on them learns to read. The detector of EasyOCR finds what")
     print("share of each picture is under text:")
