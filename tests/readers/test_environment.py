@@ -29,12 +29,12 @@ FIT = [
 
 
 @pytest.mark.parametrize(("installed", "severity", "word"), FAIL)
-def test_a_pair_that_fails_is_named_with_its_cure(installed, severity, word):
+def test_a_pair_that_fails_is_named_with_its_fix(installed, severity, word):
     (found,) = conflicts(installed)
     assert found.severity == severity
     assert word in found.why
     assert all(version in found.versions for version in installed.values())
-    assert found.cure
+    assert found.fix
 
 
 @pytest.mark.parametrize("installed", FIT)

@@ -70,7 +70,7 @@ def _installed(machine: Machine) -> Iterator[Said]:
 def _conflicts(machine: Machine) -> Iterator[Said]:
     found = conflicts(machine.versions)
     for conflict in found:
-        yield conflict.severity, f"{conflict.versions}: {conflict.why}", conflict.cure
+        yield conflict.severity, f"{conflict.versions}: {conflict.why}", conflict.fix
     if not found:
         yield "ok", "no known conflicts", ""
 

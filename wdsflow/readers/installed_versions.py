@@ -42,7 +42,7 @@ class Conflict:
     versions: str  # "open_clip_torch 3.3.0 with webdataset 1.0.2"
     severity: Literal["error", "warning"]
     why: str
-    cure: str  # a Command, or words where there is none
+    fix: str  # a Command, or words if no command helps
 
 
 def versions() -> dict[str, str]:

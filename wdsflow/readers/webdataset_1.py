@@ -20,7 +20,7 @@ class WebDataset1(RaisingReader):
     does not decode, a sample without image or caption, and shards that hold no sample at all. A mark at the end of
     each shard keeps samples of different shards apart.
 
-    Cannot be known here: what a pickled field does (taken as sound); pipelines that pass handlers of their own.
+    Cannot be known here: what a pickled field does (taken as valid); pipelines with custom handlers.
 
     Source: webdataset 1.0.2, compat.py, tariterators.py, autodecode.py, filters.py.
     """

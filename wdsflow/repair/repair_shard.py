@@ -1,4 +1,4 @@
-"""Repair one shard: read what there is, write a sound one."""
+"""Repair one shard: read what can be read, write a valid one."""
 
 import errno
 import tempfile

@@ -1,4 +1,4 @@
-"""The same pictures as shards for us and as files for Data-Juicer, sound or with two of them damaged."""
+"""The same pictures as shards for us and as files for Data-Juicer, all valid or with two of them damaged."""
 
 import io
 import json
@@ -47,12 +47,12 @@ def ours_damaged(paths: Sequence[str], clock: filtering.MakeClock) -> dict[str, 
 
 
 def balance(kept: int) -> dict[str, int]:
-    """Return how many sound pictures were lost, and how many damaged ones stayed, by the number that stayed in all.
+    """Return how many valid pictures were lost, and how many damaged ones were kept, from the number that was kept.
 
-    Who keeps more than the valid ones keeps damaged ones; else all that stay are sound.
+    If more are kept than are valid, some are damaged; otherwise all that are kept count as valid.
     """
-    sound = SOME - 2
-    return {"lost": max(0, sound - kept), "damaged_kept": max(0, kept - sound)}
+    valid = SOME - 2
+    return {"lost": max(0, valid - kept), "damaged_kept": max(0, kept - valid)}
 
 
 def _damaged(data: bytes, number: int) -> bytes:

@@ -33,5 +33,5 @@ class Versions(Rule):
         for conflict in conflicts(context.environment):
             # Shards are often validated on machines that never train: it is an error only with a training command.
             severity = conflict.severity if context.arguments is not None else "warning"
-            fix = Repair(conflict.cure) if isinstance(conflict.cure, Command) else None
+            fix = Repair(conflict.fix) if isinstance(conflict.fix, Command) else None
             yield Finding(self.code, severity, f"{conflict.versions}: {conflict.why}", readers=names, repair=fix)

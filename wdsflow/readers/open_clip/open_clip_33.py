@@ -24,7 +24,7 @@ class OpenClip33(Reader):
     not decode drops the sample. It drops silently, raises for nothing that a shard can hold, and starts over endlessly
     where nothing passes. Nothing marks the end of a shard, so an open sample continues in the next one.
 
-    Cannot be known here: what a pickled field does (taken as sound); with a negative ``--seed`` each worker shuffles
+    Cannot be known here: what a pickled field does (taken as valid); with a negative ``--seed`` each worker shuffles
     by a seed of its own (the given order is assumed); ``--dataset-resampled`` draws shards (one pass over all is
     judged).
 

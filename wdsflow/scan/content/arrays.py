@@ -25,7 +25,7 @@ def npy_is_sound(data: bytes) -> bool:
 
 
 def npy_rank(data: bytes) -> int:
-    """Return the number of dimensions of a sound npy field; -1 for elements of a type that Arrow's tensors lack."""
+    """Return the number of dimensions of a valid npy field; -1 for elements of a type that Arrow's tensors lack."""
     shape, dtype = _npy_header(BytesIO(data))
     return len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
 

@@ -168,5 +168,5 @@ def _failed(what: str, tasks: Sequence[LaneTask], error: BaseException) -> Sampl
     inside = others_frames((frame.name, frame.filename, frame.lineno or 0) for frame in stack)
     lines = [f"{what} failed at {at(tasks)}: {told}", *(f"  in {frame}" for frame in inside[:_FRAMES])]
     lines += shared_memory_notes(error if cause is None else cause)
-    cures = [f"  {cure}" for cure in without(tasks[0])] if len(tasks) == 1 else []
-    return SampleError("\n".join([*lines, *(["To fix it, correct the code, or:", *cures] if cures else [])]))
+    fixes = [f"  {fix}" for fix in without(tasks[0])] if len(tasks) == 1 else []
+    return SampleError("\n".join([*lines, *(["To fix it, correct the code, or:", *fixes] if fixes else [])]))

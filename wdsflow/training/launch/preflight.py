@@ -19,7 +19,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed.caption_sources import Captions, captions_for
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.stalls.caption_cures import caption_cures, command, image_cures, likely_image, wrong_names
+from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, likely_image, wrong_names
 from wdsflow.validate.advice.invocation import Invocation, settle, with_flags
 from wdsflow.validate.advice.leaving_out import keep_most
 from wdsflow.validate.finding import Finding
@@ -268,9 +268,9 @@ def _fixes(
     if "caption" in absent or not fatal:
         both = replace(options, image=image) if image else options
         told = f"images may be in {escape(image, 40)}, " if image else ""
-        fixes += [f"{told}{each}" for each in caption_cures(both, names, peeked)]
+        fixes += [f"{told}{each}" for each in caption_fixes(both, names, peeked)]
     if "image" in absent and not fixes:
-        fixes += image_cures(options, names)
+        fixes += image_fixes(options, names)
     if any(finding.code in {"P302", "P303"} for finding in fatal):
         fixes.append(f"one share for all workers: {command(options, schedule='balanced')}")
     for finding in fatal:

@@ -12,7 +12,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.source.pipe import end_commands
 from wdsflow.training.feed_options import FeedOptions
 
-from .caption_cures import command
+from .field_fixes import command
 
 _TICKS = 4  # looks in the time that a preflight may be idle
 _WORK, _BYTES = 0.01, 16 << 10  # of a processor's time, and read in one tick: whoever does less does nothing

@@ -9,7 +9,7 @@ from wdsflow.training.feed_errors import FeedStopped
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Reading
 
-from .caption_cures import caption_cures, command, image_cures
+from .field_fixes import caption_fixes, command, image_fixes
 from .json_preview import peek
 from .loss_tally import MISSING, UNREADABLE, Damage, LossReason, LossTally
 from .work_in_progress import BusyWith, hanging, hanging_fixes, inspect
@@ -146,18 +146,18 @@ def _fixes(
     slugs = {reason.first.reason for reason in much}
     names = list(dict.fromkeys(name for fields, _ in tally.fields.most_common() for name in fields))
     if slugs & _NO_CAPTION:
-        yield from _caption_cures(names, much, options)
+        yield from _caption_fixes(names, much, options)
     if slugs & _NO_IMAGE:
-        yield from image_cures(options, names)
+        yield from image_fixes(options, names)
     gone = MISSING in slugs or any(item.what == MISSING for item in tally.damage.values())
     lost = [
         item for item in tally.damage.values() if item.what in {MISSING, UNREADABLE} or item.shard.startswith("pipe:")
     ]
     if lane is not None and _starves(lane) and not (much and not tally.kept) and not (lost and not lane.usable):
-        yield from _lane_cures(lane, options)
+        yield from _lane_fixes(lane, options)
     if gone:
         yield "bring the missing shards back, or leave them out of --train-data"
-    yield from _damage_cures(list(tally.damage.values()))
+    yield from _damage_fixes(list(tally.damage.values()))
     if waited is not None and not much and not _starves(lane):
         yield from _longer(options)
     shard = next((reason.first.shard for reason in much), "") or (lane.shard if lane else "")
@@ -166,7 +166,7 @@ def _fixes(
         yield f"{_ALL}: wdsflow validate {quote(urls)}{' --allow-pipe' if urls.startswith('pipe:') else ''}"
 
 
-def _damage_cures(damage: Sequence[Damage]) -> Iterator[str]:
+def _damage_fixes(damage: Sequence[Damage]) -> Iterator[str]:
     unreadable = next((item for item in damage if item.what == UNREADABLE), None)
     if unreadable is not None:
         yield f"see whether it can be read: {inspect(unreadable.shard)}"
@@ -185,22 +185,22 @@ def _longer(options: FeedOptions) -> Iterator[str]:
     yield f"if data is only slow, wait longer: {command(options, stall_after=longer)}"
 
 
-def _caption_cures(names: Sequence[str], much: Sequence[LossReason], options: FeedOptions) -> Iterator[str]:
+def _caption_fixes(names: Sequence[str], much: Sequence[LossReason], options: FeedOptions) -> Iterator[str]:
     looked_at = [part.partition(":")[0] for part in (options.caption or "").split("|") if ":" in part]
     json = next((name for name in (*looked_at, *_JSON) if name in names or name in looked_at), None)
     if json is not None:
         shard = next(reason.first.shard for reason in much if reason.first.reason in _NO_CAPTION)
         peeked = peek(shard, json, allow_pipe=False)
         there = names if json in names else [json, *names]
-        found = list(caption_cures(options, there, [peeked] if peeked is not None else []))
+        found = list(caption_fixes(options, there, [peeked] if peeked is not None else []))
         yield from found
         if not any(f"{json}:" in fix for fix in found):
             yield f"captions may be in {json}; to see the name: {inspect(shard)}"
     else:
-        yield from caption_cures(options, names, [])
+        yield from caption_fixes(options, names, [])
 
 
-def _lane_cures(lane: LaneFacts, options: FeedOptions) -> Iterator[str]:
+def _lane_fixes(lane: LaneFacts, options: FeedOptions) -> Iterator[str]:
     if options.schedule != "balanced":
         yield f"one share for all workers: {command(options, schedule='balanced')}"
     fewer = [f"fewer workers than {lane.lanes} (--workers)"] if lane.lanes > 1 else []

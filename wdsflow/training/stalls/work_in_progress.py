@@ -9,7 +9,7 @@ from wdsflow.text.shell import quote_path as quote
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import LaneTask, Reading
 
-from .caption_cures import command
+from .field_fixes import command
 
 _MOST = 8  # samples that are named
 _SHOWN = 3  # decoders and readers, and functions of a stack

@@ -8,7 +8,7 @@ from wdsflow.memory.limits import host_memory
 from wdsflow.memory.sizes import format_size
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import LaneTask
-from wdsflow.training.stalls.caption_cures import command
+from wdsflow.training.stalls.field_fixes import command
 from wdsflow.training.stalls.work_in_progress import at, without
 
 from .shared_memory import MORE_SHARED, shared_memory_state

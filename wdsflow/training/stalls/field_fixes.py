@@ -38,7 +38,7 @@ def command(options: FeedOptions, *flags: str, **changed: str) -> str:
     return " ".join([*launcher, "wdsflow train", *([join(words)] if words else []), "--", argv])
 
 
-def caption_cures(options: FeedOptions, names: Sequence[str], peeked: Sequence[ShardEvidence]) -> Iterator[str]:
+def caption_fixes(options: FeedOptions, names: Sequence[str], peeked: Sequence[ShardEvidence]) -> Iterator[str]:
     """Yield what finds captions that lie elsewhere: in json, or in a member of another name.
 
     ``names``: fields of the shards. ``peeked``: shards of which the json was read.
@@ -62,7 +62,7 @@ def _also(options: FeedOptions, names: Sequence[str], place: str) -> str:
     return f"{options.caption}|{place}"
 
 
-def image_cures(options: FeedOptions, names: Sequence[str]) -> Iterator[str]:
+def image_fixes(options: FeedOptions, names: Sequence[str]) -> Iterator[str]:
     """Yield what finds images under another name than the usual ones."""
     image = likely_image(names)
     if image:
