@@ -40,18 +40,33 @@ def on(cluster: Cluster, **more: Any) -> RunOptions:
 
 
 class Meanwhile:
-    """A ``begin`` that tries something at each result until it has worked, and gives workers time before."""
+    """A ``begin`` that waits at the first result for workers, suspends some, and acts at the next result.
 
-    def __init__(self, act: Callable[[], bool]) -> None:
-        self._act, self.happened = act, False
+    ``choose`` tells whom to suspend, none as long as those it wants are not there. A shard is under way in whoever is
+    suspended, for each worker is given its next one before a result is told.
+    """
+
+    def __init__(self, choose: Callable[[], list[psutil.Process]], act: Callable[[list[psutil.Process]], None]) -> None:
+        self._choose, self._act = choose, act
+        self._suspended: list[psutil.Process] = []
+        self.happened = False
 
     def __call__(self, total: int, what: str) -> Callable[[Any], None]:
         return self._tell
 
     def _tell(self, result: Any) -> None:
-        if not self.happened:
-            time.sleep(0.2)
-            self.happened = self._act()
+        if self.happened:
+            return
+        if self._suspended:
+            self._act(self._suspended)
+            self.happened = True
+            return
+        until = time.monotonic() + 60  # a node may still start: no result is taken before
+        while not (chosen := self._choose()) and time.monotonic() < until:
+            time.sleep(0.1)
+        for process in chosen:
+            process.suspend()
+        self._suspended = chosen
 
 
 def many_shards(folder: Path, shards: int) -> str:
@@ -114,20 +129,15 @@ def test_a_shard_that_cannot_be_read_is_told_and_the_others_are_done(tmp_path: P
 def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, cluster: Cluster, site: str, capfd):
     source = many_shards(tmp_path / "in", 24)
     filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(workers=0))
-    stopped: list[psutil.Process] = []
+    def there() -> list[psutil.Process]:
+        return [process for process in workers(site) if cluster.raylet in {parent.pid for parent in process.parents()}]
 
-    def kill() -> bool:
-        if stopped:
-            cluster.lose_node()
-            stopped[0].kill()
-            return True
-        there = [process for process in workers(site) if cluster.raylet in {parent.pid for parent in process.parents()}]
-        for process in there:
-            process.suspend()  # so that a shard is under way there for sure
-            stopped.append(process)
-        return False
+    def lose(suspended: list[psutil.Process]) -> None:
+        cluster.lose_node()
+        for process in suspended:
+            process.kill()
 
-    killing = Meanwhile(kill)
+    killing = Meanwhile(there, lose)
     report = filter_shards(source, tmp_path / "out", Recipe(where=WHERE), on(cluster, begin=killing))
     cluster.add_node()
     assert killing.happened
@@ -141,19 +151,20 @@ def test_workers_that_are_killed_change_nothing(tmp_path: Path, cluster: Cluster
     source = many_shards(tmp_path / "in", 24)
     filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(workers=0))
 
-    stopped: list[psutil.Process] = []
+    killed: list[psutil.Process] = []
 
-    def kill() -> bool:
-        if stopped:
-            for process in stopped:
-                process.kill()
-            return True
-        if len(found := workers(site)) == 2:
-            stopped.extend((found[0], found[1].parent()))  # the second is the actor that looks after one
-            stopped[1].suspend()  # so that a shard is under way there for sure
-        return False
+    def one_actor() -> list[psutil.Process]:
+        found = workers(site)
+        if len(found) < 2:
+            return []
+        killed.extend((found[0], found[1].parent()))  # the second is the actor that looks after one
+        return [killed[1]]
 
-    killing = Meanwhile(kill)
+    def kill(suspended: list[psutil.Process]) -> None:
+        for process in killed:
+            process.kill()
+
+    killing = Meanwhile(one_actor, kill)
     report = filter_shards(source, tmp_path / "out", Recipe(where=WHERE), on(cluster, begin=killing))
     assert killing.happened
     assert report.total("samples") == 24 * 30
@@ -169,18 +180,14 @@ def test_outputs_numbered_without_gaps_are_those_of_one_machine(tmp_path: Path, 
     dense = Recipe(where=WHERE, numbering="dense")
     filter_shards(str(source), tmp_path / "alone", dense, RunOptions(workers=0))
 
-    stopped: list[psutil.Process] = []
+    def one_actor() -> list[psutil.Process]:
+        found = workers(site)
+        return [found[0].parent()] if len(found) == 2 else []
 
-    def kill() -> bool:
-        if stopped:
-            stopped[0].kill()
-            return True
-        if len(found := workers(site)) == 2:
-            stopped.append(found[0].parent())  # the actor that looks after it
-            stopped[0].suspend()  # so that a shard is under way there for sure
-        return False
+    def kill(suspended: list[psutil.Process]) -> None:
+        suspended[0].kill()
 
-    killing = Meanwhile(kill)
+    killing = Meanwhile(one_actor, kill)
     report = filter_shards(str(source), tmp_path / "out", dense, on(cluster, begin=killing))
     assert killing.happened
     assert sorted(path.name for path in (tmp_path / "out").glob("*.tar")) == [

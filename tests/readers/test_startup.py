@@ -9,6 +9,7 @@ from tests.validate.openclip import plain, write
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.sidecars import read_sidecars
 from wdsflow.readers.open_clip.startup import openclip_urls, start
+from wdsflow.scan.evidence import Evidence, ShardEvidence
 
 SHARDS = 4
 
@@ -112,3 +113,25 @@ def test_urls_are_expanded_as_webdataset_does(monkeypatch, text):
     monkeypatch.setenv("WDS_PART", "${DEEP}/x")
     monkeypatch.setenv("WDS_DEEP", "y")
     assert list(openclip_urls(text)) == shardlists.expand_urls(text)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sizes", "kind"),
+    [
+        ({}, {}, "samples"),
+        ({}, {"upsampling-factors.tar": "many"}, "samples"),
+        ({}, {"upsampling-factors.tar": 0}, "samples"),
+        ({"train_num_samples": 9, "workers": 3}, {}, "shards"),
+        ({"train_num_samples": 9, "dataset_type": "auto", "train_data": "upsampling-factors"}, {}, "dataset-type"),
+        ({"train_num_samples": 9, "train_data_upsampling_factors": "1"}, {}, "weights"),
+        ({"train_num_samples": 0}, {}, "other"),
+    ],
+)
+def test_a_crash_says_what_it_is_about_whatever_shards_are_called(tmp_path, changed, sizes, kind):
+    shard = tmp_path / "upsampling-factors.tar"
+    if sizes:
+        (tmp_path / "sizes.json").write_text(json.dumps(sizes))
+    command = replace(Arguments(train_data=str(shard), dataset_type="webdataset", workers=1, batch_size=1), **changed)
+    found = start(command, [str(shard)], read_sidecars([str(shard)], Evidence("names", [ShardEvidence(str(shard))])))
+    assert found.crash is not None
+    assert found.crash_kind == kind

@@ -25,7 +25,7 @@ def advise_training(context: Context) -> list[Advice]:
 
 def _settings(context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Advice]:
     reader = next(each for each in context.readers if each.name == forecast.reader)
-    refused = forecast.crash is not None and "number of shards must be" in forecast.crash
+    refused = forecast.crash_kind == "shards"
     if refused or (forecast.stalled and forecast.usable):
         usable = forecast.usable or next(each.usable for each in context.verdicts if each.reader == forecast.reader)
         workers = working_workers(context.evidence, reader, arguments)

@@ -12,7 +12,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.assignment import EpochLength, epoch_length
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from wdsflow.readers.open_clip.sidecars import Sidecars
-from wdsflow.readers.open_clip.startup import Start, start
+from wdsflow.readers.open_clip.startup import CrashKind, Start, start
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.words import how_many
 
@@ -62,6 +62,7 @@ class Forecast:
     epochs: int = 0
     applies: bool = True  # False: the command does not read shards in a known way
     crash: str | None = None  # the exception that ends the command before or in the first epochs
+    crash_kind: CrashKind = "other"
     stalled: tuple[Starved, ...] = ()  # in the first epoch in which any worker starves
     batches_before_stall: int = 0  # of each rank, in that epoch
     epochs_checked: int = 0
@@ -125,7 +126,7 @@ def forecast(
     notes = [note] if note else []
     basis["shards"] = len(listed)
     if found.crash is not None:
-        return Forecast(**basis, crash=found.crash, notes=tuple(notes))
+        return Forecast(**basis, crash=found.crash, crash_kind=found.crash_kind, notes=tuple(notes))
     assert found.samples is not None
     length = epoch_length(found.samples, arguments.batch_size, arguments.world_size, arguments.workers)
     basis |= {"length": length, "length_source": found.source, "steps": length.batches // arguments.accum_freq}

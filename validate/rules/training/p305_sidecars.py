@@ -31,7 +31,7 @@ class WrongSidecar(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         if not isinstance(context.sidecars, Sidecars):
             return
-        ended = any((forecast.crash or "").find("beside the first shard") >= 0 for forecast in context.forecasts)
+        ended = any(forecast.crash_kind == "samples" for forecast in context.forecasts)
         for fact in context.sidecars.facts:
             yield Finding(
                 self.code,

@@ -25,5 +25,5 @@ class UnknownDatasetType(TrainingRule):
     severity = "error"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and "--dataset-type auto" in forecast.crash:
+        if forecast.crash and forecast.crash_kind == "dataset-type":
             yield self.finding(forecast.crash, fix=flag("--dataset-type", "webdataset"))

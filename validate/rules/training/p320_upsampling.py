@@ -27,6 +27,6 @@ class Upsampling(TrainingRule):
     severity = "error"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and "upsampling-factors" in forecast.crash:
+        if forecast.crash and forecast.crash_kind == "weights":
             fix = None if arguments.dataset_resampled else flag("--dataset-resampled")
             yield self.finding(forecast.crash, fix=fix)

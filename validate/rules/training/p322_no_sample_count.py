@@ -27,7 +27,7 @@ class NoSampleCount(TrainingRule):
     severity = "error"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and "beside the first shard" in forecast.crash:
+        if forecast.crash and forecast.crash_kind == "samples":
             facts = context.sidecars.facts if context.sidecars is not None else ()
             if not forecast.crash.startswith("RuntimeError") and any(fact.problem != "stale" for fact in facts):
                 return  # P305 names the file

@@ -7,9 +7,6 @@ from ...forecast.forecast import Forecast
 from ..kit.base import Context
 from ..kit.training_rule import TrainingRule
 
-# P303, P305 and P322, P318, P320
-_OTHER_RULES = ("number of shards must", "beside the first shard", "--dataset-type auto", "upsampling-factors")
-
 
 class CommandFails(TrainingRule):
     """The training command ends with an exception.
@@ -29,5 +26,5 @@ class CommandFails(TrainingRule):
     severity = "error"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and not any(words in forecast.crash for words in _OTHER_RULES):
+        if forecast.crash and forecast.crash_kind == "other":  # the other kinds have rules: P303, P318, P320, P322
             yield self.finding(forecast.crash)

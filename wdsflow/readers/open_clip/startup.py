@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 from wdsflow.text.escape import escape
 
@@ -19,11 +20,15 @@ _MOST_URLS = 1_000_000
 _MOST_SAMPLES = 1e300  # OpenCLIP divides it as a float
 
 
+CrashKind = Literal["shards", "samples", "dataset-type", "weights", "other"]
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """How open_clip_train starts."""
 
     crash: str | None = None  # the exception that ends it, with the reason
+    crash_kind: CrashKind = "other"  # what the exception is about
     samples: int | float | None = None
     source: str = ""  # where that number comes from
     urls: tuple[str, ...] | None = None  # of the training data; None if the command does not name them
@@ -31,7 +36,9 @@ class Start:
 
 
 class _CrashError(Exception):
-    pass
+    def __init__(self, text: str, kind: CrashKind = "other") -> None:
+        super().__init__(text)
+        self.kind: CrashKind = kind
 
 
 def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | None) -> Start:
@@ -54,7 +61,9 @@ def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | Non
             urls = _expanded(arguments.train_data)
             samples, source = dataset_size(urls or scanned, sidecars or Sidecars())
         if factors is not None and not arguments.dataset_resampled:
-            raise _CrashError("AssertionError: --train-data-upsampling-factors works with --dataset-resampled only")
+            raise _CrashError(
+                "AssertionError: --train-data-upsampling-factors works with --dataset-resampled only", "weights"
+            )
         if arguments.train_data and factors is not None:
             urls, weights = _weighted(arguments.train_data, factors)
         else:
@@ -66,8 +75,8 @@ def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | Non
         if samples <= 0:
             raise _CrashError(f"ZeroDivisionError at the first log line: {source} is {samples}")
     except _CrashError as crash:
-        return Start(crash=str(crash), urls=urls)
-    return Start(None, samples, source, urls, weights)
+        return Start(crash=str(crash), crash_kind=crash.kind, urls=urls)
+    return Start(samples=samples, source=source, urls=urls, weights=weights)
 
 
 def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, str]:
@@ -75,29 +84,33 @@ def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, 
     folder = sidecars.folders.get(os.path.dirname(urls[0]))
     if folder is None or (folder.sizes is None and not folder.sizes_error and folder.length is None):
         if folder is not None and folder.length_error:
-            raise _CrashError(f"{folder.length_error}, reading __len__ beside the first shard")
+            raise _CrashError(f"{folder.length_error}, reading __len__ next to the first shard", "samples")
         raise _CrashError(
-            "RuntimeError: no --train-num-samples, and neither sizes.json nor __len__ beside the first shard"
+            "RuntimeError: no --train-num-samples, and neither sizes.json nor __len__ next to the first shard",
+            "samples",
         )
     if folder.sizes_error:
-        raise _CrashError(f"{folder.sizes_error}, reading sizes.json beside the first shard")
+        raise _CrashError(f"{folder.sizes_error}, reading sizes.json next to the first shard", "samples")
     if folder.sizes is None:
         if not folder.length:
-            raise _CrashError("RuntimeError: __len__ beside the first shard says 0")
+            raise _CrashError("RuntimeError: __len__ next to the first shard says 0", "samples")
         assert folder.length is not None
         return folder.length, "__len__"
     total = 0
     for name in map(os.path.basename, urls):
         if name not in folder.sizes:
-            raise _CrashError(f"KeyError '{escape(name)}': sizes.json beside the first shard does not list it")
+            raise _CrashError(
+                f"KeyError '{escape(name)}': sizes.json next to the first shard does not list it", "samples"
+            )
         try:
             total += int(folder.sizes[name])
         except (TypeError, ValueError, OverflowError) as error:
             raise _CrashError(
-                f"{type(error).__name__}: the entry '{escape(name)}' of sizes.json is no number"
+                f"{type(error).__name__}: the entry '{escape(name)}' of sizes.json is no number",
+                "samples",
             ) from error
     if not total:
-        raise _CrashError("RuntimeError: the entries of sizes.json add up to 0")
+        raise _CrashError("RuntimeError: the entries of sizes.json add up to 0", "samples")
     return total, "sizes.json"
 
 
@@ -160,11 +173,11 @@ def _weighted(text: str, factors: str) -> tuple[tuple[str, ...], tuple[float, ..
         urls, weights = weighted_urls(sources, words, lambda source: _bounded(braceexpand(source)))
     except ValueError as error:
         if len(sources) != len(words):
-            raise _CrashError(f"AssertionError: {error}") from error
+            raise _CrashError(f"AssertionError: {error}", "weights") from error
         text = f"ValueError: --train-data-upsampling-factors {escape(factors)}: {escape(str(error))}"
-        raise _CrashError(text) from error
+        raise _CrashError(text, "weights") from error
     if sum(weights) <= 0:
-        raise _CrashError("ValueError: the sum of --train-data-upsampling-factors is not above 0")
+        raise _CrashError("ValueError: the sum of --train-data-upsampling-factors is not above 0", "weights")
     return tuple(urls), tuple(weights)
 
 
@@ -180,7 +193,8 @@ def _enough(count: int, arguments: Arguments) -> None:
     if not arguments.dataset_resampled and count < needed:
         raise _CrashError(
             f"AssertionError: number of shards must be >= total workers: {count} < {needed} "
-            f"({arguments.world_size} ranks x {arguments.workers} workers)"
+            f"({arguments.world_size} ranks x {arguments.workers} workers)",
+            "shards",
         )
 
 
@@ -190,5 +204,6 @@ def _kind(flag: str, data: str | None, dataset_type: str) -> None:
         extension = data.split(".")[-1]
         if extension not in {"csv", "tsv", "tar"}:
             raise _CrashError(
-                f"ValueError: --dataset-type auto does not know the extension '{escape(extension, 40)}' of {flag}"
+                f"ValueError: --dataset-type auto does not know the extension '{escape(extension, 40)}' of {flag}",
+                "dataset-type",
             )
