@@ -3,9 +3,8 @@
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
@@ -41,6 +40,11 @@ def sources() -> Iterator[tuple[str, Path]]:
             yield ".".join([package, *(part for part in parts if part != "__init__")]), path
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def statements(tree: ast.AST, *, for_types: bool) -> Iterator[ast.AST]:
     """Yield all nodes below a tree, those that only type checkers look at where asked for."""
     for node in ast.iter_child_nodes(tree):
@@ -52,7 +56,7 @@ def statements(tree: ast.AST, *, for_types: bool) -> Iterator[ast.AST]:
 def imports_of(module: str, path: Path, *, for_types: bool = True) -> Iterator[tuple[str, int]]:
     """Yield (absolute name, dots of the import statement) for each import of a module, those in functions included."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in statements(ast.parse(path.read_text(encoding="utf-8")), for_types=for_types):
+    for node in statements(parsed(path), for_types=for_types):
         if isinstance(node, ast.Import):
             yield from ((alias.name, 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -74,6 +78,13 @@ MODULES = dict(sources())
 KNOWN = set(MODULES)
 
 
+def all_imports() -> Iterator[tuple[str, str | None, str, int]]:
+    """Yield (module, its room, what it imports, dots of the import statement) for each import of each module."""
+    for module, path in MODULES.items():
+        for name, dots in imports_of(module, path):
+            yield module, room_of(module), name, dots
+
+
 def test_every_room_has_a_floor():
     rooms = {room for module in MODULES if (room := room_of(module))}
     assert rooms - set(FLOORS) == set()
@@ -91,25 +102,23 @@ def test_contributors_are_told_every_floor():
     assert {row for row in rows if row not in text} == set()
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_imports_from_its_own_room_or_from_lower_floors(module):
-    mine = room_of(module)
-    floor = FLOORS.get(mine or "", 0) if module != "wdsflow" else 9  # the door: it hands out names of all floors
+def test_a_module_imports_from_its_own_room_or_from_lower_floors():
     upward = [
-        name
-        for name, _ in imports_of(module, MODULES[module])
-        if (room := room_of(name)) in FLOORS and room != mine and FLOORS[room] >= floor
+        (module, name)
+        for module, mine, name, _ in all_imports()
+        if module != "wdsflow"  # the door: it hands out names of all floors
+        and (room := room_of(name)) in FLOORS
+        and room != mine
+        and FLOORS[room] >= FLOORS.get(mine or "", 0)
     ]
     assert upward == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_rooms_at_the_top_import_their_own_modules_relatively(module):
+def test_rooms_at_the_top_import_their_own_modules_relatively():
     """An absolute import there makes type checkers see each class twice; by the folder's name, it makes two copies."""
-    mine = room_of(module)
     wrong = [
-        name
-        for name, dots in imports_of(module, MODULES[module])
+        (module, name)
+        for module, mine, name, dots in all_imports()
         if not dots
         and (
             name.split(".")[0] in {"stages", "validate"}
@@ -119,11 +128,11 @@ def test_rooms_at_the_top_import_their_own_modules_relatively(module):
     assert wrong == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_relative_imports_stay_inside_their_room(module):
-    mine = room_of(module) or "wdsflow"
+def test_relative_imports_stay_inside_their_room():
     outside = [
-        name for name, dots in imports_of(module, MODULES[module]) if dots and not (name + ".").startswith(f"{mine}.")
+        (module, name)
+        for module, mine, name, dots in all_imports()
+        if dots and not (name + ".").startswith(f"{mine or 'wdsflow'}.")
     ]
     assert outside == []
 
@@ -180,9 +189,7 @@ def packages_on_the_way(name: str) -> Iterator[str]:
 
 def test_each_room_says_what_belongs_there():
     silent = [
-        module
-        for module, path in MODULES.items()
-        if path.name == "__init__.py" and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        module for module, path in MODULES.items() if path.name == "__init__.py" and not ast.get_docstring(parsed(path))
     ]
     assert silent == []
 
@@ -197,7 +204,7 @@ def test_a_class_has_a_name_of_its_own():
     names = Counter(
         node.name
         for path in MODULES.values()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in parsed(path).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert {name for name, count in names.items() if count > 1} == set()

@@ -9,6 +9,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 from support.gpu_check.main import NO_GPU, main
 
 
+@pytest.mark.deep
 def test_batches_recover_under_a_fake_limit_of_memory_and_the_table_says_so(tmp_path, capsys):
     file = tmp_path / "found.json"
     assert main(["recovery", "random", "feed", "--cpu", "--quick", "--json", str(file)]) == 0

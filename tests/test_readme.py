@@ -75,7 +75,13 @@ def test_python_blocks_run(page, block, shards, monkeypatch):
     exec(compile(block, page, "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize("page", sorted({page for page, _ in blocks("console")}))
+@pytest.mark.parametrize(
+    "page",
+    [
+        page if page == "README.md" else pytest.param(page, marks=pytest.mark.deep)
+        for page in sorted({page for page, _ in blocks("console")})
+    ],
+)
 def test_console_blocks_show_what_the_commands_print_one_after_the_other(page, shards, installed):
     """Each line of output that a block shows stands in the real output, in that order; `...` skips lines."""
     environment = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "COLUMNS": "100", "NO_COLOR": "1"}

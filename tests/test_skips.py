@@ -26,7 +26,7 @@ TESTS = {
     [
         ("0", "test_*.py*: all of it", ()),
         ("2", "test_one.py::test_gpu: no GPU", ("test_whole.py",)),
-        ("2", "# nothing", ("test_one.py::test_gpu", "test_whole.py")),
+        ("0", "# nothing", ("test_one.py::test_gpu", "test_whole.py")),
     ],
 )
 def test_what_is_skipped_is_named_unless_it_is_listed(pytester, monkeypatch, workers, listed, told):

@@ -40,15 +40,18 @@ def on(cluster: Cluster, **more: Any) -> RunOptions:
 
 
 class Meanwhile:
-    """A ``begin`` that waits at the first result for workers, suspends some, and acts at the next result.
+    """A ``begin`` that suspends chosen processes at a result, and acts at the next one.
 
-    ``choose`` tells whom to suspend, none as long as those it wants are not there. A shard is under way in whoever is
-    suspended, for each worker is given its next one before a result is told.
+    A shard is under way in whoever is suspended, for a worker is given its next one before a result is told. While
+    ``choose`` finds nobody to suspend, the workers that are there are held, so that the next result comes from another.
     """
 
-    def __init__(self, choose: Callable[[], list[psutil.Process]], act: Callable[[list[psutil.Process]], None]) -> None:
-        self._choose, self._act = choose, act
-        self._suspended: list[psutil.Process] = []
+    def __init__(
+        self, site: str, choose: Callable[[], list[psutil.Process]], act: Callable[[list[psutil.Process]], None]
+    ) -> None:
+        self._site, self._choose, self._act = site, choose, act
+        self._held: list[psutil.Process] = []
+        self._chosen: list[psutil.Process] = []
         self.happened = False
 
     def __call__(self, total: int, what: str) -> Callable[[Any], None]:
@@ -57,16 +60,18 @@ class Meanwhile:
     def _tell(self, result: Any) -> None:
         if self.happened:
             return
-        if self._suspended:
-            self._act(self._suspended)
+        if self._chosen:
+            self._act(self._chosen)
             self.happened = True
             return
-        until = time.monotonic() + 60  # a node may still start: no result is taken before
-        while not (chosen := self._choose()) and time.monotonic() < until:
-            time.sleep(0.1)
-        for process in chosen:
-            process.suspend()
-        self._suspended = chosen
+        self._chosen = self._choose()
+        for each in self._held:
+            each.resume()
+        for each in self._chosen:
+            each.suspend()
+        self._held = [] if self._chosen else workers(self._site)
+        for each in self._held:
+            each.suspend()
 
 
 def many_shards(folder: Path, shards: int) -> str:
@@ -102,6 +107,7 @@ def test_every_file_of_a_run_has_the_bytes_of_a_run_on_one_machine(tmp_path: Pat
     assert len(together.records) == 6
 
 
+@pytest.mark.deep
 def test_scores_and_cuts_have_the_bytes_of_runs_on_one_machine(tmp_path: Path, cluster: Cluster, monkeypatch):
     write_shards(tmp_path / "in", shards=3, samples=10)
     monkeypatch.chdir(tmp_path)  # relative paths are the same elsewhere
@@ -126,9 +132,11 @@ def test_a_shard_that_cannot_be_read_is_told_and_the_others_are_done(tmp_path: P
     assert [record.name for record in report.records] == ["00000.tar", "00001.tar"]
 
 
+@pytest.mark.deep
 def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, cluster: Cluster, site: str, capfd):
     source = many_shards(tmp_path / "in", 24)
     filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(workers=0))
+
     def there() -> list[psutil.Process]:
         return [process for process in workers(site) if cluster.raylet in {parent.pid for parent in process.parents()}]
 
@@ -137,7 +145,7 @@ def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, clust
         for process in suspended:
             process.kill()
 
-    killing = Meanwhile(there, lose)
+    killing = Meanwhile(site, there, lose)
     report = filter_shards(source, tmp_path / "out", Recipe(where=WHERE), on(cluster, begin=killing))
     cluster.add_node()
     assert killing.happened
@@ -164,7 +172,7 @@ def test_workers_that_are_killed_change_nothing(tmp_path: Path, cluster: Cluster
         for process in killed:
             process.kill()
 
-    killing = Meanwhile(one_actor, kill)
+    killing = Meanwhile(site, one_actor, kill)
     report = filter_shards(source, tmp_path / "out", Recipe(where=WHERE), on(cluster, begin=killing))
     assert killing.happened
     assert report.total("samples") == 24 * 30
@@ -172,6 +180,7 @@ def test_workers_that_are_killed_change_nothing(tmp_path: Path, cluster: Cluster
     assert workers(site) == []
 
 
+@pytest.mark.deep
 def test_outputs_numbered_without_gaps_are_those_of_one_machine(tmp_path: Path, cluster: Cluster, site: str):
     source = Path(many_shards(tmp_path / "in", 12))
     for number in (0, 3, 4, 11):  # nothing of these is kept
@@ -187,7 +196,7 @@ def test_outputs_numbered_without_gaps_are_those_of_one_machine(tmp_path: Path, 
     def kill(suspended: list[psutil.Process]) -> None:
         suspended[0].kill()
 
-    killing = Meanwhile(one_actor, kill)
+    killing = Meanwhile(site, one_actor, kill)
     report = filter_shards(str(source), tmp_path / "out", dense, on(cluster, begin=killing))
     assert killing.happened
     assert sorted(path.name for path in (tmp_path / "out").glob("*.tar")) == [
@@ -232,6 +241,7 @@ def test_a_sample_that_kills_whoever_touches_it_is_put_aside_as_on_one_machine(
     assert digests(tmp_path / "out") == digests(tmp_path / "alone")
 
 
+@pytest.mark.deep
 def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(tmp_path: Path, cluster: Cluster, site: str):
     source = many_shards(tmp_path / "in", 60)
     filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(workers=0))
@@ -253,6 +263,7 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(tmp_pat
     assert digests(tmp_path / "out") == digests(tmp_path / "alone")
 
 
+@pytest.mark.deep
 def test_validation_finds_what_one_process_finds(tmp_path: Path, cluster: Cluster):
     source = Path(write_shards(tmp_path / "in", shards=3, samples=10))
     write_tar(source / "00003.tar", [*entries(3, 10), ("0030099.jpg", b"no picture"), ("0030099.txt", b"")])

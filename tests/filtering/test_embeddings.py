@@ -525,6 +525,7 @@ def test_a_decoder_finds_embeddings_without_importing_what_models_need(scored, c
     assert json.loads(done.stdout) == [[True, True, False, True], 8, []]  # those of labels are computed
 
 
+@pytest.mark.deep
 def test_workers_take_embeddings_from_the_ledger_and_load_what_is_missing(scored, clip, source, tmp_path):
     recipe = Recipe(scores=(similarity(clip, caption="json:alt"), similarity(clip, flip="both")), images="jpg")
     score_shards(source, tmp_path / "here", recipe, HERE, ledger=scored)

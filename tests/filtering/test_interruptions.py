@@ -254,6 +254,7 @@ class Killer(Score):
 """
 
 
+@pytest.mark.deep
 def test_a_sample_that_kills_its_worker_is_put_aside_and_nothing_else(tmp_path: Path):
     folder = tmp_path / "site"
     (folder / "killer-1.0.dist-info").mkdir(parents=True)

@@ -45,6 +45,7 @@ def test_an_image_beyond_the_budget_is_put_aside_whatever_the_number_of_workers(
         assert (report.total("kept"), report.merged("quarantined")) == (1, {"over-budget": 1})
 
 
+@pytest.mark.deep
 def test_the_whole_tree_stays_below_memory_on_photographs(tmp_path: Path):
     photograph = picture(5000, 4000, kind="PNG")
     for shard in range(2):

@@ -139,7 +139,6 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         (("cut", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since"),
         ((*CUT, "--where", "blur > 3"), "in-scores has no blur"),
         (("cut", "changed", "-o", "out", "--ledger", "in-scores", "--where", "not duplicate"), "was made from another shard"),
-        ((*CUT[:4], "--ledger", "changed-scores", *LARGE[:1], "not duplicate"), "was made from another shard"),
         ((*FILTER, "--where", "clip_similarity > 0", "--ledger", "none"), "none has no ledgers"),
         # Nothing can be read.
         (("filter", "bad::none.tar", "-o", "out", *LARGE), "\nand 1 other reason\n"),

@@ -96,6 +96,7 @@ def test_a_column_to_remove_that_is_not_there_is_no_rows_fault():
         wdsflow.bounded_map(dataset, lambda batch: batch, MEMORY, 1, "drop", remove_columns=["x"])
 
 
+@pytest.mark.deep
 def test_transforms_formats_without_a_type_and_tables_are_those_of_map():
     plus = 100
     numbers = datasets.Dataset.from_dict({"id": list(range(20)), "b": list(range(20))})
@@ -139,6 +140,7 @@ def test_a_dataset_that_lies_in_files_and_in_memory_is_not_copied_to_each_worker
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".arrow"}
 
 
+@pytest.mark.deep
 def test_rows_that_kill_or_fail_are_quarantined_and_the_others_mapped(tmp_path):
     dataset = datasets.Dataset.from_dict({"id": list(range(100))})
 

@@ -90,6 +90,7 @@ def test_what_does_not_go_together_is_said_when_it_comes_and_not_at_the_end(tmp_
     assert not list(tmp_path.glob("wdsflow-map-*"))
 
 
+@pytest.mark.deep
 def test_types_that_take_turns_do_not_make_a_file_each():
     def fn(batch):
         return {"n": [None if batch["id"][0] % 4 < 2 else number / 2 for number in batch["id"]]}

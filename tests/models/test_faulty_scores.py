@@ -59,7 +59,13 @@ def test_the_first_samples_may_fail_where_another_has_a_value(tmp_path):
 
 @pytest.mark.parametrize(
     ("score", "workers"),
-    [("faulty", 0), ('faulty(at="import")', 0), ("faulty_batch", 0), ("faulty_plain", 0), ("faulty_batch", 2)],
+    [
+        ("faulty", 0),
+        ('faulty(at="import")', 0),
+        ("faulty_batch", 0),
+        ("faulty_plain", 0),
+        pytest.param("faulty_batch", 2, marks=pytest.mark.deep),
+    ],
 )
 def test_a_score_that_fails_for_all_samples_ends_the_run_by_its_name(tmp_path, score, workers):
     for number in range(3):

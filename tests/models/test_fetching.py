@@ -46,6 +46,7 @@ def closed():
         yield f"http://127.0.0.1:{nobody.getsockname()[1]}"
 
 
+@pytest.mark.deep
 @needs_models
 @pytest.mark.parametrize(("score", "repository", "folder"), SCORES.values(), ids=SCORES)
 def test_a_hub_that_refuses_connections_is_not_asked_for_each_file(

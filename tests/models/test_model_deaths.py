@@ -13,6 +13,7 @@ from wdsflow.models.model_place import ModelError
 from wdsflow.models.processes import ModelProcesses
 
 
+@pytest.mark.deep
 def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_nothing():
     with ModelProcesses("cpu") as processes:
         model = own.Brittle(kills="deadly").models()[0]
@@ -67,6 +68,7 @@ def test_an_item_at_which_others_killed_the_process_is_tried_again(tmp_path):
     assert mark.read_bytes() == b"xx"
 
 
+@pytest.mark.deep
 def test_what_a_killed_process_worked_on_is_run_again_in_the_same_batch(tmp_path):
     with ModelProcesses("cpu") as processes:
         models = RemoteModels(processes.place.addresses[0], processes.place.key)

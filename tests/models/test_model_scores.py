@@ -181,6 +181,7 @@ def test_the_largest_item_bounds_batches_also_where_nobody_prepared():
     assert loaded._runners[model].ceiling.most is not None
 
 
+@pytest.mark.deep
 def test_a_model_that_does_not_fit_ends_a_run_in_one_process_before_the_first_shard(tmp_path):
     source = captioned(tmp_path / "0.tar", ["a"])
     for workers in (0, 1):
@@ -214,6 +215,7 @@ def test_a_model_that_ends_its_program_costs_its_sample(tmp_path):
         assert (report.total("kept"), report.merged("quarantined")) == (2, {"raised-SystemExit": 1})
 
 
+@pytest.mark.deep
 def test_several_who_ask_at_once_get_their_own():
     with ModelProcesses("cpu") as processes:
         model = own.Letters().models()[0]

@@ -97,35 +97,47 @@ def test_a_checkpoint_that_a_full_disk_cannot_hold_is_named_and_the_one_before_s
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [before]
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("resume")
+QUICK = ("in the first epoch, gradients accumulated", "balanced, one file")
+
+
+def driven(folder, names):
+    """Run the scenarios of some cases in a folder."""
     data = write_data(folder)
-    todo = [each for number, case in enumerate(CASES.values()) for each in scenarios(folder, case, data, number)]
-    expected = [" ".join([status] * case.ranks) for case in CASES.values() for status in ("0", "-9", "0")]
+    numbers = {name: number for number, name in enumerate(CASES)}
+    todo = [each for name in names for each in scenarios(folder, CASES[name], data, numbers[name])]
+    expected = [" ".join([status] * CASES[name].ranks) for name in names for status in ("0", "-9", "0")]
     assert drive(folder, todo) == expected
     return folder
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_run_that_was_killed_goes_on_with_the_very_next_batch(runs, name):
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    return driven(tmp_path_factory.mktemp("resume"), QUICK)
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory):
+    return driven(tmp_path_factory.mktemp("resume"), [name for name in CASES if name not in QUICK])
+
+
+@pytest.mark.parametrize(
+    ("runs", "name"),
+    [
+        ("quick", name) if name in QUICK else pytest.param("others", name, marks=pytest.mark.deep, id=name)
+        for name in CASES
+    ],
+)
+def test_a_run_that_was_killed_goes_on_with_the_very_next_batch(runs, name, request):
+    """So are its weights and its optimizer at the end, bit by bit; checkpoints from within an epoch go in time."""
+    folder = request.getfixturevalue(runs)
     case, number = CASES[name], list(CASES).index(name)
     for rank in range(case.ranks):
-        whole = hashes(runs, f"whole{number}", rank)
-        assert len(set(whole)) == 2 * BATCHES
-        assert hashes(runs, f"broken{number}", rank) == whole[: case.dies]
-        assert hashes(runs, f"again{number}", rank) == whole[case.goes_on :]
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_its_weights_and_optimizer_end_equal_bit_by_bit(runs, name):
-    number = list(CASES).index(name)
-    whole, again = trained(runs, f"whole{number}"), trained(runs, f"broken{number}")
+        batches = hashes(folder, f"whole{number}", rank)
+        assert len(set(batches)) == 2 * BATCHES
+        assert hashes(folder, f"broken{number}", rank) == batches[: case.dies]
+        assert hashes(folder, f"again{number}", rank) == batches[case.goes_on :]
+    whole, again = trained(folder, f"whole{number}"), trained(folder, f"broken{number}")
     assert [part for part in whole if not same(whole[part], again[part])] == []
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_checkpoints_from_inside_of_an_epoch_go_when_newer_ones_are_there(runs, name):
-    folder = runs / "logs" / f"whole{list(CASES).index(name)}" / "checkpoints"
-    names = {path.name for path in folder.iterdir() if path.name != "results.jsonl"}
+    checkpoints = folder / "logs" / f"whole{number}" / "checkpoints"
+    names = {path.name for path in checkpoints.iterdir() if path.name != "results.jsonl"}
     assert names - {"epoch_latest.pt"} == {"epoch_1.pt", "epoch_2.pt"}

@@ -91,7 +91,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.deep)])
 def test_no_decoding_process_outlives_its_parent(tmp_path, how):
     data = write_shards(tmp_path, [40, 40])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -299,6 +299,7 @@ raise ZeroDivisionError("the user's own")
 _FULL = 'mount -t tmpfs -o size=64k tmpfs /dev/shm && { head -c 64k /dev/zero > /dev/shm/full; exec "$@"; }'
 
 
+@pytest.mark.deep
 def test_nothing_needs_shared_memory_and_no_stopped_process_or_hanging_thread_keeps_a_program_from_its_end(tmp_path):
     isolated = ["unshare", "-rm", "sh", "-c", _FULL, "sh"]
     if not shutil.which("unshare") or subprocess.run([*isolated, "true"], capture_output=True, check=False).returncode:

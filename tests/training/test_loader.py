@@ -58,7 +58,7 @@ SCHEDULES = {
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("world", [1, pytest.param(2, marks=pytest.mark.deep)])
 def test_a_run_that_is_taken_up_again_goes_on_with_the_same_batches(tmp_path, schedule, world):
     data = write_shards(tmp_path, [13, 9, 14, 7, 12])
     for rank in range(world):

@@ -50,7 +50,7 @@ def run_ranks(folder, data, stall_after, schedule="openclip"):
     ]
 
 
-@pytest.mark.parametrize("starved", [0, 1])
+@pytest.mark.parametrize("starved", [pytest.param(0, marks=pytest.mark.deep), 1])
 def test_one_starved_rank_ends_both_with_the_message(tmp_path, starved):
     # In epoch 0 of seed 0 the first of two shards goes to rank 1.
     members = [samples(0, 40), [("a.jpg", jpeg(1)), ("a.json", b"{}")]]
@@ -63,6 +63,7 @@ def test_one_starved_rank_ends_both_with_the_message(tmp_path, starved):
         assert "no-caption" in errors, found
 
 
+@pytest.mark.deep
 def test_a_rank_that_waits_too_long_ends_both(tmp_path):
     write_tar(tmp_path / "0000.tar", samples(0, 40))
     os.mkfifo(tmp_path / "0001.tar")
@@ -113,6 +114,7 @@ def test_two_ranks_of_torchrun_read_what_openclip_reads_and_end_with_equal_weigh
         assert [sorted(epoch) for epoch in told["epochs"]] == [sorted(tokenizer(epoch).tolist()) for epoch in expected]
 
 
+@pytest.mark.deep
 def test_balanced_ranks_get_equal_batches_and_together_each_sample_once(tmp_path):
     found = run_ranks(tmp_path, write_shards(tmp_path, [7, 13, 6]), LONG, "balanced")
     assert [code for _, _, code in found] == [0, 0], found

@@ -34,6 +34,7 @@ except RuntimeError:
 """
 
 
+@pytest.mark.deep
 def test_a_store_that_cannot_be_connected_to_stops_no_rank():
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", GONE], cwd=root, capture_output=True, text=True, check=False)

@@ -189,6 +189,7 @@ def test_a_rank_that_waits_for_data_raises_what_the_other_said(ends):
     assert said.count(MESSAGE) == 1  # not printed beside
 
 
+@pytest.mark.deep
 def test_an_error_of_the_collective_is_explained(ends):
     _, said = ends["explained-0"]
     assert said.splitlines()[-1].endswith(f"StallError: rank 1 {MESSAGE}")

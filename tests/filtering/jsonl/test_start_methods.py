@@ -33,7 +33,7 @@ def lines(folder: Path) -> str:
     return str(write_lines(folder, [json.dumps(row).encode() for row in rows]))
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.deep), 1])
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
 def test_files_are_the_same_in_a_process_of_any_kind(tmp_path: Path, method: str, workers: int) -> None:
     source = lines(tmp_path / "in")

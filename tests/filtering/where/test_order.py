@@ -1,5 +1,6 @@
 """The order of work decides what is computed, never what comes out."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from wdsflow.filtering.where.predicate import judge
 costs = st.fixed_dictionaries({call: st.sampled_from([1e-6, 1e-3, 1.0]) for call in KINDS})
 
 
+@pytest.mark.deep
 @given(predicates, values, st.permutations(list(KINDS)))
 @settings(max_examples=500)
 def test_what_is_settled_by_some_scores_is_what_all_scores_say(text, known, order):

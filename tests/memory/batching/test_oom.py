@@ -280,6 +280,7 @@ def test_an_exception_without_a_readable_text_is_named():
     assert len(describe(ValueError("x" * 10_000))) == 500
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("device", "calls"),
     [

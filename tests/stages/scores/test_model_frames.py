@@ -96,6 +96,7 @@ def test_images_come_before_videos_unless_the_video_is_named(scores, name):
     assert compute(scores(name, video="mp4"), {**image, "mp4": FILM}) == of_film
 
 
+@pytest.mark.deep
 def test_several_videos_have_a_value_each_and_captions_are_compared_with_all_of_them(scores):
     short = video(2)
     fields = {"0.mp4": FILM, "1.mp4": short, "txt": b"a red cat"}

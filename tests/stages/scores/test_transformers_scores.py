@@ -67,6 +67,7 @@ def picture(folder, data, image=None):
     return processor(images=image or Image.open(io.BytesIO(data)), return_tensors="pt")["pixel_values"]
 
 
+@pytest.mark.deep
 def test_classify_is_the_softmax_over_the_labels(folders):
     for data in IMAGES:
         logits = by_library(

@@ -126,7 +126,14 @@ def peak(name, count, folder):
     return most
 
 
-@pytest.mark.parametrize("name", ["duplicate", "caption_count", "near_duplicate"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "duplicate",
+        pytest.param("caption_count", marks=pytest.mark.deep),
+        pytest.param("near_duplicate", marks=pytest.mark.deep),
+    ],
+)
 def test_ten_times_the_records_take_no_more_memory(tmp_path, name):
     """Beside a few bytes for each. In a process of its own: threads of other tests would count."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:

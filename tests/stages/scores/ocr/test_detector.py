@@ -33,6 +33,7 @@ def items(canvas=2560):
     return [on_canvas(np.asarray(image), canvas) for image in pictures()]
 
 
+@pytest.mark.deep
 def test_boxes_are_those_of_bare_easyocr():
     tilts = 0
     for image, item in zip(pictures(), items(), strict=True):
@@ -87,6 +88,7 @@ def test_what_waits_for_a_model_is_weighed_by_its_pixels():
         assert item.pixels.nbytes <= weigh(item) < item.pixels.nbytes + 200
 
 
+@pytest.mark.deep
 def test_a_group_of_pictures_gives_what_each_gives_alone():
     several = [on_canvas(np.asarray(written(word)), 2560) for word in ("one", "two", "three")]
     with torch.inference_mode():

@@ -64,6 +64,7 @@ def test_key_frames_can_be_looked_at_instead():
     assert found == pytest.approx(sum(areas) / len(areas), abs=1e-6)
 
 
+@pytest.mark.deep
 def test_the_area_of_an_image_is_the_sum_or_the_union_of_what_is_detected():
     for image in (written("some words", "to find"), tilted("leaning words")):
         total = value("ocr_area", png(image), area="sum")

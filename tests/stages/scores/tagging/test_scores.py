@@ -139,6 +139,7 @@ def seen(processor, monkeypatch):
     return found
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_words", [1_000, 4_800])
 def test_one_long_sentence_among_short_ones_pads_none_of_them(folder, monkeypatch, kind, max_words):
@@ -180,6 +181,7 @@ def test_repeated_words_and_one_endless_word_pass_the_tokeniser(folder):
     assert dict(after.tags["upos"]) == {"PROPN": 1, "VERB": 1, "DET": 1, "NOUN": 1, "PUNCT": 1}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("text", "settings", "slug"),
     [
