@@ -229,6 +229,7 @@ def run(site: str, *words: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.deep
 def test_a_sample_that_kills_whoever_touches_it_is_put_aside_as_on_one_machine(
     tmp_path: Path, cluster: Cluster, site: str
 ):

@@ -22,7 +22,13 @@ SCORES = {
 
 
 @needs_models
-@pytest.mark.parametrize(("score", "repository", "folder"), SCORES.values(), ids=SCORES)
+@pytest.mark.parametrize(
+    ("score", "repository", "folder"),
+    [
+        pytest.param(*given, id=name, marks=[pytest.mark.deep] if name == "OpenCLIP" else [])
+        for name, given in SCORES.items()
+    ],
+)
 def test_a_model_that_cannot_be_fetched_is_named_with_what_to_do(
     tmp_path, monkeypatch, capfd, score, repository, folder
 ):

@@ -149,6 +149,7 @@ def test_scores_of_one_model_share_the_frames(scores):
     assert {request.key for request in other}.isdisjoint(request.key for request in second)
 
 
+@pytest.mark.deep
 def test_neighbours_do_not_show(scores, tmp_path: Path):
     score, texts = scores("clip_similarity"), [b"a red cat", b"two dogs", b"is very blue"]
     films = [video(40), video(9), video(25)]

@@ -109,6 +109,7 @@ def test_a_batch_says_of_each_caption_what_stanza_says_of_it_alone(folder, pipel
         }, text
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 def test_order_neighbours_and_batches_change_nothing(folder, captions, kind):
     model, networks = loaded(folder, kind)
