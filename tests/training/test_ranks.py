@@ -50,6 +50,7 @@ def run_ranks(folder, data, stall_after, schedule="openclip"):
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("starved", [0, 1])
 def test_one_starved_rank_ends_both_with_the_message(tmp_path, starved):
     # In epoch 0 of seed 0 the first of two shards goes to rank 1.

@@ -13,7 +13,19 @@ import wdsflow
 from wdsflow.cli.shared.ending import INTERRUPTED, TERMINATED, Terminated, ending
 from wdsflow.cli.shared.help_panels import PanelHelp
 
-COMMANDS = ("validate", "inspect", "explain", "repair", "filter", "score", "cut", "scores", "doctor", "train")
+COMMANDS = (
+    "validate",
+    "inspect",
+    "explain",
+    "repair",
+    "filter",
+    "score",
+    "cut",
+    "scores",
+    "report",
+    "doctor",
+    "train",
+)
 _TAKE_TRAINING = ("validate", "train")  # take a command line of open_clip_train after --
 _HELP = frozenset({"-h", "--help"})
 _REPORT_THEMSELVES = frozenset(

@@ -162,8 +162,8 @@ def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] 
     ] or None
 
 
-def read_ledger(path: Path) -> tuple[list[Row], dict[str, Any]]:
-    """Return the rows of a ledger, and its metadata. Raises LedgerError."""
+def read_ledger(path: Path, only: Sequence[int] | None = None) -> tuple[list[Row], dict[str, Any]]:
+    """Return the rows of a ledger, or only some by their numbers, and its metadata. Raises LedgerError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -171,7 +171,8 @@ def read_ledger(path: Path) -> tuple[list[Row], dict[str, Any]]:
     try:
         left_out = set(names_of(about))
         columns = [name for name in pq.read_schema(path).names if name not in left_out]
-        table = pq.read_table(path, columns=columns).to_pydict()
+        stored = pq.read_table(path, columns=columns)
+        table = (stored if only is None else stored.take(only)).to_pydict()
     except (pa.ArrowException, OSError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from None
     rows = []

@@ -1,0 +1,14 @@
+"""One Chromium for the tests of pages."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.pages.browser import browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as running:
+        yield running

@@ -1,0 +1,151 @@
+"""The page of a run, in a real browser: what it counts is what ``cut`` keeps."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.filtering.shards import entries, picture
+from tests.pages.browser import Opened
+from tests.shards.archives import write_tar
+from wdsflow.filtering.page.run_page import run_page
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_options import RunOptions
+
+HERE = RunOptions(workers=0)
+SCORES = ("blur", "caption_words", "min_side", "aspect_ratio")
+HOSTILE = '</script><script>alert(1)</script><img src="http://example.invalid/x" onerror="alert(2)">{{ 7 * 7 }}\x1b[31m'
+
+
+def shards(folder: Path) -> str:
+    """Write good samples, samples without an image or with a damaged one, several images, hostile texts."""
+    folder.mkdir()
+    write_tar(folder / "a.tar", [*entries(0, 40), ("bad.jpg", b"no picture"), ("bad.txt", b"some words here")])
+    more = [("x.jpg", picture(90, 90, 3)), ("x.0.jpg", picture(300, 200, 5)), ("x.txt", HOSTILE.encode())]
+    write_tar(folder / "b.tar", [*entries(1, 30), *more, ("none.txt", b"words and no image"), (f"{HOSTILE[9:30].replace('/', '')}.jpg", picture(80, 80)), (f"{HOSTILE[9:30].replace('/', '')}.txt", b"a")])  # fmt: skip
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    score_shards(shards(folder / "in"), folder / "out", Recipe(scores=SCORES), HERE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(scored: Path) -> Path:
+    path = scored / "report.html"
+    path.write_text(run_page(scored / "out"), encoding="utf-8")
+    return path
+
+
+def move(opened: Opened, number: int, which: str, position: int) -> None:
+    opened.page.eval_on_selector(
+        f'[data-score="{number}"] .{which}',
+        "(slider, position) => { slider.value = position; slider.dispatchEvent(new Event('input')); }",
+        position,
+    )
+
+
+def state(opened: Opened) -> tuple[int, str]:
+    """Return how many samples the page says are kept, and the predicate of its command."""
+    count = int(opened.page.get_attribute("#kept", "data-count") or "")
+    command = opened.page.text_content("#command") or ""
+    return count, command.partition(" --where ")[2].strip().strip("'")
+
+
+def kept(folder: Path, where: str, unknown: Any = "quarantine") -> int:
+    report = cut_shards(
+        str(folder / "in"), folder / "tried", folder / "out", Recipe(where=where, unknown=unknown), RunOptions(workers=0, dry_run=True)
+    )  # fmt: skip
+    return report.total("kept")
+
+
+def compare(opened: Opened, folder: Path, times: int, seed: int) -> None:
+    draw = random.Random(seed)
+    sliders = opened.page.locator(".score").count()
+    for _ in range(times):
+        opened.page.click("#reset")
+        for number in draw.sample(range(sliders), draw.randint(1, min(3, sliders))):
+            which = draw.choice(("low", "high"))
+            last = int(opened.page.get_attribute(f'[data-score="{number}"] .{which}', "max") or "")
+            move(opened, number, which, draw.randrange(1, last) if last > 1 else 0)
+        count, where = state(opened)
+        assert where, "a slider was moved"
+        assert count == kept(folder, where), where
+
+
+def test_the_count_is_what_cut_keeps_wherever_the_sliders_are(chromium: Any, scored: Path, page: Path) -> None:
+    with Opened(chromium, page) as opened:
+        compare(opened, scored, 8, seed=0)
+        assert opened.faults == []
+
+
+@pytest.mark.deep
+def test_many_positions_of_the_sliders(chromium: Any, scored: Path, page: Path) -> None:
+    with Opened(chromium, page) as opened:
+        compare(opened, scored, 200, seed=random.randrange(1 << 32))
+
+
+def test_texts_from_the_data_run_nothing_and_nothing_is_loaded(chromium: Any, page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert HOSTILE not in text
+    with Opened(chromium, page) as opened:
+        opened.page.wait_for_timeout(200)
+        assert opened.page.locator(".gallery img").count() > 5
+        assert opened.faults == []
+        assert opened.page.evaluate("document.scripts.length") == 4  # ours, and the data
+
+
+def test_commands_are_copied_and_sliders_work_by_keyboard(chromium: Any, page: Path) -> None:
+    with Opened(chromium, page, permissions=["clipboard-read", "clipboard-write"]) as opened:
+        slider = opened.page.locator('[data-score="1"] .low')
+        slider.focus()
+        opened.page.keyboard.press("ArrowRight")
+        opened.page.keyboard.press("ArrowRight")
+        assert "caption_words >= 2" in (opened.page.text_content("#command") or "")
+        opened.page.click("#copy-where")
+        opened.page.wait_for_function("document.querySelector('#copy-where').textContent === 'Copied'")
+        assert opened.page.evaluate("navigator.clipboard.readText()") == "caption_words >= 2"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everyone_can_use_it(chromium: Any, page: Path, scheme: str) -> None:
+    with Opened(chromium, page, color_scheme=scheme) as opened:
+        move(opened, 0, "low", 20)
+        assert opened.violations() == []
+
+
+def test_it_begins_with_the_predicate_of_the_run_and_says_what_was_not_computed(chromium: Any, tmp_path: Path) -> None:
+    where = 'aspect_ratio <= 0.95 and 100 < min_side < 300 and not has("png") and blur > 0'
+    report = filter_shards(shards(tmp_path / "in"), tmp_path / "out", Recipe(where=where), HERE)
+    path = tmp_path / "report.html"
+    path.write_text(run_page(tmp_path / "out"), encoding="utf-8")
+    with Opened(chromium, path) as opened:
+        count, shown = state(opened)
+        assert count == report.total("kept") == kept(tmp_path, shown) > 0
+        assert sorted(shown.split(" and ")) == sorted(
+            ["aspect_ratio <= 0.95", "min_side > 100", "min_side < 300", 'not has(field="png")', "blur > 0"]
+        )
+        assert opened.page.is_hidden("#pending")
+        number = next(
+            number for number in range(3) if "min_side" in (opened.page.text_content(f"#score-{number}") or "")
+        )
+        move(opened, number, "low", 0)
+        assert opened.page.is_visible("#pending")
+        assert f"wdsflow score {tmp_path}/in/" in (opened.page.text_content("#pending") or "")
+
+
+def test_what_is_unknown_is_kept_where_the_run_keeps_it(chromium: Any, tmp_path: Path) -> None:
+    recipe = Recipe(where="blur > 100", scores=SCORES, unknown="keep")
+    filter_shards(shards(tmp_path / "in"), tmp_path / "out", recipe, HERE)
+    path = tmp_path / "report.html"
+    path.write_text(run_page(tmp_path / "out"), encoding="utf-8")
+    with Opened(chromium, path) as opened:
+        move(opened, 1, "low", 3)
+        count, shown = state(opened)
+        assert count == kept(tmp_path, shown, "keep") > kept(tmp_path, shown)
+        assert " --unknown keep " in (opened.page.text_content("#command") or "")

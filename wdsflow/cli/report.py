@@ -1,0 +1,55 @@
+"""``wdsflow report``: the page of a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wdsflow.cli.shared.nearest_paths import nearest_ledger
+from wdsflow.cli.shared.terminal import check_output, fail, write_output
+from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.text.shell import quote_path
+
+Folder = Annotated[
+    Path | None,
+    typer.Argument(metavar="FOLDER", help="Folder that filter, score or cut wrote.", show_default=False),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "-o", "--output", metavar="FILE", help="Page to write. Default: FOLDER/_wdsflow/report.html", show_default=False
+    ),
+]
+NoPictures = Annotated[bool, typer.Option("--no-pictures", help="Show no images of samples.")]
+
+
+def report(
+    context: typer.Context, folder: Folder = None, output: Output = None, no_pictures: NoPictures = False
+) -> None:
+    """Write a page on a run of filter, score or cut.
+
+    The page shows what became of the samples, a histogram of each score, and sliders to choose thresholds with images
+    near each cut. It is one HTML file that needs no network:
+
+    wdsflow report out
+
+    Exit status: 0 if the page was written; 2 if the folder holds no run, or the page could not be written.
+    """
+    from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+    from wdsflow.filtering.page.run_page import run_page
+
+    typed = Typed(context)
+    if folder is None:
+        near = nearest_ledger(Path("out").absolute())
+        fail("no folder given", typed.again(folder=near) if near else "all options: wdsflow report --help")
+    target = output or folder / "_wdsflow" / "report.html"
+    if output is not None:
+        check_output(output, "output", typed)
+    try:
+        page = run_page(folder, pictures=not no_pictures)
+    except LedgerError as error:
+        near = nearest_ledger(folder.absolute())
+        fail(str(error), typed.again(folder=near) if near and near.absolute() != folder.absolute() else "")
+    write_output(target, page)
+    print(f"wrote {target}, {len(page.encode()) / 1e6:.1f} MB; to look at it, open it in a browser:")
+    print(f"  python3 -m webbrowser {quote_path(str(target.absolute()))}")

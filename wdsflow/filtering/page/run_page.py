@@ -1,0 +1,181 @@
+"""The page of a run, as ``wdsflow report`` writes it."""
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.where.language.values import Call
+from wdsflow.pages import render
+from wdsflow.pages.shown_samples import SampleView, samples_at, view
+from wdsflow.shards.compact import compact
+from wdsflow.text.shell import quote_path
+from wdsflow.text.words import how_many
+
+from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
+from .studio import Slider, Start, for_script, results_of, slider, take_apart
+
+_PICTURES, _OF_ONE = 400, 48  # in a page; of one score
+_LISTED = 20  # values of a text score
+
+
+def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
+    """Return the page of a run: what became of its samples, its scores, and sliders to choose thresholds.
+
+    Args:
+        folder: what ``filter``, ``score`` or ``cut`` wrote.
+        pictures: show samples near each threshold, read from the shards where these can still be read.
+
+    Raises:
+        LedgerError: the folder holds no run, or a ledger cannot be read.
+    """
+    facts = read_run(Path(folder))
+    kinds = scores_of(facts)
+    start = take_apart(str(facts.recipe.get("where", "")))
+    rows, places = _rows(facts)
+    numeric = [call for call, kind in kinds.items() if kind == "number"]
+    keeps = facts.recipe.get("unknown") == "keep"
+    found = [slider(rows, call, start, scores=len(numeric), unknown_keeps=keeps) for call in numeric]
+    sliders = [each for each in found if each is not None]
+    start = _only(start, sliders)
+    shown, views = _pictures(rows, places, sliders) if pictures else ({}, [])
+    studio = {
+        "rows": len(rows),
+        "total": facts.total("samples"),
+        "troubled": len(places) - len(rows),
+        "drawn": len(places),
+        "unknownKeeps": keeps,
+        "rest": {"text": " and ".join(map(str, start.rest)), "results": results_of(rows, start.rest)}
+        if start.rest
+        else None,
+        "scores": [for_script(each, start, shown.get(each.call, ())) for each in sliders],
+        "pictures": [_for_script(each) for each in views],
+        "command": _command(facts),
+    }
+    return render(
+        "run.html",
+        scripts=("uPlot.iife.min.js", "page.js", "studio.js") if sliders else ("page.js",),
+        data={"charts": {}, "studio": studio},
+        title=f"wdsflow {facts.kind}: {Path(folder).absolute().name}",
+        facts=facts,
+        where=str(facts.recipe.get("where", "")),
+        flow=[*_flow(facts)],
+        failed=facts.merged("failed").most_common(),
+        sliders=sliders,
+        rest=studio["rest"],
+        others=[*_others(rows, {call: kind for call, kind in kinds.items() if kind != "number"})],
+        sample="" if len(places) == facts.total("samples") else f"{MOST_ROWS:,} samples drawn with seed {SEED}",
+        missing=bool(sliders) and pictures and not views,
+        damage=[(record.url, each) for record in facts.records for each in record.damage],
+    )
+
+
+def _rows(facts: RunFacts) -> tuple[list[Row], list[tuple[str, Row]]]:
+    """Return the rows on which a predicate decides, and all rows with the urls of their shards."""
+    places = [(record.url, row) for record, rows in sampled_rows(facts) for row in rows]
+    return [row for _, row in places if not row.trouble], places
+
+
+def _only(start: Start, sliders: Sequence[Slider]) -> Start:
+    """Return the thresholds of the sliders that there are."""
+    calls = {each.call for each in sliders}
+    low, high = ({call: end for call, end in side.items() if call in calls} for side in (start.low, start.high))
+    return replace(start, low=low, high=high)
+
+
+def _flow(facts: RunFacts) -> Iterator[dict[str, Any]]:
+    """Yield the steps from all samples to those that are kept, as shares of all."""
+    total = facts.total("samples")
+    left = total
+    yield _step("samples", total, 0, total, "all")
+    if facts.kind == "score":
+        return
+    for kind, verb, counts in (
+        ("gone", "dropped by ", facts.merged("dropped")),
+        ("aside", "quarantined: ", facts.merged("quarantined")),
+    ):
+        for what, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+            left -= count
+            yield _step(f"{verb}{what}", count, left, total, kind)
+    yield _step("kept", facts.total("kept"), 0, total, "good")
+
+
+def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[str, Any]:
+    whole = max(total, 1)
+    return {"label": label, "count": count, "left": before / whole, "width": count / whole, "kind": kind}
+
+
+def _others(rows: Sequence[Row], kinds: dict[Call, str]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """Yield each score that is no number, with its most frequent values."""
+    for call in kinds:
+        values = Counter(str(value).lower() if isinstance(value, bool) else str(value) for value in _given(rows, call))
+        if values:
+            yield str(call), values.most_common(_LISTED)
+
+
+def _given(rows: Sequence[Row], call: Call) -> Iterator[Any]:
+    for row in rows:
+        value = row.values.get(call)
+        if isinstance(value, (bool, str)):
+            yield value
+
+
+def _pictures(
+    rows: Sequence[Row], places: Sequence[tuple[str, Row]], sliders: Sequence[Slider]
+) -> tuple[dict[Call, list[tuple[int, int, float]]], list[SampleView]]:
+    """Return samples at equal shares of each score, (row, picture, value), and their pictures."""
+    of_one = min(_OF_ONE, _PICTURES // max(len(sliders), 1))
+    chosen: dict[Call, list[int]] = {}
+    for each in sliders:
+        known = np.flatnonzero(each.low >= 0)
+        order = known[np.argsort(each.low[known], kind="stable")]
+        at = np.unique(np.linspace(0, len(order) - 1, min(of_one, len(order))).astype(np.int64))
+        chosen[each.call] = order[at].tolist()
+    numbers = sorted({row for listed in chosen.values() for row in listed})
+    urls = {id(row): url for url, row in places}
+    by_url: dict[str, dict[int, int]] = {}
+    for number in numbers:
+        by_url.setdefault(urls[id(rows[number])], {})[rows[number].start] = number
+    views: list[SampleView] = []
+    picture: dict[int, int] = {}
+    for url, starts in by_url.items():
+        for begin, sample in samples_at(url, starts):
+            if sample.key == rows[starts[begin]].key:  # otherwise the shard is another one by now
+                picture[starts[begin]] = len(views)
+                views.append(view(sample))
+    shown = {
+        call: [(row, picture[row], _least(rows[row].values[call])) for row in listed if row in picture]
+        for call, listed in chosen.items()
+    }
+    return shown, views
+
+
+def _least(value: Any) -> float:
+    return float(min(each for each in value if each is not None) if isinstance(value, list) else value)
+
+
+def _for_script(shown: SampleView) -> dict[str, str]:
+    return {"key": shown.key, "image": shown.image, "trouble": shown.trouble, "caption": shown.caption[:160]}
+
+
+def _command(facts: RunFacts) -> dict[str, str]:
+    """Return the command that cuts the same shards by another predicate, before and after that predicate."""
+    urls = " ".join(quote_path(url) for url in compact([record.url for record in facts.records]))
+    folder = quote_path(str(facts.folder))
+    number = 1
+    while (out := Path(f"{facts.folder}-cut{number if number > 1 else ''}")).exists():
+        number += 1
+    unknown = str(facts.recipe.get("unknown", "quarantine"))
+    more = "" if unknown == "quarantine" else f" --unknown {shlex.quote(unknown)}"
+    score = f"wdsflow score {urls} -o {quote_path(f'{facts.folder}-scores')}"
+    return {
+        "cut": f"wdsflow cut {urls} -o {quote_path(str(out))} --ledger {folder}{more} --where ",
+        "score": score,
+        "samples": how_many(facts.total("samples"), "sample"),
+    }

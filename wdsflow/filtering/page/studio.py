@@ -1,0 +1,156 @@
+"""The sliders of a run's page: each numeric score as codes, and the predicate with which they begin."""
+
+import base64
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.filtering.where.language.tree import Compare, Literal, NameRef
+from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
+from wdsflow.filtering.where.predicate import Term, parse
+from wdsflow.pages.histograms import Chart, chart, number
+from wdsflow.stages.scores.score_catalog import all_scores
+
+from .score_codes import PENDING as NOT_COMPUTED
+from .score_codes import UNKNOWN, codes_of, edges_of, spelled_number
+
+_MOST_EDGES = 500
+_MOST_BYTES = 2_000_000  # of all codes, before they are written as text
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_RESULTS = {False: 0, True: 1}  # 2: unknown, 3: not computed
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """An end of a slider: ``strict`` if the end itself is outside."""
+
+    value: float
+    strict: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A predicate, taken apart: thresholds of single scores, and the terms that are none."""
+
+    low: dict[Call, Limit]
+    high: dict[Call, Limit]
+    rest: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    """One numeric score of all rows: codes of its smallest and its largest value in each sample."""
+
+    call: Call
+    edges: list[float]
+    low: Any  # int16 array; UNKNOWN or NOT_COMPUTED
+    high: Any
+    chart: Chart
+
+
+def take_apart(where: str) -> Start:
+    """Return the thresholds of a predicate, such as ``0.28 < clip_similarity``, and its other terms."""
+    start = Start({}, {}, ())
+    terms = parse(where, {**FACTS, **all_scores()}).terms if where.strip() else ()
+    return replace(start, rest=tuple(term for term in terms if not _threshold(term, start)))
+
+
+def _threshold(term: Term, start: Start) -> bool:
+    """Note the limits of a term; False if it is not a comparison of one score with numbers, or if it comes twice."""
+    node = term.node
+    if not isinstance(node, Compare):
+        return False
+    found: list[tuple[dict[Call, Limit], Call, Limit]] = []
+    for sign, left, right in zip(node.signs, node.operands, node.operands[1:], strict=False):
+        if isinstance(left, Literal) and isinstance(right, NameRef):
+            left, right, sign = right, left, _TURNED.get(sign, sign)  # noqa: PLW2901
+        if not (isinstance(left, NameRef) and left.kind == "number" and isinstance(right, Literal)):
+            return False
+        if sign not in _TURNED:
+            return False
+        side = start.low if sign.startswith(">") else start.high
+        if left.call in side or any(side is other and call == left.call for other, call, _ in found):
+            return False
+        found.append((side, left.call, Limit(float(right.value), len(sign) == 1)))
+    for side, call, limit in found:
+        side[call] = limit
+    return True
+
+
+def slider(rows: Sequence[Row], call: Call, start: Start, *, scores: int, unknown_keeps: bool) -> Slider | None:
+    """Return a score as a slider, one of ``scores``; None if no row has a finite value.
+
+    A condition over several values of one sample holds if it holds for all: the smallest and the largest decide.
+    """
+    ends = np.array([_ends(row.values.get(call, PENDING), keeps=unknown_keeps) for row in rows], np.float64)
+    low, high, state = ends.reshape(-1, 3).T
+    finite = np.flatnonzero(state == 0)
+    if not len(finite):
+        return None
+    most = _MOST_EDGES if 2 * scores * len(rows) <= _MOST_BYTES else 120  # the codes of 120 fit into a byte
+    limits = [side[call].value for side in (start.low, start.high) if call in side]
+    edges = edges_of(low[finite], most, limits)
+    drawn = chart(str(call), str(call), low[finite], marks=limits)
+    assert drawn is not None
+    return Slider(call, edges, _codes(low, state, edges), _codes(high, state, edges), drawn)
+
+
+def _ends(value: Any, *, keeps: bool) -> tuple[float, float, int]:
+    """Return the smallest and the largest of a sample's values, and 0, or why there are none."""
+    if value is PENDING:
+        return 0.0, 0.0, NOT_COMPUTED
+    values = value if isinstance(value, list) else [value]
+    known = [each for each in values if isinstance(each, (int, float)) and math.isfinite(each)]
+    if not known or (len(known) < len(values) and not keeps):
+        return 0.0, 0.0, UNKNOWN
+    return min(known), max(known), 0
+
+
+def _codes(values: Any, state: Any, edges: Sequence[float]) -> Any:
+    return np.where(state == 0, codes_of(values, edges), state).astype(np.int16)
+
+
+def for_script(found: Slider, start: Start, pictures: Iterable[tuple[int, int, float]]) -> dict[str, Any]:
+    """Return what ``studio.js`` needs. ``pictures``: (row, number of its picture, value)."""
+    largest = 2 * len(found.edges)
+    kind: Any = np.uint8 if largest < 254 else np.uint16
+    special = np.iinfo(kind).max
+
+    def packed(codes: Any) -> str:
+        stored = np.where(codes == UNKNOWN, special, np.where(codes == NOT_COMPUTED, special - 1, codes)).astype(kind)
+        return base64.b64encode(stored.tobytes()).decode()
+
+    same = bool(np.array_equal(found.low, found.high))
+    ends = {
+        name: None if found.call not in side else [found.edges.index(side[found.call].value), side[found.call].strict]
+        for name, side in (("low", start.low), ("high", start.high))
+    }
+    return {
+        "name": str(found.call),
+        "edges": [spelled_number(edge) for edge in found.edges],
+        "bits": 8 * np.dtype(kind).itemsize,
+        "low": packed(found.low),
+        "high": None if same else packed(found.high),
+        "start": ends,
+        "chart": found.chart.for_script(),
+        "pictures": [[int(found.low[row]), picture, number(value)] for row, picture, value in pictures],
+    }
+
+
+def results_of(rows: Sequence[Row], terms: Sequence[Term]) -> str:
+    """Return what terms say of each row, as bytes in base64: 0 false, 1 true, 2 unknown, 3 not computed."""
+    found = bytearray()
+    for row in rows:
+        results = [term.result(row.values) for term in terms]
+        if any(result is False for result in results):
+            found.append(0)
+        elif any(result is PENDING for result in results):
+            found.append(3)
+        else:
+            found.append(2 if any(isinstance(result, Unknown) for result in results) else 1)
+    return base64.b64encode(bytes(found)).decode()

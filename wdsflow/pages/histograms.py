@@ -1,0 +1,94 @@
+"""Histograms that a page draws."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+BARS = 50
+_OUTSIDE = 0.005  # share of the values at each end that one bar at the end may hold
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Bars of equal ``width``: where each begins, and its weight; values beyond the ends are in the bars at the ends."""
+
+    name: str
+    title: str
+    summary: str
+    lefts: tuple[float, ...]
+    counts: tuple[float, ...]
+    width: float
+    marks: tuple[float, ...] = ()  # lines to draw
+
+    def for_script(self) -> dict[str, Any]:
+        """Return what ``page.js`` needs."""
+        return {"lefts": self.lefts, "counts": self.counts, "width": self.width, "marks": self.marks}
+
+
+def chart(
+    name: str,
+    title: str,
+    values: "ArrayLike",
+    weights: "ArrayLike | None" = None,
+    *,
+    unit: str = "",
+    marks: Sequence[float] = (),
+) -> Chart | None:
+    """Return the histogram of finite values, each of some weight; None if there are none.
+
+    Bars are as wide as a round number of units; of integers none is narrower than 1. Lines lie within it.
+    """
+    found = np.asarray(values, np.float64)
+    weight = np.ones(len(found)) if weights is None else np.asarray(weights, np.float64)
+    finite = np.isfinite(found)
+    found, weight = found[finite], weight[finite]
+    if not len(found) or not weight.sum():
+        return None
+    order = np.argsort(found, kind="stable")
+    found, weight = found[order], weight[order]
+    low, middle, high = quantiles(found, weight, (_OUTSIDE, 0.5, 1 - _OUTSIDE))
+    low, high = min([low, *marks]), max([high, *marks])
+    width = round_step((high - low) / BARS, whole=bool(np.all(found == np.floor(found))))
+    first = math.floor(low / width)
+    count = min(math.floor(high / width) - first + 1, 4 * BARS)
+    index = np.clip(np.floor(found / width) - first, 0, count - 1).astype(np.int64)
+    bars = np.bincount(index, weight, count)
+    said = f"median {number(middle)}, {number(float(found[0]))} to {number(float(found[-1]))}{unit and ' ' + unit}"
+    lefts = tuple(float(f"{(first + each) * width:.10g}") for each in range(count))
+    return Chart(name, title, said, lefts, tuple(bars.tolist()), width, tuple(marks))
+
+
+def quantiles(ordered: Any, weights: Any, shares: Sequence[float]) -> list[float]:
+    """Return values of a sorted array at or below which lie shares of the weight."""
+    reached = np.cumsum(weights)
+    places = np.searchsorted(reached, np.asarray(shares) * reached[-1])
+    return [float(ordered[min(int(place), len(ordered) - 1)]) for place in places]
+
+
+def round_step(least: float, *, whole: bool) -> float:
+    """Return 1, 2 or 5 times a power of ten, not below a number; of whole numbers at least 1.
+
+    >>> round_step(0.03, whole=False), round_step(7, whole=True), round_step(0.0, whole=False)
+    (0.05, 10.0, 1.0)
+    """
+    least = max(least, 1.0) if whole else least
+    if least <= 0 or not math.isfinite(least):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least * (1 - 1e-9))
+    return float(f"{step:.6g}")
+
+
+def number(value: float) -> str:
+    """Return a number for people.
+
+    >>> number(1234567.0), number(0.123456), number(12.0)
+    ('1,234,567', '0.1235', '12')
+    """
+    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:,.4g}"

@@ -1,0 +1,117 @@
+"""Samples of a tar as a page shows them: picture, caption, json."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wdsflow.images.image_header import read_header
+from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.tar.member_names import split_name
+from wdsflow.shards.tar.plain_entries import Row
+from wdsflow.shards.tar.walk import Walk
+
+from .thumbnails import image_field, thumbnail
+
+_IMAGE_BYTES = 64 << 20  # of one member
+_TEXT = 500  # characters that are shown
+_HEAD = 4096
+
+
+class FoundSample(NamedTuple):
+    """A sample of a tar, whose contents are read when they are asked for."""
+
+    key: str
+    rows: dict[str, Row]  # by field
+    source: Source
+
+    def read(self, field: str, most: int) -> bytes:
+        """Return the first bytes of a field; b"" if there is no such field. Raises OSError."""
+        row = self.rows.get(field)
+        return self.source.read_at(row[2], min(row[1], most)) if row else b""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleView:
+    """What a page shows of a sample; texts are as they are in the tar."""
+
+    key: str
+    image: str = ""  # ``data:`` url
+    trouble: str = ""  # why there is no picture
+    size: str = ""  # "640 x 480"
+    caption: str = ""
+    json: str = ""
+
+
+class _Part(Source):
+    """A tar from one of its members on."""
+
+    def __init__(self, whole: Source, start: int) -> None:
+        self._whole, self._start = whole, start
+        self.url, self.random = whole.url, whole.random
+        self.length = None if whole.length is None else whole.length - start
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return self._whole.read_at(self._start + offset, size)
+
+
+def samples_at(url: str, starts: Iterable[int]) -> Iterator[tuple[int, FoundSample]]:
+    """Yield the samples whose first headers are at these offsets of a tar; those that cannot be read are left out."""
+    try:
+        with open_source(url) as source:
+            for start in sorted(starts):
+                if (found := next(_samples(_Part(source, start)), None)) is not None:
+                    yield start, found[1]
+    except SourceError:
+        return
+
+
+def samples_around(url: str, offsets: Iterable[int]) -> Iterator[tuple[int, FoundSample]]:
+    """Yield the samples that have a member at these offsets of a tar; reads all headers up to the last of them."""
+    wanted = sorted(offsets)
+    try:
+        with open_source(url) as source:
+            for end, found in _samples(source):
+                while wanted and wanted[0] < end:
+                    yield wanted.pop(0), found
+                if not wanted:
+                    return
+    except SourceError:
+        return
+
+
+def _samples(source: Source) -> Iterator[tuple[int, FoundSample]]:
+    """Yield the samples of a tar, each with the offset of its end."""
+    key, rows = "", dict[str, Row]()
+    for batch in Walk(source):
+        for row in batch.rows:
+            name, field = split_name(row[0])
+            if name is None or field is None:
+                continue
+            if rows and (name != key or field in rows):
+                yield row[3], FoundSample(key, rows, source)
+                rows = {}
+            key, rows[field] = name, row
+    if rows:
+        yield 1 << 63, FoundSample(key, rows, source)
+
+
+def view(sample: FoundSample, *, pictures: bool = True) -> SampleView:
+    """Return what a page shows of a sample. Raises OSError if the tar cannot be read."""
+    field = image_field(sample.rows) if pictures else None
+    data = sample.read(field, _IMAGE_BYTES) if field is not None else b""
+    picture = thumbnail(data) if field is not None else None
+    header = read_header(data[:_HEAD]) if data else None
+    return SampleView(
+        key=sample.key,
+        image=picture.url if picture else "",
+        trouble=picture.trouble if picture else "",
+        size=f"{header.width} x {header.height}" if header and header.width else "",
+        caption=_text(sample, "txt"),
+        json=_text(sample, "json"),
+    )
+
+
+def _text(sample: FoundSample, field: str) -> str:
+    text = sample.read(field, 4 * _TEXT).decode("utf-8", "replace")
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"

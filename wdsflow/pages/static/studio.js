@@ -1,0 +1,161 @@
+"use strict";
+// Sliders over the codes of score_codes.py: every sample of the page is judged at each move.
+(() => {
+  const studio = wdsflow.data.studio;
+  const bytes = (text) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  const unpack = (text, bits) => (bits === 8 ? bytes(text) : new Uint16Array(bytes(text).buffer));
+  const whole = (number) => number.toLocaleString("en-US");
+  const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
+  const find = (id) => document.getElementById(id);
+  const rest = studio.rest && bytes(studio.rest.results);
+  const restBox = find("rest");
+
+  const scores = studio.scores.map((score, number) => {
+    const section = document.querySelector(`[data-score="${number}"]`);
+    const low = unpack(score.low, score.bits);
+    const special = score.bits === 8 ? 255 : 65535;
+    const last = score.edges.length; // of "at least": position 0 is off, 1 the first edge; of "at most": the last is off
+    const parts = {
+      ...score, section, lowCodes: low, highCodes: score.high ? unpack(score.high, score.bits) : low,
+      unknown: special, pending: special - 1,
+      lowInput: section.querySelector(".low"), highInput: section.querySelector(".high"),
+      lowText: section.querySelector(".low-text"), highText: section.querySelector(".high-text"),
+      near: section.querySelector(".near"), last,
+    };
+    parts.lowInput.max = parts.highInput.max = last;
+    return parts;
+  });
+
+  function begin() {
+    for (const score of scores) {
+      score.lowInput.value = score.start.low ? score.start.low[0] + 1 : 0;
+      score.highInput.value = score.start.high ? score.start.high[0] : score.last;
+    }
+    if (restBox) restBox.checked = true;
+  }
+
+  // An end: the edge, and whether it is outside itself, which only the run's own predicate says.
+  function end(score, which) {
+    const position = Number(score[`${which}Input`].value);
+    const index = which === "low" ? position - 1 : position;
+    if (index < 0 || index >= score.last) return null;
+    const start = score.start[which];
+    return { index, strict: Boolean(start && start[0] === index && start[1]) };
+  }
+
+  function terms() {
+    const found = [];
+    for (const score of scores) {
+      const low = end(score, "low"), high = end(score, "high");
+      if (low) found.push(`${score.name} ${low.strict ? ">" : ">="} ${score.edges[low.index]}`);
+      if (high) found.push(`${score.name} ${high.strict ? "<" : "<="} ${score.edges[high.index]}`);
+    }
+    if (rest && restBox.checked) found.push(studio.rest.text);
+    return found;
+  }
+
+  // 0 fails, 1 holds, 2 unknown, 3 not computed
+  function judge() {
+    const results = new Uint8Array(studio.rows).fill(1);
+    const worse = (row, result) => { if (result === 0 || (results[row] !== 0 && result > results[row])) results[row] = result; };
+    for (const score of scores) {
+      const low = end(score, "low"), high = end(score, "high");
+      if (!low && !high) continue;
+      const least = low ? 2 * low.index + (low.strict ? 2 : 1) : 0;
+      const most = high ? 2 * high.index + (high.strict ? 0 : 1) : Infinity;
+      for (let row = 0; row < studio.rows; row += 1) {
+        const code = score.lowCodes[row];
+        if (code === score.unknown) worse(row, 2);
+        else if (code === score.pending) worse(row, 3);
+        else if (code < least || score.highCodes[row] > most) worse(row, 0);
+      }
+    }
+    if (rest && restBox.checked) for (let row = 0; row < studio.rows; row += 1) worse(row, rest[row]);
+    return results;
+  }
+
+  function gallery(title, listed) {
+    const list = document.createElement("ul");
+    list.className = "gallery";
+    for (const [, picture, value] of listed) {
+      const shown = studio.pictures[picture];
+      const item = document.createElement("li");
+      const image = document.createElement(shown.image ? "img" : "div");
+      if (shown.image) { image.src = shown.image; image.alt = shown.caption || shown.key; }
+      else { image.className = "blank"; image.textContent = shown.trouble || "no image"; }
+      const number = document.createElement("b");
+      number.textContent = value;
+      const text = document.createElement("p");
+      text.textContent = shown.caption || shown.key;
+      text.title = shown.key;
+      item.append(image, number, text);
+      list.append(item);
+    }
+    const head = document.createElement("p");
+    head.className = "dim";
+    head.textContent = title;
+    return listed.length ? [head, list] : [];
+  }
+
+  function showNear(score) {
+    const low = end(score, "low"), high = end(score, "high");
+    const all = score.pictures, few = 6;
+    const parts = [];
+    if (!low && !high) parts.push(...gallery("lowest", all.slice(0, few)), ...gallery("highest", all.slice(few).slice(-few)));
+    for (const [which, limit] of [["low", low], ["high", high]]) {
+      if (!limit) continue;
+      const edge = 2 * limit.index + 1;
+      const beyond = (code) => (which === "low" ? code > edge : code < edge) || (code === edge && !limit.strict);
+      const kept = all.filter(([code]) => beyond(code)), cut = all.filter(([code]) => !beyond(code));
+      const near = which === "low" ? [kept.slice(0, few), cut.slice(-few)] : [kept.slice(-few), cut.slice(0, few)];
+      const sides = which === "low" ? ["above", "below"] : ["below", "above"];
+      parts.push(...gallery(`just ${sides[0]} the cut: kept`, near[0]), ...gallery(`just ${sides[1]} the cut: dropped`, near[1]));
+    }
+    score.near.replaceChildren(...parts);
+  }
+
+  function show(only) {
+    const results = judge();
+    const counts = [0, 0, 0, 0];
+    for (const result of results) counts[result] += 1;
+    const kept = counts[1] + (studio.unknownKeeps ? counts[2] : 0);
+    const all = studio.drawn === studio.total;
+    const scaled = all ? kept : Math.round(kept * studio.total / Math.max(studio.drawn, 1));
+    find("kept").textContent = `${all ? "" : "about "}${whole(scaled)} kept`;
+    find("kept").dataset.count = kept;
+    const unknown = studio.unknownKeeps ? 0 : counts[2];
+    find("share").textContent = `of ${whole(studio.total)} samples (${(100 * kept / Math.max(studio.drawn, 1)).toFixed(1)} %)`
+      + (unknown ? `; ${whole(unknown)} unknown${all ? "" : " of those drawn"}` : "");
+    const found = terms();
+    find("command").textContent = found.length ? studio.command.cut + quoted(found.join(" and ")) : "move a slider to get a command";
+    const note = find("pending");
+    note.hidden = !counts[3];
+    note.textContent = counts[3] ? `${whole(counts[3])} samples were dropped before these scores were computed. Compute them for all samples, then look at that page: ${studio.command.score} --scores ${quoted(scores.filter((score) => end(score, "low") || end(score, "high")).map((score) => score.name).join(","))}` : "";
+    for (const score of scores) {
+      const low = end(score, "low"), high = end(score, "high");
+      score.lowText.textContent = low ? `${low.strict ? ">" : "≥"} ${score.edges[low.index]}` : "off";
+      score.highText.textContent = high ? `${high.strict ? "<" : "≤"} ${score.edges[high.index]}` : "off";
+      score.lowInput.setAttribute("aria-valuetext", score.lowText.textContent);
+      score.highInput.setAttribute("aria-valuetext", score.highText.textContent);
+      if (!only || only === score) { showNear(score); score.redraw(); }
+    }
+  }
+
+  begin();
+  for (const score of scores) {
+    score.redraw = wdsflow.histogram(score.section.querySelector(".plot"), score.chart, () =>
+      ["low", "high"].map((which) => end(score, which)).filter(Boolean).map((limit) => [Number(score.edges[limit.index]), "--bad"]));
+    for (const input of [score.lowInput, score.highInput]) input.addEventListener("input", () => show(score));
+  }
+  if (restBox) restBox.addEventListener("change", () => show());
+  find("reset").addEventListener("click", () => { begin(); show(); });
+  const copying = (id, text) => find(id).addEventListener("click", async () => {
+    const label = find(id).textContent;
+    await wdsflow.copy(text());
+    find(id).textContent = "Copied";
+    setTimeout(() => { find(id).textContent = label; }, 1500);
+  });
+  copying("copy", () => find("command").textContent);
+  copying("copy-where", () => terms().join(" and "));
+  show();
+})();
