@@ -19,6 +19,7 @@ FLOORS = {
     "wdsflow.stages": 2,
     "wdsflow.readers": 3,
     "wdsflow.models": 3,
+    "wdsflow.pages": 3,
     "wdsflow.repair": 4,
     "wdsflow.validate": 5,
     "wdsflow.filtering": 5,

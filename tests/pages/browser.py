@@ -36,7 +36,7 @@ class Opened:
         self.page = self._context.new_page()
         self.page.on("console", lambda message: self.faults.append(f"console: {message.text}"))
         self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
-        self.page.on("dialog", lambda dialog: (self.faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._dismiss)
         address = path.absolute().as_uri()
         self.page.on(
             "request",
@@ -48,11 +48,15 @@ class Opened:
         )
         self.page.goto(address)
 
-    def __enter__(self) -> "Opened":
+    def __enter__(self) -> "Opened":  # noqa: PYI034 - typing has Self from 3.11 on
         return self
 
     def __exit__(self, *_: object) -> None:
         self._context.close()
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.faults.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def violations(self) -> list[str]:
         """Return what axe-core finds that is serious or critical."""

@@ -73,6 +73,7 @@ class Forecast:
     accum_freq: int = 1
     warmup: int = 0
     usable: int = 0  # samples in one pass over all workers' shards, epoch 0
+    shares: tuple[int, ...] = ()  # usable samples of each worker in epoch 0, rank by rank
     poorest: WorkerPass | None = None  # of epoch 0
     richest: WorkerPass | None = None
     seen: tuple[float, float] = (
@@ -203,6 +204,7 @@ def _shares(passes: Sequence[WorkerPass], arguments: Arguments, length: EpochLen
     seen = tuple(used / each.usable if each.usable else 0.0 for each in (poorest, richest))
     return {
         "usable": sum(each.usable for each in passes),
+        "shares": tuple(each.usable for each in passes),
         "poorest": poorest,
         "richest": richest,
         "seen": seen,

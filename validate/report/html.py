@@ -1,143 +1,187 @@
-"""The report as one self-contained page: for notebooks, mail and CI artefacts."""
+"""The report as one self-contained page, with pictures; and as an element for notebooks, without."""
 
-from html import escape as _quoted
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from wdsflow.pages import render as page
+from wdsflow.pages.histograms import Chart, chart
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.text.words import command_lines, how_many, place, plain, size
+from wdsflow.scan.tallies import TALLIES
+from wdsflow.text.words import how_many, place, plain, short, size
 
+from ..forecast.forecast import Forecast
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, fixes, group
 from .next_steps import steps
-from .page_style import STYLE
 from .report_model import Results
 from .report_text import closing_line, ignored_lines, means, notes, said
+from .second_look import Look, look, pictures
 
 SHOWN = 50  # findings of one rule, and shards, that a page lists
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-</head>
-<body style="margin:0 auto;max-width:64rem;padding:1.5rem 1rem">
-{body}
-</body>
-</html>
-"""
+_HEAT_ROWS, _HEAT_COLUMNS = 40, 12
+_WORKERS = 256
 
 
 def render(report: Results) -> str:
-    """Return the report as a whole page."""
+    """Return the report as a whole page: verdicts, findings with samples, histograms, a heat map."""
     outcome = ", ".join(f"{verdict.title}: {verdict.outcome}" for verdict in report.verdicts) or "shards"
-    return _PAGE.format(title=_text(f"wdsflow: {outcome}"), body=fragment(report))
+    seen = look(report.evidence.shards) if not report.nothing_read else Look()
+    charts = [*seen.charts(), *_worker_charts(report.forecasts)]
+    return page(
+        "validation.html",
+        scripts=("uPlot.iife.min.js", "page.js"),
+        data={"charts": {each.name: each.for_script() for each in charts}},
+        title=f"wdsflow: {plain(outcome)}",
+        **_parts(report),
+        charts=charts,
+        formats=_shares(seen.formats),
+        seen=_said_of(seen),
+        views=pictures(group(report.findings)),
+        heat=_heat(report),
+    )
 
 
 def fragment(report: Results) -> str:
-    """Return the report as one element with its own styles, to embed in another page."""
-    parts = [f"<style>{STYLE}</style>"]
-    parts += [f"<p>{_text(why)}</p>"] if (why := no_verdict_text(report.evidence.shards)) else []
-    parts += [_verdict(verdict) for verdict in report.verdicts]
-    parts += [_steps(report), _findings(report), _forecasts(report), _shards(report)]
-    parts += [f"<p class=note>{_text(note)}</p>" for note in notes(report)]
-    parts.append(f"<p class=dim>{_text(closing_line(report))}</p>")
-    return '<div class="wdsflow">\n' + "\n".join(part for part in parts if part) + "\n</div>"
+    """Return the report as one element with its own styles and without scripts, to embed in another page."""
+    return page("fragment.html", **_parts(report))
 
 
-def _text(text: str) -> str:
-    """Escape twice: control characters for people, markup for the browser."""
-    return _quoted(plain(text))
-
-
-def _code(command: str) -> str:
-    return "<pre>" + "\n".join(_quoted(line) for line in command_lines(command)) + "</pre>"
-
-
-def _verdict(verdict: Verdict) -> str:
-    summary, reasons = said(verdict)
-    share = verdict.usable / verdict.samples if verdict.samples else 0.0
-    funnel = verdict.funnel
-    steps = (
-        (funnel.members, "members"),
-        (funnel.samples, "samples"),
-        (funnel.complete, "with image and caption"),
-        (funnel.decoded, "decode"),
-        (funnel.usable, "reach a batch"),
-    )
-    cells = "".join(f"<li><b>{number:,}</b> {name}</li>" for number, name in steps)
-    listed = "".join(f"<li>{_text(reason)}</li>" for reason in reasons)
-    meaning = means(verdict)
-    return (
-        f'<section class="verdict {verdict.outcome}">'
-        f"<h2>{_text(verdict.title)} <span class=outcome>{verdict.outcome}</span></h2>"
-        f"<p>{_text(summary)}{'. ' + _text(meaning[:1].upper() + meaning[1:]) + '.' if meaning else ''}</p>"
-        f"<div class=bar><div style='width:{100 * share:.2f}%'></div></div>"
-        f"<ol class=funnel>{cells}</ol>" + (f"<ul>{listed}</ul>" if listed else "") + "</section>"
-    )
-
-
-def _steps(report: Results) -> str:
-    items = []
-    for step in steps(report):
-        care = "" if step.safe else " <span class=dim>unsafe: data is changed or left out</span>"
-        items.append(f"<li>{_text(step.text)}{care}{_code(step.command) if step.command else ''}</li>")
-    return f"<h3>What to do</h3><ol>{''.join(items)}</ol>" if items else ""
-
-
-def _findings(report: Results) -> str:
-    groups = group(report.findings)
-    parts = [f"<h3>{'Found' if groups else 'No problems found'}</h3>"] if report.verdicts or groups else []
-    parts += [_group(each) for each in groups]
-    parts += [f"<p class=dim>{_text(line)}</p>" for line in ignored_lines(report)]
-    return "".join(parts)
-
-
-def _group(each: FindingGroup) -> str:
-    rows = []
-    for finding in each.findings[:SHOWN]:
-        where = place(finding.shard, finding.key, finding.offset, said=plain(finding.message))
-        rows.append(f"<li>{_text(finding.message)}{f' <span class=dim>{_text(where)}</span>' if where else ''}</li>")
-    if len(each.findings) > SHOWN:
-        rows.append(f"<li class=dim>and {len(each.findings) - SHOWN:,} more</li>")
-    remedies = "".join(
-        f"<p class=dim>Fix{'' if repair.safe else ' (unsafe: data is changed or left out)'}"
-        f"{': ' + _text(repair.note) if repair.note else ''}</p>{_code(repair.command)}"
-        for repair, _ in fixes(each.findings)[:2]
-    )
-    opened = " open" if each.severity == "error" else ""
-    title = each.title or each.findings[0].message
-    places = f"<span class=dim>{len(each.findings):,} places</span>" if len(each.findings) > 1 else ""
-    return (
-        f"<details{opened}><summary><span class='tag {each.severity}'>{SEVERITIES[each.severity]}</span> "
-        f"<b>{_text(each.code)}</b> {_text(title)} {places}</summary>"
-        f"<ul>{''.join(rows)}</ul>{remedies}</details>"
-    )
-
-
-def _forecasts(report: Results) -> str:
-    blocks = ("\n".join(_text(line) for line in sentences(each)) for each in report.forecasts)
-    return "".join(f"<h3>Forecast</h3><pre>{block}</pre>" for block in blocks)
-
-
-def _shards(report: Results) -> str:
+def _parts(report: Results) -> dict[str, Any]:
+    """Return what both forms show."""
     shards = report.evidence.shards
-    if not shards:
-        return ""
-    rows = "".join(_shard(shard) for shard in shards[:SHOWN])
-    more = f"<p class=dim>and {how_many(len(shards) - SHOWN, 'more shard')}</p>" if len(shards) > SHOWN else ""
-    return (
-        f"<details><summary>{how_many(len(shards), 'shard')}</summary><table><tr><th>shard<th>size<th>members<th>samples"
-        f"<th>state</tr>{rows}</table>{more}</details>"
-    )
+    return {
+        "no_verdict": no_verdict_text(shards),
+        "verdicts": [_verdict(verdict) for verdict in report.verdicts],
+        "steps": steps(report),
+        "groups": [_group(each) for each in group(report.findings)],
+        "ignored": [*ignored_lines(report)],
+        "forecasts": [[*sentences(each)] for each in report.forecasts],
+        "shards": [
+            {
+                "url": shard.url,
+                "size": "" if shard.size is None else size(shard.size),
+                "members": shard.members,
+                "samples": shard.samples,
+                "state": shard.error
+                or ("" if shard.stop.kind == "end" else f"{shard.stop.kind} at byte {shard.stop.offset:,}"),
+            }
+            for shard in shards[:SHOWN]
+        ],
+        "all_shards": how_many(len(shards), "shard"),
+        "more_shards": max(len(shards) - SHOWN, 0),
+        "notes": notes(report),
+        "closing": closing_line(report),
+    }
 
 
-def _shard(shard: ShardEvidence) -> str:
-    state = shard.error or ("" if shard.stop.kind == "end" else f"{shard.stop.kind} at byte {shard.stop.offset:,}")
-    return (
-        f"<tr><td>{_text(shard.url)}<td>{'' if shard.size is None else size(shard.size)}<td>{shard.members:,}"
-        f"<td>{shard.samples:,}<td>{_text(state)}</tr>"
-    )
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    summary, reasons = said(verdict)
+    meaning = means(verdict)
+    return {
+        "title": verdict.title,
+        "outcome": verdict.outcome,
+        "summary": summary,
+        "meaning": f"{meaning[:1].upper()}{meaning[1:]}." if meaning else "",
+        "reasons": reasons,
+        "funnel": [*_funnel(verdict)],
+    }
+
+
+def _funnel(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    """Yield the steps of a reader's pipeline, each as a share of all samples."""
+    funnel = verdict.funnel
+    last = "usable" if verdict.outcome == "refused" else "reach a batch"
+    whole = max(verdict.samples, funnel.samples, 1)
+    for label, count, kind in (
+        (f"samples, of {how_many(funnel.members, 'file')}", funnel.samples, "all"),
+        ("with image and caption", funnel.complete, "all"),
+        ("decode", funnel.decoded, "all"),
+        (last, funnel.usable, "good"),
+    ):
+        yield {"label": label, "count": count, "left": 0.0, "width": count / whole, "kind": kind}
+
+
+def _group(each: FindingGroup) -> dict[str, Any]:
+    return {
+        "code": each.code,
+        "severity": each.severity,
+        "name": SEVERITIES[each.severity],
+        "title": each.title or each.findings[0].message,
+        "findings": [
+            {
+                "message": finding.message,
+                "place": place(finding.shard, finding.key, finding.offset, said=plain(finding.message)),
+            }
+            for finding in each.findings[:SHOWN]
+        ],
+        "count": len(each.findings),
+        "more": max(len(each.findings) - SHOWN, 0),
+        "fixes": [repair for repair, _ in fixes(each.findings)[:2]],
+    }
+
+
+def _worker_charts(forecasts: Sequence[Forecast]) -> Iterator[Chart]:
+    """Yield the usable samples per worker of each forecast, with the line of a full batch."""
+    for number, each in enumerate(forecasts):
+        found = chart(
+            f"workers{number}",
+            f"Usable samples per worker, epoch 0 ({len(each.shares):,} workers)",
+            each.shares,
+            marks=[each.batch_size],
+        )
+        if found is not None and len(each.shares) > 1:
+            yield found
+
+
+def _shares(counts: Counter[str]) -> list[dict[str, Any]]:
+    total = max(counts.total(), 1)
+    return [
+        {"label": name, "count": count, "left": 0.0, "width": count / total, "kind": "all"}
+        for name, count in counts.most_common(12)
+    ]
+
+
+def _said_of(seen: Look) -> str:
+    """Return which samples the histograms are of."""
+    where = how_many(seen.shards, "shard")
+    if seen.whole:
+        return f"All {how_many(seen.samples, 'sample')} of {where}."
+    return f"The first samples of {where} on this machine, {seen.samples:,} in all." if seen.samples else ""
+
+
+def _heat(report: Results) -> dict[str, Any] | None:
+    """Return a table of shards by defect: how often each occurs there, and how deep the colour is, 0 to 1."""
+    counts = {shard.url: found for shard in report.evidence.shards if (found := _defects(shard))}
+    for verdict in report.verdicts:
+        for url in verdict.barren:
+            counts.setdefault(url, Counter())[f"no sample usable: {verdict.title}"] += 1
+    totals = sum(counts.values(), Counter[str]())
+    if not totals:
+        return None
+    names = [name for name, _ in totals.most_common(_HEAT_COLUMNS)]
+    deepest = math.log1p(max(max(each.values()) for each in counts.values()))
+    sizes = {shard.url: shard.size or 0 for shard in report.evidence.shards}
+    largest = max(sizes.values(), default=0) or 1
+    worst = sorted(counts, key=lambda url: (-counts[url].total(), url))
+    rows = [
+        {
+            "name": short(url),
+            "size": size(sizes.get(url, 0)),
+            "share": sizes.get(url, 0) / largest,
+            "cells": [(counts[url][name], math.log1p(counts[url][name]) / deepest) for name in names],
+        }
+        for url in worst[:_HEAT_ROWS]
+    ]
+    return {"names": names, "rows": rows, "more": max(len(worst) - _HEAT_ROWS, 0)}
+
+
+def _defects(shard: ShardEvidence) -> Counter[str]:
+    """Return how often each thing was seen in a shard that a rule may complain about, by what it means."""
+    found = Counter({TALLIES[name]: tally.count for name, tally in shard.tallies.items() if tally.count})
+    if shard.unreached:
+        found["samples after damage at which readers stop"] = shard.unreached
+    return found

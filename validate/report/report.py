@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from .as_json import to_dict
-from .html import fragment
 from .report_model import Results
 from .report_text import render
 
@@ -25,4 +24,6 @@ class Report(Results):
         return render(self, width=100)
 
     def _repr_html_(self) -> str:
+        from .html import fragment  # needs numpy: only a notebook asks for it
+
         return fragment(self)

@@ -80,6 +80,16 @@ def samples_around(url: str, offsets: Iterable[int]) -> Iterator[tuple[int, Foun
         return
 
 
+def samples_of(url: str) -> Iterator[FoundSample]:
+    """Yield the samples of a tar, as far as it can be read."""
+    try:
+        with open_source(url) as source:
+            for _, found in _samples(source):
+                yield found
+    except SourceError:
+        return
+
+
 def _samples(source: Source) -> Iterator[tuple[int, FoundSample]]:
     """Yield the samples of a tar, each with the offset of its end."""
     key, rows = "", dict[str, Row]()

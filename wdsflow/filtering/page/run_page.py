@@ -19,7 +19,7 @@ from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
 from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
-from .studio import Slider, Start, for_script, results_of, slider, take_apart
+from .studio import PredicateParts, Slider, for_script, results_of, slider, take_apart
 
 _PICTURES, _OF_ONE = 400, 48  # in a page; of one score
 _LISTED = 20  # values of a text score
@@ -82,7 +82,7 @@ def _rows(facts: RunFacts) -> tuple[list[Row], list[tuple[str, Row]]]:
     return [row for _, row in places if not row.trouble], places
 
 
-def _only(start: Start, sliders: Sequence[Slider]) -> Start:
+def _only(start: PredicateParts, sliders: Sequence[Slider]) -> PredicateParts:
     """Return the thresholds of the sliders that there are."""
     calls = {each.call for each in sliders}
     low, high = ({call: end for call, end in side.items() if call in calls} for side in (start.low, start.high))

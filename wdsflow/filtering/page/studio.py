@@ -34,7 +34,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class PredicateParts:
     """A predicate, taken apart: thresholds of single scores, and the terms that are none."""
 
     low: dict[Call, Limit]
@@ -53,14 +53,14 @@ class Slider:
     chart: Chart
 
 
-def take_apart(where: str) -> Start:
+def take_apart(where: str) -> PredicateParts:
     """Return the thresholds of a predicate, such as ``0.28 < clip_similarity``, and its other terms."""
-    start = Start({}, {}, ())
+    start = PredicateParts({}, {}, ())
     terms = parse(where, {**FACTS, **all_scores()}).terms if where.strip() else ()
     return replace(start, rest=tuple(term for term in terms if not _threshold(term, start)))
 
 
-def _threshold(term: Term, start: Start) -> bool:
+def _threshold(term: Term, start: PredicateParts) -> bool:
     """Note the limits of a term; False if it is not a comparison of one score with numbers, or if it comes twice."""
     node = term.node
     if not isinstance(node, Compare):
@@ -82,7 +82,9 @@ def _threshold(term: Term, start: Start) -> bool:
     return True
 
 
-def slider(rows: Sequence[Row], call: Call, start: Start, *, scores: int, unknown_keeps: bool) -> Slider | None:
+def slider(
+    rows: Sequence[Row], call: Call, start: PredicateParts, *, scores: int, unknown_keeps: bool
+) -> Slider | None:
     """Return a score as a slider, one of ``scores``; None if no row has a finite value.
 
     A condition over several values of one sample holds if it holds for all: the smallest and the largest decide.
@@ -115,7 +117,7 @@ def _codes(values: Any, state: Any, edges: Sequence[float]) -> Any:
     return np.where(state == 0, codes_of(values, edges), state).astype(np.int16)
 
 
-def for_script(found: Slider, start: Start, pictures: Iterable[tuple[int, int, float]]) -> dict[str, Any]:
+def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[int, int, float]]) -> dict[str, Any]:
     """Return what ``studio.js`` needs. ``pictures``: (row, number of its picture, value)."""
     largest = 2 * len(found.edges)
     kind: Any = np.uint8 if largest < 254 else np.uint16
