@@ -50,6 +50,7 @@ def test_findings_show_their_samples_and_texts_from_the_data_run_nothing(chromiu
 
 def test_a_fix_is_copied_as_it_is_to_be_typed(chromium: Any, page: Path, report: Any) -> None:
     with Opened(chromium, page, permissions=["clipboard-read", "clipboard-write"]) as opened:
+        opened.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         first = opened.page.locator(".command").first
         first.locator("button").click()
         opened.page.wait_for_function("document.querySelector('.copy').textContent === 'Copied'")
