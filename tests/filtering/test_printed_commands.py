@@ -69,10 +69,10 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         # What comes next after a run.
         ((*FILTER, *LARGE), 0, ["wdsflow validate out"]),
         (("filter", "it's $HOME & more", "-o", "a 'b'", *LARGE), 0, ["wdsflow validate 'a '\"'\"'b'\"'\"''"]),
-        (("score", "in", "-o", "out", "--scores", "blur"), 0, ["wdsflow cut in -o out-cut --ledger out --where"]),
-        (("score", "./-dashed", "-o", "out", "--scores", "has('txt')"), 0, ["wdsflow cut ./-dashed -o out-cut --ledger out"]),
-        (("score", "in", "-o", "out", "--scores", "duplicate,format"), 0, ["--where 'not duplicate'"]),
-        (("score", "in", "-o", "out", "--scores", "format"), 0, ["--where 'format == \"jpeg\"'"]),
+        (("score", "in", "-o", "out", "--scores", "blur"), 0, ["wdsflow report out", "wdsflow cut in -o out-cut --ledger out --where"]),
+        (("score", "./-dashed", "-o", "out", "--scores", "has('txt')"), 0, ["wdsflow report out", "wdsflow cut ./-dashed -o out-cut --ledger out"]),
+        (("score", "in", "-o", "out", "--scores", "duplicate,format"), 0, ["wdsflow report out", "--where 'not duplicate'"]),
+        (("score", "in", "-o", "out", "--scores", "format"), 0, ["wdsflow report out", "--where 'format == \"jpeg\"'"]),
         ((*CUT, *LARGE), 0, ["wdsflow validate out"]),
         # Little was kept.
         ((*FILTER, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= 2000' --workers 0 --explain"]),

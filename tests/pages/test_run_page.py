@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.filtering.commands import pasted
 from tests.filtering.shards import entries, picture
 from tests.pages.browser import Opened
 from tests.shards.archives import write_tar
@@ -110,6 +111,9 @@ def test_commands_are_copied_and_sliders_work_by_keyboard(chromium: Any, page: P
         opened.page.click("#copy-where")
         opened.page.wait_for_function("document.querySelector('#copy-where').textContent === 'Copied'")
         assert opened.page.evaluate("navigator.clipboard.readText()") == "caption_words >= 2"
+        done = pasted(opened.page.text_content("#command") or "")
+        assert done.status == 0
+        assert f"{state(opened)[0]:,}  kept" in done.out
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

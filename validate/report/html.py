@@ -132,6 +132,7 @@ def _worker_charts(forecasts: Sequence[Forecast]) -> Iterator[Chart]:
             f"Usable samples per worker, epoch 0 ({len(each.shares):,} workers)",
             each.shares,
             marks=[each.batch_size],
+            marked=f"a batch of {each.batch_size:,}",
         )
         if found is not None and len(each.shares) > 1:
             yield found

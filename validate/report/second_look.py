@@ -50,7 +50,9 @@ class Look:
             chart("height", "Height in pixels", self.heights),
             chart("megapixels", "Megapixels", [width * height / 1e6 for width, height in sides]),
             chart("aspect", "Width / height", [width / height for width, height in sides]),
-            chart("caption", f"Caption length in {unit}", lengths, marks=[CONTEXT] if unit == "tokens" else []),
+            chart("caption", "Caption length in tokens", lengths, marks=[CONTEXT], marked=f"{CONTEXT}, where CLIP cuts")
+            if unit == "tokens"
+            else chart("caption", "Caption length in words", lengths),
         )
         yield from (each for each in found if each is not None)
 

@@ -40,7 +40,7 @@ def report(
 
     typed = Typed(context)
     if folder is None:
-        near = nearest_ledger(Path("out").absolute())
+        near = nearest_ledger(Path("out"))
         fail("no folder given", typed.again(folder=near) if near else "all options: wdsflow report --help")
     target = output or folder / "_wdsflow" / "report.html"
     if output is not None:
@@ -48,7 +48,7 @@ def report(
     try:
         page = run_page(folder, pictures=not no_pictures)
     except LedgerError as error:
-        near = nearest_ledger(folder.absolute())
+        near = nearest_ledger(folder)
         fail(str(error), typed.again(folder=near) if near and near.absolute() != folder.absolute() else "")
     write_output(target, page)
     print(f"wrote {target}, {len(page.encode()) / 1e6:.1f} MB; to look at it, open it in a browser:")

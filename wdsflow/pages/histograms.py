@@ -37,12 +37,13 @@ def chart(
     values: "ArrayLike",
     weights: "ArrayLike | None" = None,
     *,
-    unit: str = "",
     marks: Sequence[float] = (),
+    marked: str = "",
 ) -> Chart | None:
     """Return the histogram of finite values, each of some weight; None if there are none.
 
-    Bars are as wide as a round number of units; of integers none is narrower than 1. Lines lie within it.
+    Bars are as wide as a round number of units; of integers none is narrower than 1. Lines are within it; ``marked``
+    says what they are.
     """
     found = np.asarray(values, np.float64)
     weight = np.ones(len(found)) if weights is None else np.asarray(weights, np.float64)
@@ -59,7 +60,7 @@ def chart(
     count = min(math.floor(high / width) - first + 1, 4 * BARS)
     index = np.clip(np.floor(found / width) - first, 0, count - 1).astype(np.int64)
     bars = np.bincount(index, weight, count)
-    said = f"median {number(middle)}, {number(float(found[0]))} to {number(float(found[-1]))}{unit and ' ' + unit}"
+    said = f"median {number(middle)}, {number(float(found[0]))} to {number(float(found[-1]))}{marked and '; line: ' + marked}"
     lefts = tuple(float(f"{(first + each) * width:.10g}") for each in range(count))
     return Chart(name, title, said, lefts, tuple(bars.tolist()), width, tuple(marks))
 

@@ -104,6 +104,7 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     elif not report.whole:
         yield "other slices are not done yet"
     elif typed.name == "score":
+        yield f"to choose thresholds: wdsflow report {quote_path(str(out))}"
         if where := _example(report, out):
             cut = Typed.spell("cut", *typed.given["urls"], out=free(Path(f"{out}-cut")), ledger=out, where=where)
             yield f"next: {cut}"
