@@ -1,10 +1,16 @@
-"""What the README and the pages under docs/ show is what the program does."""
+"""What the README and the pages under docs/ show is what the program does.
+
+A page's blocks run one after the other, in a folder with a small set of shards: Python, and commands with what they
+print. A page names its set in a comment, ``<!-- set: truncated -->``; most use that with captions in json.
+"""
 
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Collection, Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +20,7 @@ import pytest
 import typer
 from support import faults, scenes
 
+from tests.printed.pasted import Done, paste, words
 from wdsflow.cli.main import COMMANDS, _app, _split
 
 if sys.version_info >= (3, 11):
@@ -22,18 +29,23 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SET = re.compile(r"^<!-- set: (\w+) -->$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
-def blocks(language: str) -> list[tuple[str, str]]:
-    """Return (page, block) for each fenced block of a language, except files and those marked `no-run`."""
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(*languages: str, marks: Collection[str] = ("",)) -> list[tuple[str, str, str]]:
+    """Return (page, language, block) for each fenced block of some languages: not files, nor those marked `no-run`."""
     return [
-        (page.name, found[3])
+        (name_of(page), found[1], found[3])
         for page in PAGES
         for found in FENCE.finditer(page.read_text(encoding="utf-8"))
-        if found[1] == language and not found[2].strip()
+        if found[1] in languages and found[2].strip() in marks
     ]
 
 
@@ -61,33 +73,54 @@ def installed(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def shards(tmp_path_factory):
-    """The small set on which a page's examples run: `shards/{000..003}.tar`, captions in json."""
-    folder = tmp_path_factory.mktemp("readme")
-    faults.captions_in_json(folder / "shards", scenes.draw(40))
-    return folder
+@cache
+def scenes_drawn() -> list[scenes.Scene]:
+    return scenes.draw(40)
 
 
-@pytest.mark.parametrize(("page", "block"), blocks("python"))
-def test_python_blocks_run(page, block, shards, monkeypatch):
-    monkeypatch.chdir(shards)
-    exec(compile(block, page, "exec"), {"__name__": "__main__"})
+def commands_of(block: str, language: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each command of ours in a block to run, with the lines that the page says it prints."""
+    if language == "sh":
+        yield from ((line, []) for line in block.splitlines() if line.startswith("wdsflow "))
+        return
+    assert block.startswith("$ wdsflow "), block
+    for part in block.removeprefix("$ ").split("\n$ "):
+        command, *shown = part.splitlines()
+        yield command, shown
 
 
-@pytest.mark.parametrize("page", sorted({page for page, _ in blocks("console")}))
-def test_console_blocks_show_what_the_commands_print_one_after_the_other(page, shards, installed):
-    """Each line of output that a block shows stands in the real output, in that order; `...` skips lines."""
-    environment = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "COLUMNS": "100", "NO_COLOR": "1"}
-    for block in (block for other, block in blocks("console") if other == page):
-        command, *shown = block.splitlines()
-        assert command.startswith("$ wdsflow "), command
-        run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *shlex.split(command)[2:]]
-        done = subprocess.run(run, cwd=shards, capture_output=True, text=True, env=environment, check=False)
-        rest = iter([line.strip() for line in done.stdout.splitlines()])
-        for line in shown:
-            if line.strip() not in {"", "..."}:
-                assert line.strip() in rest, f"{page}: {line}\n{done.stdout}{done.stderr}"
+def printed_by(command: str, folder: Path, shows_files: bool, environment: dict[str, str]) -> Done:
+    """Run a command: in this process, or in one of its own where it needs what a page installs."""
+    if not shows_files:
+        return paste(command, folder)
+    run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *words(command)]
+    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # webdataset leaves shards open
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("page", sorted({page for page, _, _ in blocks("console", "python", "sh")}))
+def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, installed, monkeypatch):
+    """Each line of output that a block shows is in the real output, in that order; `...` skips lines."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = SET.search(text)
+    getattr(faults, named[1] if named else "captions_in_json")(tmp_path / "shards", scenes_drawn())
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}"}.items():
+        monkeypatch.setenv(name, value)
+    shows_files = any("." in found[2] for found in FENCE.finditer(text))
+    for _, language, block in (each for each in blocks("console", "python", "sh") if each[0] == page):
+        if language == "python":
+            exec(compile(block, page, "exec"), {"__name__": "__main__"})
+            continue
+        for command, shown in commands_of(block, language):
+            done = printed_by(command, tmp_path, shows_files, dict(os.environ))
+            assert done.status in (0, 1), f"{page}: {command}\n{done}"
+            rest = iter([line.strip() for line in done.out.splitlines()])
+            for line in shown:
+                if line.strip() not in {"", "..."}:
+                    assert line.strip() in rest, f"{page}: {line}\n{done.out}{done.errors}"
 
 
 def test_a_custom_score_is_packed_even_if_shards_are_in_the_same_folder(tmp_path):
@@ -115,24 +148,25 @@ def test_pictures_load_nothing_and_name_no_folder_of_a_machine(picture):
 
 def lines_to_type() -> list[tuple[str, str]]:
     """Return (page, line) for each command of ours that a page tells to type; synopses are none."""
-    typed = [(page, line) for page, block in blocks("sh") for line in block.splitlines()]
-    typed += [(page, block.splitlines()[0].removeprefix("$ ")) for page, block in [*blocks("console"), *blocks("text")]]
+    typed = [(page, line) for page, _, block in blocks("sh", "bash", marks=("", "no-run")) for line in block.splitlines()]
+    typed += [(page, line) for page, _, block in blocks("text") for line in re.findall(r"^\$ (.*)", block, re.MULTILINE)]
     return [(page, line) for page, line in typed if re.search(r"\bwdsflow [a-z]", line) and "URL..." not in line]
 
 
-@pytest.mark.parametrize(("page", "line"), lines_to_type())
-def test_commands_on_the_pages_have_options_that_there_are(page, line):
-    command = re.search(r"\bwdsflow ([a-z]+) ?(.*)", line)
-    if command is None or command[1] not in COMMANDS:
-        return  # names a package and its version
-    words = shlex.split(command[0], comments=True)[1:]
-    own, _ = _split([word for word in words if word != "..."])
-    group: Any = typer.main.get_command(_app(own))
-    parent = typer.Context(group, info_name="wdsflow")
-    group.get_command(parent, own[0]).make_context(own[0], own[1:], parent=parent)  # raises where it cannot be typed
+@pytest.mark.parametrize("page", sorted({page for page, _ in lines_to_type()}))
+def test_commands_that_are_not_run_here_have_options_that_there_are(page):
+    for line in (line for other, line in lines_to_type() if other == page):
+        command = re.search(r"\bwdsflow ([a-z]+) ?(.*)", line)
+        if command is None or command[1] not in COMMANDS:
+            continue  # names a package and its version
+        typed = shlex.split(command[0], comments=True)[1:]
+        own, _ = _split([word for word in typed if word != "..."])
+        group: Any = typer.main.get_command(_app(own))
+        parent = typer.Context(group, info_name="wdsflow")
+        group.get_command(parent, own[0]).make_context(own[0], own[1:], parent=parent)  # raises where it cannot be typed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_between_pages_lead_somewhere(page):
     missing = [
         target for target in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / target).exists()
