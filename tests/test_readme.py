@@ -109,7 +109,7 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, installed,
     monkeypatch.chdir(tmp_path)
     for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}"}.items():
         monkeypatch.setenv(name, value)
-    shows_files = any("." in found[2] for found in FENCE.finditer(text))
+    shows_files = any(found[2].strip().endswith(".py") for found in FENCE.finditer(text))
     for _, language, block in (each for each in blocks("console", "python", "sh") if each[0] == page):
         if language == "python":
             exec(compile(block, page, "exec"), {"__name__": "__main__"})
@@ -148,8 +148,12 @@ def test_pictures_load_nothing_and_name_no_folder_of_a_machine(picture):
 
 def lines_to_type() -> list[tuple[str, str]]:
     """Return (page, line) for each command of ours that a page tells to type; synopses are none."""
-    typed = [(page, line) for page, _, block in blocks("sh", "bash", marks=("", "no-run")) for line in block.splitlines()]
-    typed += [(page, line) for page, _, block in blocks("text") for line in re.findall(r"^\$ (.*)", block, re.MULTILINE)]
+    typed = [
+        (page, line) for page, _, block in blocks("sh", "bash", marks=("", "no-run")) for line in block.splitlines()
+    ]
+    typed += [
+        (page, line) for page, _, block in blocks("text") for line in re.findall(r"^\$ (.*)", block, re.MULTILINE)
+    ]
     return [(page, line) for page, line in typed if re.search(r"\bwdsflow [a-z]", line) and "URL..." not in line]
 
 
@@ -163,7 +167,9 @@ def test_commands_that_are_not_run_here_have_options_that_there_are(page):
         own, _ = _split([word for word in typed if word != "..."])
         group: Any = typer.main.get_command(_app(own))
         parent = typer.Context(group, info_name="wdsflow")
-        group.get_command(parent, own[0]).make_context(own[0], own[1:], parent=parent)  # raises where it cannot be typed
+        group.get_command(parent, own[0]).make_context(
+            own[0], own[1:], parent=parent
+        )  # raises where it cannot be typed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
