@@ -4,11 +4,14 @@ A page's blocks run one after the other, in a folder with a small set of shards:
 print. A page names its set in a comment, ``<!-- set: truncated -->``; most use that with captions in json.
 """
 
+import io
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tarfile
 from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -49,28 +52,53 @@ def blocks(*languages: str, marks: Collection[str] = ("",)) -> list[tuple[str, s
     ]
 
 
-def files() -> dict[str, str]:
-    """Return the contents of the files that the pages show: fenced blocks with a name."""
-    found = (each for page in PAGES for each in FENCE.finditer(page.read_text(encoding="utf-8")))
+def files(*pages: Path) -> dict[str, str]:
+    """Return the contents of the files that pages (by default all) show: fenced blocks with a name."""
+    found = (each for page in pages or PAGES for each in FENCE.finditer(page.read_text(encoding="utf-8")))
     return {each[2].strip(): each[3] for each in found if "." in each[2]}
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """What `pip install .` makes of the custom score that the pages show."""
     folder = tmp_path_factory.mktemp("site")
-    shown = files()
-    (folder / "my_scores.py").write_text(shown["my_scores.py"])
-    project = tomllib.loads(shown["pyproject.toml"])["project"]
-    info = folder / "my_scores-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    groups = {
-        group: "\n".join(f"{name} = {place}" for name, place in entries.items())
-        for group, entries in project["entry-points"].items()
-    }
-    (info / "entry_points.txt").write_text("\n".join(f"[{group}]\n{text}\n" for group, text in groups.items()))
+    install(folder)
     return folder
+
+
+def install(folder: Path) -> None:
+    """Write what `pip install .` makes of the custom scores that the pages show."""
+    for name, text in files().items():
+        if name.endswith(".py"):
+            (folder / name).write_text(text)
+        if not name.endswith("pyproject.toml"):
+            continue
+        project = tomllib.loads(text)["project"]
+        head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(head)
+        groups = {
+            group: "\n".join(f"{name} = {place}" for name, place in entries.items())
+            for group, entries in project["entry-points"].items()
+        }
+        (info / "entry_points.txt").write_text("\n".join(f"[{group}]\n{text}\n" for group, text in groups.items()))
+
+
+def img2dataset(folder: Path, drawn: list[scenes.Scene]) -> None:
+    """Write shards as img2dataset does: jpg, txt and json, and a file with counts next to each."""
+    folder.mkdir()
+    for shard in range(4):
+        with tarfile.open(folder / f"{shard:03d}.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+            for number, scene in enumerate(drawn[shard::4]):
+                key = f"{shard:03d}{number:04d}"
+                facts = {"uid": f"{shard:016x}{number:016x}", "caption": scene.caption, "key": key}
+                described = json.dumps({**facts, "original_width": 1024, "original_height": 768}).encode()
+                for field, data in {"jpg": scene.jpeg, "json": described, "txt": scene.caption.encode()}.items():
+                    info = tarfile.TarInfo(f"{key}.{field}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+        counts = {"count": 10, "successes": 10, "failed_to_download": 0, "failed_to_resize": 0}
+        (folder / f"{shard:03d}_stats.json").write_text(json.dumps(counts))
 
 
 @cache
@@ -89,9 +117,26 @@ def commands_of(block: str, language: str) -> Iterator[tuple[str, list[str]]]:
         yield command, shown
 
 
-def printed_by(command: str, folder: Path, shows_files: bool, environment: dict[str, str]) -> Done:
-    """Run a command: in this process, or in one of its own where it needs what a page installs."""
-    if not shows_files:
+def pages_to_run() -> list[str]:
+    return sorted({page for page, _, _ in blocks("console", "python", "sh")})
+
+
+def marks_of(page: str) -> list[pytest.MarkDecorator]:
+    """Return the mark of slow pages: their commands load a score that the page installs, in several processes."""
+    commands = [block for other, _, block in blocks("console") if other == page]
+    slow = any(name in block for block in commands for name in scores_of_pages())
+    return [pytest.mark.deep] if slow else []
+
+
+@cache
+def scores_of_pages() -> set[str]:
+    projects = [tomllib.loads(text)["project"] for name, text in files().items() if name.endswith("pyproject.toml")]
+    return {name for project in projects for name in project["entry-points"]["wdsflow.scores"]}
+
+
+def printed_by(command: str, folder: Path, environment: dict[str, str]) -> Done:
+    """Run a command: in this process, or in one of its own where it needs a score that a page installs."""
+    if not any(name in command for name in scores_of_pages()):
         return paste(command, folder)
     run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *words(command)]
     done = subprocess.run(run, cwd=folder, capture_output=True, text=True, env=environment, check=False)
@@ -100,22 +145,26 @@ def printed_by(command: str, folder: Path, shows_files: bool, environment: dict[
 
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # webdataset leaves shards open
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("page", sorted({page for page, _, _ in blocks("console", "python", "sh")}))
+@pytest.mark.parametrize("page", [pytest.param(page, marks=marks_of(page)) for page in pages_to_run()])
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, installed, monkeypatch):
     """Each line of output that a block shows is in the real output, in that order; `...` skips lines."""
     text = (ROOT / page).read_text(encoding="utf-8")
     named = SET.search(text)
-    getattr(faults, named[1] if named else "captions_in_json")(tmp_path / "shards", scenes_drawn())
+    (getattr(faults, named[1], None) or img2dataset if named else faults.captions_in_json)(
+        tmp_path / "shards", scenes_drawn()
+    )
+    for name, contents in files(ROOT / page).items():
+        if "/" not in name:
+            (tmp_path / name).write_text(contents)
     monkeypatch.chdir(tmp_path)
     for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}"}.items():
         monkeypatch.setenv(name, value)
-    shows_files = any(found[2].strip().endswith(".py") for found in FENCE.finditer(text))
     for _, language, block in (each for each in blocks("console", "python", "sh") if each[0] == page):
         if language == "python":
             exec(compile(block, page, "exec"), {"__name__": "__main__"})
             continue
         for command, shown in commands_of(block, language):
-            done = printed_by(command, tmp_path, shows_files, dict(os.environ))
+            done = printed_by(command, tmp_path, dict(os.environ))
             assert done.status in (0, 1), f"{page}: {command}\n{done}"
             rest = iter([line.strip() for line in done.out.splitlines()])
             for line in shown:

@@ -14,6 +14,7 @@ extensions = ["myst_parser", "sphinx_copybutton"]
 html_theme = "furo"
 html_title = "wdsflow"
 html_copy_source = False
+smartquotes = False  # messages in titles are searched for as they are printed
 html_show_sphinx = False
 html_extra_path: list[str] = []
 
