@@ -49,7 +49,17 @@ class Mermaid(Directive):  # type: ignore[misc]  # docutils is not installed whe
         return [nodes.raw("", html, format="html")]
 
 
+def for_keyboards_and_screen_readers(app: Any, failure: Exception | None) -> None:
+    """Add what Sphinx leaves out: the level of the headings of the sidebar, and a way to scroll code and tables by keyboard."""
+    for path in [] if failure else Path(app.outdir).rglob("*.html"):
+        html = path.read_text(encoding="utf-8")
+        html = html.replace('class="caption" role="heading"', 'class="caption" role="heading" aria-level="2"')
+        html = html.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
+        path.write_text(html.replace("<pre>", '<pre tabindex="0">'), encoding="utf-8")
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Add what is our own."""
     app.add_directive("mermaid", Mermaid)
+    app.connect("build-finished", for_keyboards_and_screen_readers)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
