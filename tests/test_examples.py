@@ -85,6 +85,7 @@ def job(script, data, **variables):
     )
 
 
+@pytest.mark.deep  # the pod below is the same command, once
 def test_the_tasks_of_the_slurm_array_filter_all_shards_together(data):
     script = CLUSTER["filter.sbatch"].replace("--memory 56GiB", "--memory 4GiB")  # what this machine has
     for task in range(2):
