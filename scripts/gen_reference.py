@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from support import api_reference, packages
+from support import api_reference, command_pages, llms, packages
 
 from wdsflow.filtering.recipe.recipe_file import schema
 from wdsflow.validate import rule_pages
@@ -17,8 +17,12 @@ from wdsflow.validate import rule_pages
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference.md": api_reference.reference,
     "docs/rules.md": rule_pages.reference,
+    "docs/commands.md": command_pages.commands,
+    "docs/score-list.md": command_pages.scores,
+    "docs/recipe.md": command_pages.recipe,
     "docs/recipe.schema.json": schema,
     packages.PAGE: packages.architecture,
+    "llms.txt": llms.pages,  # the last: it names the pages above
 }
 
 

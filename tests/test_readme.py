@@ -1,10 +1,19 @@
-"""What the README and the pages under docs/ show is what the program does."""
+"""What the README and the pages under docs/ show is what the program does.
 
+A page's blocks run one after the other, in a folder with a small set of shards: Python, and commands with what they
+print. A page names its set in a comment, ``<!-- set: truncated -->``; most use that with captions in json.
+"""
+
+import io
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tarfile
+from collections.abc import Collection, Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +23,7 @@ import pytest
 import typer
 from support import faults, scenes
 
+from tests.printed.pasted import Done, paste, words
 from wdsflow.cli.main import COMMANDS, _app, _split
 
 if sys.version_info >= (3, 11):
@@ -22,78 +32,144 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SET = re.compile(r"^<!-- set: (\w+) -->$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
-def blocks(language: str) -> list[tuple[str, str]]:
-    """Return (page, block) for each fenced block of a language, except files and those marked `no-run`."""
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(*languages: str, marks: Collection[str] = ("",)) -> list[tuple[str, str, str]]:
+    """Return (page, language, block) for each fenced block of some languages: not files, nor those marked `no-run`."""
     return [
-        (page.name, found[3])
+        (name_of(page), found[1], found[3])
         for page in PAGES
         for found in FENCE.finditer(page.read_text(encoding="utf-8"))
-        if found[1] == language and not found[2].strip()
+        if found[1] in languages and found[2].strip() in marks
     ]
 
 
-def files() -> dict[str, str]:
-    """Return the contents of the files that the pages show: fenced blocks with a name."""
-    found = (each for page in PAGES for each in FENCE.finditer(page.read_text(encoding="utf-8")))
+def files(*pages: Path) -> dict[str, str]:
+    """Return the contents of the files that pages (by default all) show: fenced blocks with a name."""
+    found = (each for page in pages or PAGES for each in FENCE.finditer(page.read_text(encoding="utf-8")))
     return {each[2].strip(): each[3] for each in found if "." in each[2]}
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """What `pip install .` makes of the custom score that the pages show."""
     folder = tmp_path_factory.mktemp("site")
-    shown = files()
-    (folder / "my_scores.py").write_text(shown["my_scores.py"])
-    project = tomllib.loads(shown["pyproject.toml"])["project"]
-    info = folder / "my_scores-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    groups = {
-        group: "\n".join(f"{name} = {place}" for name, place in entries.items())
-        for group, entries in project["entry-points"].items()
-    }
-    (info / "entry_points.txt").write_text("\n".join(f"[{group}]\n{text}\n" for group, text in groups.items()))
+    install(folder)
     return folder
 
 
-@pytest.fixture
-def shards(tmp_path_factory):
-    """The small set on which a page's examples run: `shards/{000..003}.tar`, captions in json."""
-    folder = tmp_path_factory.mktemp("readme")
-    faults.captions_in_json(folder / "shards", scenes.draw(40))
-    return folder
+def install(folder: Path) -> None:
+    """Write what `pip install .` makes of the custom scores that the pages show."""
+    for name, text in files().items():
+        if name.endswith(".py"):
+            (folder / name).write_text(text)
+        if not name.endswith("pyproject.toml"):
+            continue
+        project = tomllib.loads(text)["project"]
+        head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(head)
+        groups = {
+            group: "\n".join(f"{name} = {place}" for name, place in entries.items())
+            for group, entries in project["entry-points"].items()
+        }
+        (info / "entry_points.txt").write_text("\n".join(f"[{group}]\n{text}\n" for group, text in groups.items()))
 
 
-@pytest.mark.parametrize(("page", "block"), blocks("python"))
-def test_python_blocks_run(page, block, shards, monkeypatch):
-    monkeypatch.chdir(shards)
-    exec(compile(block, page, "exec"), {"__name__": "__main__"})
+def img2dataset(folder: Path, drawn: list[scenes.Scene]) -> None:
+    """Write shards as img2dataset does: jpg, txt and json, and a file with counts next to each."""
+    folder.mkdir()
+    for shard in range(4):
+        with tarfile.open(folder / f"{shard:03d}.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+            for number, scene in enumerate(drawn[shard::4]):
+                key = f"{shard:03d}{number:04d}"
+                facts = {"uid": f"{shard:016x}{number:016x}", "caption": scene.caption, "key": key}
+                described = json.dumps({**facts, "original_width": 1024, "original_height": 768}).encode()
+                for field, data in {"jpg": scene.jpeg, "json": described, "txt": scene.caption.encode()}.items():
+                    info = tarfile.TarInfo(f"{key}.{field}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+        counts = {"count": 10, "successes": 10, "failed_to_download": 0, "failed_to_resize": 0}
+        (folder / f"{shard:03d}_stats.json").write_text(json.dumps(counts))
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        page if page == "README.md" else pytest.param(page, marks=pytest.mark.deep)
-        for page in sorted({page for page, _ in blocks("console")})
-    ],
-)
-def test_console_blocks_show_what_the_commands_print_one_after_the_other(page, shards, installed):
-    """Each line of output that a block shows stands in the real output, in that order; `...` skips lines."""
-    environment = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}", "COLUMNS": "100", "NO_COLOR": "1"}
-    for block in (block for other, block in blocks("console") if other == page):
-        command, *shown = block.splitlines()
-        assert command.startswith("$ wdsflow "), command
-        run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *shlex.split(command)[2:]]
-        done = subprocess.run(run, cwd=shards, capture_output=True, text=True, env=environment, check=False)
-        rest = iter([line.strip() for line in done.stdout.splitlines()])
-        for line in shown:
-            if line.strip() not in {"", "..."}:
-                assert line.strip() in rest, f"{page}: {line}\n{done.stdout}{done.stderr}"
+@cache
+def scenes_drawn() -> list[scenes.Scene]:
+    return scenes.draw(40)
+
+
+def commands_of(block: str, language: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each command of ours in a block to run, with the lines that the page says it prints."""
+    if language == "sh":
+        yield from ((line, []) for line in block.splitlines() if line.startswith("wdsflow "))
+        return
+    assert block.startswith("$ wdsflow "), block
+    for part in block.removeprefix("$ ").split("\n$ "):
+        command, *shown = part.splitlines()
+        yield command, shown
+
+
+def pages_to_run() -> list[str]:
+    return sorted({page for page, _, _ in blocks("console", "python", "sh")})
+
+
+def marks_of(page: str) -> list[pytest.MarkDecorator]:
+    """Return the mark of slow pages: their commands load a score that the page installs, in several processes."""
+    commands = [block for other, _, block in blocks("console") if other == page]
+    slow = any(name in block for block in commands for name in scores_of_pages())
+    return [pytest.mark.deep] if slow else []
+
+
+@cache
+def scores_of_pages() -> set[str]:
+    projects = [tomllib.loads(text)["project"] for name, text in files().items() if name.endswith("pyproject.toml")]
+    return {name for project in projects for name in project["entry-points"]["wdsflow.scores"]}
+
+
+def printed_by(command: str, folder: Path, environment: dict[str, str]) -> Done:
+    """Run a command: in this process, or in one of its own where it needs a score that a page installs."""
+    if not any(name in command for name in scores_of_pages()):
+        return paste(command, folder)
+    run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *words(command)]
+    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # webdataset leaves shards open
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("page", [pytest.param(page, marks=marks_of(page)) for page in pages_to_run()])
+def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, installed, monkeypatch):
+    """Each line of output that a block shows is in the real output, in that order; `...` skips lines."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = SET.search(text)
+    (getattr(faults, named[1], None) or img2dataset if named else faults.captions_in_json)(
+        tmp_path / "shards", scenes_drawn()
+    )
+    for name, contents in files(ROOT / page).items():
+        if "/" not in name:
+            (tmp_path / name).write_text(contents)
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}"}.items():
+        monkeypatch.setenv(name, value)
+    for _, language, block in (each for each in blocks("console", "python", "sh") if each[0] == page):
+        if language == "python":
+            exec(compile(block, page, "exec"), {"__name__": "__main__"})
+            continue
+        for command, shown in commands_of(block, language):
+            done = printed_by(command, tmp_path, dict(os.environ))
+            assert done.status in (0, 1), f"{page}: {command}\n{done}"
+            rest = iter([line.strip() for line in done.out.splitlines()])
+            for line in shown:
+                if line.strip() not in {"", "..."}:
+                    assert line.strip() in rest, f"{page}: {line}\n{done.out}{done.errors}"
 
 
 def test_a_custom_score_is_packed_even_if_shards_are_in_the_same_folder(tmp_path):
@@ -121,24 +197,31 @@ def test_pictures_load_nothing_and_name_no_folder_of_a_machine(picture):
 
 def lines_to_type() -> list[tuple[str, str]]:
     """Return (page, line) for each command of ours that a page tells to type; synopses are none."""
-    typed = [(page, line) for page, block in blocks("sh") for line in block.splitlines()]
-    typed += [(page, block.splitlines()[0].removeprefix("$ ")) for page, block in [*blocks("console"), *blocks("text")]]
+    typed = [
+        (page, line) for page, _, block in blocks("sh", "bash", marks=("", "no-run")) for line in block.splitlines()
+    ]
+    typed += [
+        (page, line) for page, _, block in blocks("text") for line in re.findall(r"^\$ (.*)", block, re.MULTILINE)
+    ]
     return [(page, line) for page, line in typed if re.search(r"\bwdsflow [a-z]", line) and "URL..." not in line]
 
 
-@pytest.mark.parametrize(("page", "line"), lines_to_type())
-def test_commands_on_the_pages_have_options_that_there_are(page, line):
-    command = re.search(r"\bwdsflow ([a-z]+) ?(.*)", line)
-    if command is None or command[1] not in COMMANDS:
-        return  # names a package and its version
-    words = shlex.split(command[0], comments=True)[1:]
-    own, _ = _split([word for word in words if word != "..."])
-    group: Any = typer.main.get_command(_app(own))
-    parent = typer.Context(group, info_name="wdsflow")
-    group.get_command(parent, own[0]).make_context(own[0], own[1:], parent=parent)  # raises where it cannot be typed
+@pytest.mark.parametrize("page", sorted({page for page, _ in lines_to_type()}))
+def test_commands_that_are_not_run_here_have_options_that_there_are(page):
+    for line in (line for other, line in lines_to_type() if other == page):
+        command = re.search(r"\bwdsflow ([a-z]+) ?(.*)", line)
+        if command is None or command[1] not in COMMANDS:
+            continue  # names a package and its version
+        typed = shlex.split(command[0], comments=True)[1:]
+        own, _ = _split([word for word in typed if word != "..."])
+        group: Any = typer.main.get_command(_app(own))
+        parent = typer.Context(group, info_name="wdsflow")
+        group.get_command(parent, own[0]).make_context(
+            own[0], own[1:], parent=parent
+        )  # raises where it cannot be typed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_between_pages_lead_somewhere(page):
     missing = [
         target for target in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / target).exists()

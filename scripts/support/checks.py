@@ -108,6 +108,12 @@ def wheel(out: TextIO) -> None:
         call(out, str(python), copy, cwd=Path(folder))
 
 
+def site(out: TextIO) -> None:
+    """The documentation site, with its links; warnings are errors."""
+    with tempfile.TemporaryDirectory() as folder:
+        call(out, PYTHON, "scripts/docs", "--output", folder)
+
+
 def tests(out: TextIO) -> None:
     """Doctests, README blocks and tests, with the webdataset that OpenCLIP 3.3 wants."""
     pytest(out, "-m", "not deep")
@@ -165,7 +171,7 @@ def give_up(process: "subprocess.Popen[bytes]") -> None:
 
 
 STEPS: dict[str, Callable[[TextIO], None]] = {
-    step.__name__: step for step in (lint, types, reference, wheel, tests, webdataset1, deep)
+    step.__name__: step for step in (lint, types, reference, wheel, site, tests, webdataset1, deep)
 }
-BESIDE = ("lint", "types", "reference", "wheel")
+BESIDE = ("lint", "types", "reference", "wheel", "site")
 GATE = (*BESIDE, "tests", "webdataset1")

@@ -20,10 +20,13 @@ WEBDATASET1 = ROOT / ".test" / "webdataset1"  # webdataset 1.x, next to the 0.2.
 WEBDATASET1_LOCK = ROOT / "scripts" / "locks" / "webdataset1.txt"
 JUICER = ROOT / ".test" / "data-juicer"  # an environment of its own, for what is measured next to it
 JUICER_LOCK = ROOT / "scripts" / "locks" / "data-juicer.txt"
+SPHINX = ROOT / ".test" / "sphinx"  # Sphinx wants other versions than what is tested
+SPHINX_LOCK = ROOT / "scripts" / "locks" / "docs.txt"
 
 # What each script installs, as arguments of the installer.
 PURPOSES = {
     "demo": ["--editable", ".[openclip,clip,ocr]"],
+    "docs": ["--group", "pyproject.toml:build"],  # the installer; what it installs has an environment of its own
     "test": ["--editable", ".[openclip]", "--group", "pyproject.toml:dev"],
 }
 FIRST_TIME = "Installing into .venv, which takes some minutes the first time, nearly all of it for PyTorch"
@@ -85,16 +88,26 @@ def ensure_webdataset1() -> Path:
 
 def ensure_juicer() -> Path:
     """Make an environment with Data-Juicer alone; return its interpreter."""
-    stamp, inside = JUICER / "wdsflow.stamp", JUICER / "bin" / "python"
-    wanted = JUICER_LOCK.read_text()
+    return _ensure_alone(JUICER, JUICER_LOCK)
+
+
+def ensure_sphinx() -> Path:
+    """Make an environment with Sphinx alone; return its interpreter."""
+    return _ensure_alone(SPHINX, SPHINX_LOCK)
+
+
+def _ensure_alone(folder: Path, lock: Path) -> Path:
+    """Make an environment with what a lock file lists; return its interpreter."""
+    stamp, inside = folder / "wdsflow.stamp", folder / "bin" / "python"
+    wanted = lock.read_text()
     if not (stamp.is_file() and stamp.read_text() == wanted and inside.exists()):
-        JUICER.mkdir(parents=True, exist_ok=True)
-        log = JUICER / "install.log"
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / "install.log"
         with log.open("w") as out:
             uv = [str(python()), "-m", "uv"]
-            _call([*uv, "venv", "--allow-existing", "--python", str(python()), str(JUICER)], out, log)
+            _call([*uv, "venv", "--allow-existing", "--python", str(python()), str(folder)], out, log)
             install = [*uv, "pip", "install", "--compile-bytecode", "--python", str(inside)]
-            _call([*install, "--requirement", str(JUICER_LOCK)], out, log)
+            _call([*install, "--requirement", str(lock)], out, log)
         stamp.write_text(wanted)
     return inside
 

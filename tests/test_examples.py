@@ -1,0 +1,125 @@
+"""The recipes and job files of the examples: valid, and run as they are where no cluster is needed."""
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+import yaml
+from support import faults
+from support.tiny_clip.recipe import CONFIG, CONFIG_FILE
+
+from tests.printed.pasted import run
+from tests.test_readme import ROOT, files, install, scenes_drawn
+from wdsflow.cli.main import _split
+from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+from wdsflow.filtering.recipe.recipe_file import read_recipe
+from wdsflow.stages.scores import BatchScore
+
+EXAMPLES = ROOT / "docs" / "examples"
+DATACOMP = files(EXAMPLES / "datacomp-small.md")
+CLUSTER = files(EXAMPLES / "slurm-and-kubernetes.md")
+
+
+@pytest.mark.parametrize("name", ["basic.yaml", "clip.yaml"])
+def test_the_recipes_of_datacomp_are_recipes(name, tmp_path):
+    (tmp_path / name).write_text(DATACOMP[name])
+    recipe = canonical_recipe(read_recipe(tmp_path / name))
+    assert recipe.where or recipe.scores
+    schema = json.loads((ROOT / "docs/recipe.schema.json").read_text())
+    jsonschema.validate(yaml.safe_load(DATACOMP[name]), schema)
+
+
+@pytest.mark.deep
+def test_the_score_of_the_image_based_baseline_finds_the_nearest_cluster(tmp_path, monkeypatch):
+    import torch
+
+    (tmp_path / "datacomp_scores.py").write_text(DATACOMP["datacomp_scores.py"])
+    spec = importlib.util.spec_from_file_location("datacomp_scores", tmp_path / "datacomp_scores.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "datacomp_scores", module)
+    spec.loader.exec_module(module)
+    (tmp_path / CONFIG_FILE).write_text(json.dumps(CONFIG))
+    np.save(tmp_path / "wanted.npy", np.array([1]))
+    np.save(tmp_path / "centroids.npy", np.zeros((2, 128)))
+    paths = {name: str(tmp_path / f"{name}.npy") for name in ("wanted", "centroids")}
+    score: BatchScore = module.InWantedCluster(model=f"local-dir:{tmp_path}", pretrained="", **paths)
+    images = [np.zeros((64, 64, 3), np.uint8), np.random.default_rng(0).integers(0, 255, (80, 70, 3), np.uint8)]
+    with torch.inference_mode():
+        clip, transform, _, wanted = score.load("cpu")
+        pixels = torch.stack([transform(module.Image.fromarray(image)) for image in images])
+        centroids = clip.encode_image(pixels, normalize=True)  # each image is its own cluster; the second is wanted
+        assert score.score((clip, transform, centroids, wanted), images) == [0.0, 1.0]
+
+
+@pytest.mark.deep
+def test_the_recipe_of_the_image_based_baseline_names_the_score_of_its_page(tmp_path):
+    (tmp_path / "image.yaml").write_text(DATACOMP["image.yaml"])
+    install(tmp_path)
+    script = "from wdsflow.cli.main import main; main(['filter', 'x.tar', '--recipe', 'image.yaml', '--print-recipe'])"
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "in_wanted_cluster" in done.stdout
+
+
+@pytest.fixture
+def data(tmp_path):
+    faults.sound(tmp_path / "shards", scenes_drawn())
+    return tmp_path
+
+
+def job(script, data, **variables):
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": programs, "DATA": str(data), **variables}
+    return subprocess.run(
+        ["bash", "-c", script], cwd=data, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.deep  # the pod below is the same command, once
+def test_the_tasks_of_the_slurm_array_filter_all_shards_together(data):
+    script = CLUSTER["filter.sbatch"].replace("--memory 56GiB", "--memory 4GiB")  # what this machine has
+    for task in range(2):
+        given = {"SLURM_ARRAY_TASK_ID": str(task), "SLURM_ARRAY_TASK_COUNT": "2", "SLURM_CPUS_PER_TASK": "1"}
+        done = job(script, data, **given)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((data / "kept" / "sizes.json").read_text()) == {f"{n:03d}.tar": 10 for n in range(4)}
+
+
+def test_a_pod_of_the_kubernetes_job_filters_its_slice(data):
+    manifest = yaml.safe_load(CLUSTER["filter-job.yaml"])
+    assert (manifest["apiVersion"], manifest["kind"]) == ("batch/v1", "Job")
+    assert manifest["spec"]["completionMode"] == "Indexed"
+    (pod,) = manifest["spec"]["template"]["spec"]["containers"]
+    assert f"--shard-count {manifest['spec']['completions']}" in pod["args"][0]
+    assert pod["command"] == ["bash", "-c"]
+    assert job(pod["args"][0].replace("12GiB", "4GiB"), data, JOB_COMPLETION_INDEX="2").returncode == 0
+    assert [path.name for path in sorted((data / "kept").glob("*.tar"))] == ["002.tar"]
+
+
+def test_the_validation_job_ends_with_the_status_of_the_report(data):
+    assert job(CLUSTER["validate.sbatch"], data).returncode == 0
+    assert "TRAINS" in (data / "report.txt").read_text()
+
+
+def test_the_training_job_is_a_command_that_this_program_takes(data):
+    script = CLUSTER["train.sbatch"]
+    assert subprocess.run(["bash", "-n", "-c", script], check=False).returncode == 0
+    (line,) = re.findall(r"^srun (wdsflow train .*)$", script, re.MULTILINE)
+    words = shlex.split(line)[1:]
+    own, _ = _split(words)
+    assert "--checkpoint-every" in own
+    small = ["train", "--dry-run", *words[1:], "--warmup", "2", "--name", "x", "--batch-size", "4"]
+    small[small.index("--resume") + 1] = "None"
+    done = run([word for word in small if word not in ("--resume", "None")], data)
+    assert done.status == 0, done
+    assert "TRAINS  up to 40 of 40" in done.out
