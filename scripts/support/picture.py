@@ -1,10 +1,11 @@
-"""Pictures of terminals for README and docs: what commands of ours print for small sets, as SVG files."""
+"""Pictures for README and docs: what commands of ours print for small sets, as SVG files, and pages that they write."""
 
 import argparse
 import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,7 +52,11 @@ def main(argv: Sequence[str]) -> int:
     """Write the pictures, or compare them with ``--check``; return 1 if one is out of date."""
     parser = argparse.ArgumentParser(prog="scripts/picture", description="Draws the pictures of terminals in the docs.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a picture is out of date")
-    check = parser.parse_args(argv).check
+    parser.add_argument("--pages", action="store_true", help="also take pictures of HTML pages, by Chromium")
+    given = parser.parse_args(argv)
+    check = given.check
+    if given.pages:
+        take_pages()
     stale = 0
     IMAGES.mkdir(exist_ok=True)
     for picture in PICTURES:
@@ -91,3 +96,28 @@ def _printed(picture: Picture) -> str:
     if done.returncode != picture.status:
         raise RuntimeError(f"{' '.join(run)} ended with status {done.returncode}: {done.stderr}")
     return _TIME.sub(r"\1", done.stdout)
+
+
+def take_pages() -> None:
+    """Write pictures of the page of a run and of that of a validation. They are not checked: fonts differ."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        faults.sound(Path(folder, "shards"), scenes.draw(SAMPLES))
+        faults.captions_in_json(Path(folder, "damaged"), scenes.draw(SAMPLES))
+        run = [sys.executable, "-m", "wdsflow"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        for words in (
+            "filter shards -o kept --where 'blur > 400 and not duplicate' --scores entropy",
+            "report kept -o report.html",
+            "validate damaged --for open-clip-3.3 --format html --output validation.html",
+        ):
+            subprocess.run([*run, *shlex.split(words)], cwd=folder, env=environment, check=False, stdout=sys.stderr)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for name in ("report", "validation"):
+            page = browser.new_page(viewport={"width": 1000, "height": 900})
+            page.goto(Path(folder, f"{name}.html").as_uri())
+            page.wait_for_timeout(500)
+            page.screenshot(path=IMAGES / f"{name}.png")
+            print(f"wrote docs/images/{name}.png")
+        browser.close()

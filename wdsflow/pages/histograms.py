@@ -54,6 +54,8 @@ def chart(
     order = np.argsort(found, kind="stable")
     found, weight = found[order], weight[order]
     low, middle, high = quantiles(found, weight, (_OUTSIDE, 0.5, 1 - _OUTSIDE))
+    if low == high:  # nearly all are the same: the others are what there is to see
+        low, high = float(found[0]), float(found[-1])
     low, high = min([low, *marks]), max([high, *marks])
     width = round_step((high - low) / BARS, whole=bool(np.all(found == np.floor(found))))
     first = math.floor(low / width)

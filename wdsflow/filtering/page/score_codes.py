@@ -48,7 +48,7 @@ def shortest(below: float, value: float) -> float:
         tried = (low / step).to_integral_value(ROUND_CEILING) * step
         tried = tried + step if tried == low else tried
         if tried <= high and below < float(tried) <= value:
-            return float(tried)
+            return min(value, float(tried), key=lambda each: len(spelled_number(each)))
     return value
 
 
