@@ -32,7 +32,7 @@ class CleanText(SampleStage):
     "str" or "bytes" settles it, for instance "str" in a pipeline that never decodes texts.
 
     In this order: bytes are decoded, as UTF-16 or UTF-32 where they begin with its byte order mark and as UTF-8
-    otherwise; mojibake, html entities, terminal escapes and control characters (NUL among them) are mended by ftfy,
+    otherwise; mojibake, html entities, terminal escapes and control characters (NUL among them) are fixed by ftfy,
     which also brings the text to Unicode's form NFC; byte order marks and zero-width spaces go; runs of white space,
     line ends included, become one space. Quotes, ligatures and full-width letters stay as they are. A text that this
     changed is noted as "changed".

@@ -20,7 +20,7 @@ from wdsflow.repair.run_repair import repair_shards
 from wdsflow.shards.output_names import output_names
 
 
-def mended(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], RepairReport]:
+def fixed(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], RepairReport]:
     """Repair one shard; return the members of the output and the report."""
     url = tmp_path / "in.tar"
     if isinstance(entries, bytes):
@@ -43,23 +43,23 @@ def samples(*keys: str) -> list[Entry]:
 
 def test_members_of_one_sample_come_together_in_the_order_of_first_appearance(tmp_path: Path):
     a, b = samples("b", "a")[:2], samples("b", "a")[2:]
-    got, report = mended(tmp_path, [a[0], b[0], a[1], b[1]])
+    got, report = fixed(tmp_path, [a[0], b[0], a[1], b[1]])
     assert got == [*a, *b]
-    assert report.shards[0].mended == {"samples whose members were separated": 2}
+    assert report.shards[0].fixed == {"samples whose members were separated": 2}
     assert not report.lost
 
 
 def test_sound_shards_keep_their_members_and_order(tmp_path: Path):
-    got, report = mended(tmp_path, samples("0", "1"))
+    got, report = fixed(tmp_path, samples("0", "1"))
     assert got == samples("0", "1")
-    assert not report.shards[0].mended
+    assert not report.shards[0].fixed
     assert not report.shards[0].dropped
 
 
 def test_junk_is_dropped_and_counted(tmp_path: Path):
     junk = [("./._a.jpg", b"x"), ("./.DS_Store", b"x"), ("__MACOSX/._a.jpg", b"x"), ("README", b"x"), folder("./d")]
     prefixed = [(f"./{name}", data) for name, data in samples("a")]
-    got, report = mended(tmp_path, [junk[0], prefixed[0], *junk[1:], prefixed[1]])
+    got, report = fixed(tmp_path, [junk[0], prefixed[0], *junk[1:], prefixed[1]])
     assert got == samples("a")
     assert report.shards[0].dropped == {
         "appledouble": 1,
@@ -85,7 +85,7 @@ def test_links_become_what_they_point_to_inside_the_archive_only(tmp_path: Path)
         link("g.txt", "g.txt"),
         link("n" * 120 + ".txt", "b.txt"),
     ]
-    got, report = mended(tmp_path, tar_bytes(entries, tarfile.PAX_FORMAT))
+    got, report = fixed(tmp_path, tar_bytes(entries, tarfile.PAX_FORMAT))
     assert got == [
         *samples("a"),
         ("b.jpg", b"b"),
@@ -100,7 +100,7 @@ def test_links_become_what_they_point_to_inside_the_archive_only(tmp_path: Path)
 
 def test_duplicates_are_merged_and_the_first_wins(tmp_path: Path):
     big = os.urandom(3_000_000)
-    got, report = mended(
+    got, report = fixed(
         tmp_path, [("a.jpg", big), ("a.txt", b"1"), ("a.JPG", big), ("a.txt", b"2"), link("a.txt", "a.txt")]
     )
     assert got == [("a.jpg", big), ("a.txt", b"1")]
@@ -109,21 +109,21 @@ def test_duplicates_are_merged_and_the_first_wins(tmp_path: Path):
 
 def test_samples_of_a_concatenated_archive_are_kept_beside_those_with_the_same_keys(tmp_path: Path):
     second = [("0.jpg", b"other"), ("0.txt", b"other text"), ("2.jpg", b"2")]
-    got, report = mended(tmp_path, tar_bytes(samples("0", "1")) + tar_bytes(second))
+    got, report = fixed(tmp_path, tar_bytes(samples("0", "1")) + tar_bytes(second))
     assert got == [*samples("0", "1"), ("0-2.jpg", b"other"), ("0-2.txt", b"other text"), ("2.jpg", b"2")]
     assert not report.lost
 
 
 def test_a_captions_archive_behind_an_images_archive_completes_it(tmp_path: Path):
     both = samples("0", "1")
-    got, _ = mended(tmp_path, tar_bytes(both[::2]) + tar_bytes(both[1::2]))
+    got, _ = fixed(tmp_path, tar_bytes(both[::2]) + tar_bytes(both[1::2]))
     assert got == both
 
 
 def test_what_lies_behind_a_damaged_header_is_kept_and_the_loss_told(tmp_path: Path):
     data = bytearray(tar_bytes(samples("0", "1", "2")))
     data[2 * 1024 + 148 : 2 * 1024 + 156] = b"damaged!"
-    got, report = mended(tmp_path, bytes(data))
+    got, report = fixed(tmp_path, bytes(data))
     assert got == [*samples("0"), ("1.txt", b"1 txt"), *samples("2")]
     assert report.lost
     assert "at byte 2,048 a header is damaged" in report.shards[0].lost[0]
@@ -132,27 +132,27 @@ def test_what_lies_behind_a_damaged_header_is_kept_and_the_loss_told(tmp_path: P
 
 def test_a_cut_member_is_lost_and_the_rest_of_its_sample_kept(tmp_path: Path):
     data = tar_bytes([*samples("0"), ("1.jpg", b"1"), ("1.txt", b"x" * 5000)])
-    got, report = mended(tmp_path, data[: 3 * 1024 + 512 + 1000])
+    got, report = fixed(tmp_path, data[: 3 * 1024 + 512 + 1000])
     assert got == [*samples("0"), ("1.jpg", b"1")]
     assert report.lost
     assert "1.txt" in report.shards[0].lost[0]
 
 
 def test_a_missing_end_mark_is_mended_without_a_loss(tmp_path: Path):
-    got, report = mended(tmp_path, tar_bytes(samples("0"))[:2048])
+    got, report = fixed(tmp_path, tar_bytes(samples("0"))[:2048])
     assert got == samples("0")
     assert not report.lost
 
 
 @pytest.mark.parametrize("content", [b"", b"<!DOCTYPE html><html>404</html>" * 50, b"version https://git-lfs\n"])
 def test_what_is_no_tar_is_told_and_nothing_written(tmp_path: Path, content: bytes):
-    got, report = mended(tmp_path, content)
+    got, report = fixed(tmp_path, content)
     assert (got, report.lost) == ([], True)
     assert report.shards[0].output is None
 
 
 def test_a_shard_without_samples_is_not_written_because_it_would_stall_a_worker(tmp_path: Path):
-    got, report = mended(tmp_path, [("README", b"x")])
+    got, report = fixed(tmp_path, [("README", b"x")])
     assert (got, report.shards[0].output, report.lost) == ([], None, False)
     assert "no samples: nothing written" in str(report)
     assert not (tmp_path / "out").exists()
@@ -172,7 +172,7 @@ def test_captions_are_taken_from_json(tmp_path: Path):
         *captioned("4", {"description": "json"}),
         ("4.txt", b" \n"),
     ]
-    got, report = mended(tmp_path, entries, caption="json:description;alt")
+    got, report = fixed(tmp_path, entries, caption="json:description;alt")
     texts = {name: data for name, data in got if name.endswith(".txt")}
     assert texts == {"0.txt": b"a cat", "1.txt": b"a dog", "3.txt": b"mine", "4.txt": b"json"}
     assert [name for name, _ in got][:3] == ["0.jpg", "0.json", "0.txt"]
@@ -186,12 +186,12 @@ def test_captions_are_taken_from_json(tmp_path: Path):
 
 def test_fields_are_renamed_and_left_out_but_never_overwritten(tmp_path: Path):
     entries = [("0.input.jpg", JPEG), ("0.caption", b"c"), ("0.npy", b"n"), ("1.txt", b"t"), ("1.caption", b"d")]
-    got, _ = mended(tmp_path, entries, rename={"caption": "txt", "input.jpg": "jpg"}, drop_fields=["npy"])
+    got, _ = fixed(tmp_path, entries, rename={"caption": "txt", "input.jpg": "jpg"}, drop_fields=["npy"])
     assert got == [("0.jpg", JPEG), ("0.txt", b"c"), ("1.txt", b"t"), ("1.caption", b"d")]
 
 
 def test_a_caption_can_come_from_json_that_is_left_out(tmp_path: Path):
-    got, _ = mended(tmp_path, captioned("0", {"c": "x"}), caption="json:c", drop_fields=["json"])
+    got, _ = fixed(tmp_path, captioned("0", {"c": "x"}), caption="json:c", drop_fields=["json"])
     assert got == [("0.jpg", JPEG), ("0.txt", b"x")]
 
 
@@ -215,8 +215,8 @@ def test_bad_samples_are_dropped_only_on_demand(tmp_path: Path):
         *[("8.jpg", good), ("8.txt", b"a"), ("8.json", b"{'a': 1}")],
         *[("9.webp", picture("WEBP")), ("9.txt", "ü".encode())],
     ]
-    assert mended(tmp_path, entries)[0] == entries
-    got, report = mended(tmp_path, entries, drop_bad=True)
+    assert fixed(tmp_path, entries)[0] == entries
+    got, report = fixed(tmp_path, entries, drop_bad=True)
     assert got == [*entries[:3], *entries[-2:]]
     assert report.shards[0].samples_dropped == {
         "bad: image is not an image": 1,
@@ -241,8 +241,8 @@ def bomb() -> bytes:
 
 def test_a_gzipped_field_is_unpacked_by_a_new_name_without_gz(tmp_path: Path):
     entries = [("0.jpg", JPEG), ("0.txt.gz", gzip.compress(b"a cat")), ("1.txt.gz", b"broken")]
-    assert mended(tmp_path, entries)[0] == entries
-    got, report = mended(tmp_path, entries, rename={"txt.gz": "txt"})
+    assert fixed(tmp_path, entries)[0] == entries
+    got, report = fixed(tmp_path, entries, rename={"txt.gz": "txt"})
     assert got == [("0.jpg", JPEG), ("0.txt", b"a cat"), ("1.txt.gz", b"broken")]
     assert report.merged("missed") == {"gzipped field that cannot be unpacked": 1}
 
@@ -256,7 +256,7 @@ def test_a_sample_cut_in_two_at_a_shard_border_is_put_together(tmp_path: Path):
     assert read_tar(tmp_path / "out/1.tar") == whole[4:7]  # the rest of "3" is alone in its shard: no telling
     assert report.shards[1].dropped == {"moved to the shard before": 1}
     again = repair_shards(str(tmp_path / "out"), tmp_path / "again")
-    assert not again.merged("mended")
+    assert not again.merged("fixed")
     assert not again.merged("dropped")
 
 
@@ -290,7 +290,7 @@ def test_compressed_shards_become_plain_ones(tmp_path: Path, ending: str, pack: 
 
 def test_a_second_compressed_stream_is_kept_too(tmp_path: Path):
     packed = gzip.compress(tar_bytes(samples("a"))) + gzip.compress(tar_bytes(samples("b")))
-    got, report = mended(tmp_path, packed)
+    got, report = fixed(tmp_path, packed)
     assert got == samples("a", "b")
     assert not report.lost
 
@@ -298,7 +298,7 @@ def test_a_second_compressed_stream_is_kept_too(tmp_path: Path):
 def test_a_cut_compressed_shard_is_kept_as_far_as_it_goes(tmp_path: Path):
     noise = os.urandom(100_000)
     packed = gzip.compress(tar_bytes([*samples("a"), ("b.jpg", noise), ("b.txt", b"b")]))
-    got, report = mended(tmp_path, packed[:90_000])
+    got, report = fixed(tmp_path, packed[:90_000])
     assert got == samples("a")
     assert report.lost
     assert listed(tmp_path / "out") == ["__len__", "in.tar", "sizes.json"]
@@ -386,6 +386,6 @@ def test_wrong_arguments_are_refused_before_anything_is_written(tmp_path: Path):
 
 def test_the_report_shows_names_from_data_escaped(tmp_path: Path):
     data = tar_bytes([("a.jpg", b"x"), ("a\x1b[31m.txt", b"x" * 5000)])
-    _, report = mended(tmp_path, data[:2000])
+    _, report = fixed(tmp_path, data[:2000])
     assert report.lost
     assert "\x1b" not in str(report)

@@ -39,7 +39,7 @@ def repaired(data: bytes, folder: Path) -> tuple[Entries, bytes | None]:
     again = repair_shards(str(folder / "one/in.tar"), folder / "two")
     first, second = (folder / "one/in.tar").read_bytes(), (folder / "two/in.tar").read_bytes()
     assert first == second
-    assert not again.merged("mended")
+    assert not again.merged("fixed")
     assert not again.merged("dropped")
     return read_tar(folder / "one/in.tar"), first
 

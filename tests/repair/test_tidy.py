@@ -79,7 +79,7 @@ def test_samples_of_a_second_archive_keep_apart_unless_they_complete_the_first()
     names = ["a.jpg", "a.txt", "b.jpg", "a.jpg", "a.txt", "b.txt"]
     tidy = tidy_names(names, [0, 0, 0, 1, 1, 1])
     assert tidy.names == ["a.jpg", "a.txt", "b.jpg", "a-2.jpg", "a-2.txt", "b.txt"]
-    assert tidy.mended == {"keys numbered to be unique": 2}
+    assert tidy.fixed == {"keys numbered to be unique": 2}
 
 
 PIECES = st.sampled_from(["a", "b", "v1", "seg", "0", "5 (x)", "img", "a-2", "a_b", "_", "é", "\n", "\udcff", "", "A"])
@@ -98,7 +98,7 @@ def test_tidy_names_stay_as_they_are_and_split_the_same_for_all(members: list[tu
     kept = [name for name in tidy.names if name is not None]
     again = tidy_names(kept)
     assert again.names == kept
-    assert not again.mended
+    assert not again.fixed
     for name in kept:
         key, field = split_name(name)
         assert key

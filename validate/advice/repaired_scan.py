@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from wdsflow.repair.mend import Field
 from wdsflow.repair.preview import Borders, Preview
+from wdsflow.repair.sample_fixer import Field
 from wdsflow.scan.evidence import ShardEvidence, Stop
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions

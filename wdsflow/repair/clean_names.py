@@ -39,7 +39,7 @@ class Tidy:
 
     names: list[str | None]
     reasons: list[str]
-    mended: Counter[str] = field(default_factory=Counter)  # fault -> number of members
+    fixed: Counter[str] = field(default_factory=Counter)  # fault -> number of members
 
 
 def tidy_names(names: Sequence[str], archives: Sequence[int] | None = None) -> Tidy:
@@ -56,13 +56,13 @@ def tidy_names(names: Sequence[str], archives: Sequence[int] | None = None) -> T
     kept = [index for index, reason in enumerate(reasons) if not reason]
     current = [names[index] for index in kept]
     own = [origins[index] for index in kept]
-    mended: Counter[str] = Counter()
+    fixed: Counter[str] = Counter()
     for _ in range(_ROUNDS):  # one round of fixes can reveal more; usually two rounds are enough
-        after = _round(current, own, mended)
+        after = _round(current, own, fixed)
         if after == current:
             break
         current, own = after, [0] * len(kept)
-    result = Tidy([None] * len(reasons), reasons, +mended)
+    result = Tidy([None] * len(reasons), reasons, +fixed)
     for index, name in zip(kept, current, strict=True):
         result.names[index] = name
     return result
@@ -135,13 +135,13 @@ def _origins(names: Sequence[str], archives: Sequence[int]) -> list[int]:
     ]
 
 
-def _round(names: list[str], origins: list[int], mended: Counter[str]) -> list[str]:
+def _round(names: list[str], origins: list[int], fixed: Counter[str]) -> list[str]:
     paths: list[tuple[str, str]] = []
     for name in names:
         folder, _, base = "/".join(_parts(name)).rpartition("/")
         paths.append((folder, base))
-        mended["paths made relative"] += name.startswith("/") or ".." in name.split("/")
-        mended["./ removed"] += name.startswith("./")
+        fixed["paths made relative"] += name.startswith("/") or ".." in name.split("/")
+        fixed["./ removed"] += name.startswith("./")
     joined = join_folders(paths)
     dots = Dots(joined) if any(base.count(".") > 1 for _, base in joined) else None
     samples: list[NamedSample] = []
@@ -151,13 +151,13 @@ def _round(names: list[str], origins: list[int], mended: Counter[str]) -> list[s
         lower = _safe(part.lower())
         samples.append(NamedSample(origin, folder, key))
         fields.append(lower)
-        mended["folders joined"] += old[0] != folder
-        mended["fields in lower case"] += part.lower() != part
-        mended["dots removed from keys"] += "." in key
+        fixed["folders joined"] += old[0] != folder
+        fixed["fields in lower case"] += part.lower() != part
+        fixed["dots removed from keys"] += "." in key
     keys = _keys(samples, fields)
     for sample, key in zip(samples, keys, strict=True):
-        mended["unsafe characters replaced"] += _safe(sample.path) != sample.path
-        mended["keys numbered to be unique"] += key != _wish(sample)
+        fixed["unsafe characters replaced"] += _safe(sample.path) != sample.path
+        fixed["keys numbered to be unique"] += key != _wish(sample)
     return [f"{key}.{part}" for key, part in zip(keys, fields, strict=True)]
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wdsflow.repair.contents import Contents
-from wdsflow.repair.halves import second_halves
-from wdsflow.repair.mend import Edits, Field, Mender
 from wdsflow.repair.regroup import plan
+from wdsflow.repair.sample_fixer import Edits, Field, SampleFixer
+from wdsflow.repair.split_samples import second_halves
 from wdsflow.shards.source.opening import open_source
 
 from .repair_report import ShardRepair
@@ -51,7 +51,7 @@ class Preview:
             job = Job(url, Path(), write=False, skip=moved.skip, tail=moved.tail)
             meet_halves(self._stack, job, self._contents, members, archives, self._report)
             planned = plan(members, archives, self._contents.link_target)
-            self._samples, self.dropped, self.mended = planned.samples, planned.dropped, planned.mended
+            self._samples, self.dropped, self.fixed = planned.samples, planned.dropped, planned.fixed
             self._stack = self._stack.pop_all()
 
     def __enter__(self) -> "Preview":  # noqa: PYI034 - Self needs Python 3.11
@@ -62,10 +62,10 @@ class Preview:
 
     def members(self) -> Iterator[tuple[str, Field, int]]:
         """Yield name, field and size of each member, in order."""
-        mender = Mender(self._contents, Edits())
+        fixer = SampleFixer(self._contents, Edits())
         for sample in self._samples:
-            for field in mender.mend(sample):
-                yield f"{sample.key}.{field.name}", field, mender.size(field)
+            for field in fixer.fix(sample):
+                yield f"{sample.key}.{field.name}", field, fixer.size(field)
 
     def read(self, field: Field, start: int, size: int) -> bytes:
         """Return a part of a field's contents. Raises OSError."""

@@ -38,7 +38,7 @@ class RepairPlan:
 
     samples: list[RegroupedSample]
     dropped: Counter[str]
-    mended: Counter[str]
+    fixed: Counter[str]
 
 
 def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable[[Member], str | None]) -> RepairPlan:
@@ -78,12 +78,12 @@ def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable
         sample.parts.append(SamplePart(part, content))
         sample.last = position
         position += 1
-    mended = +tidy.mended
+    fixed = +tidy.fixed
     if apart := sum(sample.apart for sample in samples.values()):
-        mended["samples whose members were separated"] = apart
+        fixed["samples whose members were separated"] = apart
     if links:
-        mended["links replaced by their targets"] = links
-    return RepairPlan(list(samples.values()), dropped, mended)
+        fixed["links replaced by their targets"] = links
+    return RepairPlan(list(samples.values()), dropped, fixed)
 
 
 def _contents(members: Sequence[Member], target_of: Callable[[Member], str | None]) -> list[Member | str]:

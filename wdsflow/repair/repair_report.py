@@ -21,7 +21,7 @@ class ShardRepair:
     samples: int = 0
     samples_written: int = 0
     samples_dropped: Counter[str] = field(default_factory=Counter)
-    mended: Counter[str] = field(default_factory=Counter)  # what was mended -> members or samples
+    fixed: Counter[str] = field(default_factory=Counter)  # what was fixed -> members or samples
     missed: Counter[str] = field(default_factory=Counter)  # what was asked for and could not be done -> samples
     applied: Counter[str] = field(default_factory=Counter)  # option -> fields that it changed
     lost: list[str] = field(default_factory=list)  # what could not be read
@@ -36,7 +36,7 @@ class ShardRepair:
     def from_dict(found: dict[str, Any]) -> "ShardRepair":
         """Read what ``to_dict`` returned. Raises TypeError if it is none."""
         report = ShardRepair(**found)
-        for name in ("dropped", "samples_dropped", "mended", "missed", "applied"):
+        for name in ("dropped", "samples_dropped", "fixed", "missed", "applied"):
             setattr(report, name, Counter(getattr(report, name)))
         return report
 
@@ -114,7 +114,7 @@ class RepairReport:
         )
         lines += _counted("dropped", dropped)
         lines += _counted("samples dropped", self.merged("samples_dropped"))
-        lines += _counted("mended", self.merged("mended"))
+        lines += _counted("fixed", self.merged("fixed"))
         lines += _counted("not possible", self.merged("missed"))
         return "\n".join(lines)
 

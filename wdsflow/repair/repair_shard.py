@@ -17,10 +17,10 @@ from wdsflow.shards.tar.walk import Walk
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 
 from .contents import Contents
-from .halves import first_members
-from .mend import Edits, Mender
 from .regroup import plan
 from .repair_report import ShardRepair
+from .sample_fixer import Edits, SampleFixer
+from .split_samples import first_members
 
 _DAMAGE = {
     "tar.truncated-data": "the contents of a member are cut",
@@ -93,25 +93,25 @@ def meet_halves(
         members += halves
         archives += [0] * len(halves)
         report.members += len(halves)
-        report.mended["members taken from the next shard"] += len(halves)
+        report.fixed["members taken from the next shard"] += len(halves)
 
 
 def _repair(
     contents: Contents, members: list[Member], archives: list[int], job: Job, edits: Edits, report: ShardRepair
 ) -> None:
     planned = plan(members, archives, contents.link_target)
-    mender = Mender(contents, edits)
+    fixer = SampleFixer(contents, edits)
     writer = ShardWriter(job.target, force=True) if job.write else None
     try:
         for sample in planned.samples:
             if job.stop.is_set():
                 raise InterruptedError("given up")
-            fields = mender.mend(sample)
+            fields = fixer.fix(sample)
             report.samples_written += bool(fields)
             for part in fields:
                 name = f"{sample.key}.{part.name}"
                 if writer is None:
-                    report.bytes += 512 + mender.size(part)
+                    report.bytes += 512 + fixer.size(part)
                 elif part.data is not None or part.member is None:
                     writer.add_bytes(name, part.data or b"")
                 else:
@@ -126,10 +126,10 @@ def _repair(
         if writer is not None:
             writer.abort()
     report.output = str(job.target) if report.samples_written else None
-    report.samples, report.samples_dropped = len(planned.samples), mender.dropped_samples
-    report.dropped += planned.dropped + mender.dropped
-    report.mended += planned.mended + mender.mended
-    report.made, report.missed, report.applied = mender.made, mender.missed, mender.applied
+    report.samples, report.samples_dropped = len(planned.samples), fixer.dropped_samples
+    report.dropped += planned.dropped + fixer.dropped
+    report.fixed += planned.fixed + fixer.fixed
+    report.made, report.missed, report.applied = fixer.made, fixer.missed, fixer.applied
 
 
 def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], list[int]]:
@@ -155,7 +155,7 @@ def read_members(source: Source, report: ShardRepair) -> tuple[list[Member], lis
     if stop is not None and (stop.kind == "unreadable" or (stop.kind == "error" and not walk.seen.keys() & _DAMAGE)):
         report.lost.append(f"at byte {stop.offset:,}: {stop.detail}")
     if source.cut and walk.ended:
-        report.mended["compressed stream cut after the end mark"] += 1  # nothing is lost by that
+        report.fixed["compressed stream cut after the end mark"] += 1  # nothing is lost by that
     elif source.cut and not report.lost:
         report.lost.append(f"after byte {source.length or 0:,} of the tar: {source.damage}")
     return members, archives

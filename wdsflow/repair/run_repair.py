@@ -17,11 +17,11 @@ from wdsflow.shards.source.pipe import end_commands
 from wdsflow.shards.urls import expand
 
 from .counts import remove_counts, write_counts
-from .halves import second_halves
-from .mend import Edits
 from .repair_record import Record
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Job, repair_shard
+from .sample_fixer import Edits
+from .split_samples import second_halves
 
 _FILE_SCHEME = re.compile(r"^file:(//(localhost)?(?=/))?")
 Begin = Callable[[int], Callable[[object], object] | None]

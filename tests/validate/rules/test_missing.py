@@ -110,8 +110,8 @@ def test_captions_deep_in_json_are_named_and_written_by_the_advised_repair(docum
     assert finding.repair is not None
     assert f"--caption json:{name}" in finding.repair.command
     assert "--json-text-key" not in finding.repair.note  # of OpenCLIP 4, which reads strings at the top only
-    repair_shards([str(tmp_path / "0.tar")], tmp_path / "mended", caption=f"json:{name}")
-    assert check([str(tmp_path / "mended" / "0.tar")], ["open-clip-3.3"]).verdicts[0].usable == 10
+    repair_shards([str(tmp_path / "0.tar")], tmp_path / "fixed", caption=f"json:{name}")
+    assert check([str(tmp_path / "fixed" / "0.tar")], ["open-clip-3.3"]).verdicts[0].usable == 10
 
 
 def named(**keys: JsonKey) -> ShardEvidence:

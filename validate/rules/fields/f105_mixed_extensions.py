@@ -69,10 +69,10 @@ class MixedExtensions(Rule):
             for target in (common, *rare):
                 others = {name for name in (common, *rare) if name != target}
 
-                def mend(part: Part, target: str = target, others: set[str] = others) -> Part:
+                def fixed_part(part: Part, target: str = target, others: set[str] = others) -> Part:
                     return Part(target, part.status) if part.suffix in others else part
 
-                samples = sum(loss(context, bound, shard, mend).samples for shard in context.evidence.shards)
+                samples = sum(loss(context, bound, shard, fixed_part).samples for shard in context.evidence.shards)
                 lost[reader.name] = max(lost.get(reader.name, 0), samples)
         return {name: count for name, count in lost.items() if count}
 

@@ -7,7 +7,7 @@ from wdsflow.text.words import how_many
 from ...finding import Repair
 from ..kit.rule_commands import is_option, leave_out, renamed, repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import counted, mend_status
+from ..kit.shape_rule import counted, fix_status
 
 
 class BadJson(LossRule):
@@ -31,8 +31,8 @@ class BadJson(LossRule):
     code = "F107"
     tallies = ("json.bad", "json.deep", "json.not-object")
 
-    def mend(self, part: Part) -> Part:
-        return _MEND(part)
+    def fixed_part(self, part: Part) -> Part:
+        return _FIX(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         words = {"json.bad": "not parsing", "json.deep": "nested too deep", "json.not-object": "not an object"}
@@ -43,7 +43,7 @@ class BadJson(LossRule):
         """Drop samples if few are at fault; if most are, keep them and rename the field."""
         bad: Counter[str] = Counter()
         for item in counted(shard.runs):
-            bad.update({part.suffix.lower(): item.count for part in item.shape if _MEND(part) != part})
+            bad.update({part.suffix.lower(): item.count for part in item.shape if _FIX(part) != part})
         name, count = max(bad.items(), key=lambda pair: pair[1], default=("", 0))
         if count * 2 <= shard.samples or not is_option(name):
             return self.repair(shard.url)
@@ -53,4 +53,4 @@ class BadJson(LossRule):
         return leave_out(urls)
 
 
-_MEND = mend_status(BAD, EMPTY, when=lambda suffix: kind_of(suffix) == "json")
+_FIX = fix_status(BAD, EMPTY, when=lambda suffix: kind_of(suffix) == "json")

@@ -6,7 +6,7 @@ from wdsflow.text.words import how_many
 from ...finding import Repair
 from ..kit.rule_commands import leave_out
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import counted, mend_status
+from ..kit.shape_rule import counted, fix_status
 
 
 class NoJsonCaption(LossRule):
@@ -36,8 +36,8 @@ class NoJsonCaption(LossRule):
                 tally.add(item.key, item.offset, count=item.count)
         return tally
 
-    def mend(self, part: Part) -> Part:
-        return _MEND(part)
+    def fixed_part(self, part: Part) -> Part:
+        return _FIX(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         best = caption_name([shard])
@@ -53,4 +53,4 @@ class NoJsonCaption(LossRule):
         return leave_out(urls)
 
 
-_MEND = mend_status(NO_CAPTION)
+_FIX = fix_status(NO_CAPTION)

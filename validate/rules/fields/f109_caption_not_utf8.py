@@ -4,7 +4,7 @@ from wdsflow.text.words import how_many
 from ...finding import Repair
 from ..kit.rule_commands import leave_out
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import mend_status
+from ..kit.shape_rule import fix_status
 
 
 class CaptionNotUtf8(LossRule):
@@ -26,8 +26,8 @@ class CaptionNotUtf8(LossRule):
     code = "F109"
     tallies = ("text.not-utf8",)
 
-    def mend(self, part: Part) -> Part:
-        return _MEND(part)
+    def fixed_part(self, part: Part) -> Part:
+        return _FIX(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"{how_many(count, 'caption')} {'is' if count == 1 else 'are'} not UTF-8"
@@ -36,4 +36,4 @@ class CaptionNotUtf8(LossRule):
         return leave_out(urls)
 
 
-_MEND = mend_status(NOT_UTF8)
+_FIX = fix_status(NOT_UTF8)

@@ -5,7 +5,7 @@ from wdsflow.text.words import how_many
 from ...finding import Repair
 from ..kit.rule_commands import leave_out
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import mend_status
+from ..kit.shape_rule import fix_status
 
 
 class EmptyCaption(LossRule):
@@ -26,8 +26,8 @@ class EmptyCaption(LossRule):
     harmless = "warning"
     tallies = ("text.empty", "text.blank")
 
-    def mend(self, part: Part) -> Part:
-        return _MEND(part)
+    def fixed_part(self, part: Part) -> Part:
+        return _FIX(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"{how_many(count, 'caption')} {'is' if count == 1 else 'are'} empty"
@@ -36,4 +36,4 @@ class EmptyCaption(LossRule):
         return leave_out(urls)
 
 
-_MEND = mend_status(EMPTY, BLANK, when=lambda suffix: kind_of(suffix) in ("text", "opaque"))
+_FIX = fix_status(EMPTY, BLANK, when=lambda suffix: kind_of(suffix) in ("text", "opaque"))

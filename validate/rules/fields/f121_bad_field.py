@@ -6,7 +6,7 @@ from ...finding import Repair
 from ..kit.base import first_seen
 from ..kit.rule_commands import is_option, renamed, repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import counted, mend_status
+from ..kit.shape_rule import counted, fix_status
 
 _OTHERS = ("image", "text", "json", "pickle", "torch")  # rules of their own
 
@@ -39,8 +39,8 @@ class BadField(LossRule):
                 tally.add(item.key, item.offset, bad[0], item.count * len(bad))
         return tally if tally.count else super().seen(shard)
 
-    def mend(self, part: Part) -> Part:
-        return _MEND(part)
+    def fixed_part(self, part: Part) -> Part:
+        return _FIX(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "does" if count == 1 else "do"
@@ -59,4 +59,4 @@ def _is_other(suffix: str) -> bool:
     return kind_of(suffix) not in _OTHERS
 
 
-_MEND = mend_status(BAD, EMPTY, when=_is_other)
+_FIX = fix_status(BAD, EMPTY, when=_is_other)

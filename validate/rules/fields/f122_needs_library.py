@@ -6,7 +6,7 @@ from wdsflow.text.words import how_many
 from ...finding import Repair
 from ..kit.base import first_seen
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import mend_status
+from ..kit.shape_rule import fix_status
 
 _PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
 _KINDS = ("msgpack", "cbor", "tenbin", "torch", "npy", "npz")
@@ -29,8 +29,8 @@ class NeedsLibrary(LossRule):
     code = "F122"
     tallies = ("field.needs-library",)
 
-    def mend(self, part: Part) -> Part:
-        return _MEND(part)
+    def fixed_part(self, part: Part) -> Part:
+        return _FIX(part)
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         package = _PACKAGES.get(kind_of(tally.detail))
@@ -41,4 +41,4 @@ class NeedsLibrary(LossRule):
         return f"{how_many(count, 'field')} {verb} a library that is not installed here{first_seen(detail)}"
 
 
-_MEND = mend_status(BAD, when=lambda suffix: kind_of(suffix) in _KINDS)
+_FIX = fix_status(BAD, when=lambda suffix: kind_of(suffix) in _KINDS)

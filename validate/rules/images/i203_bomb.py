@@ -23,7 +23,7 @@ class Bomb(ImageLossRule):
     code = "I203"
     tallies = ("image.bomb",)
 
-    def mend(self, part: Part) -> Part:
+    def fixed_part(self, part: Part) -> Part:
         return BOMB_IMAGE(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

@@ -33,7 +33,7 @@ class OverLimit(ImageLossRule):
                 over.add(item.key, item.offset, count=item.count)
         return large if large.count >= over.count else over
 
-    def mend(self, part: Part) -> Part:
+    def fixed_part(self, part: Part) -> Part:
         return BIG_IMAGE(part)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

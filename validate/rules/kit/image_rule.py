@@ -6,7 +6,7 @@ from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, EMPTY, Part
 from ...finding import Repair
 from .rule_commands import leave_out
 from .rule_loss import LossRule
-from .shape_rule import mend_status
+from .shape_rule import fix_status
 
 
 def is_image(suffix: str) -> bool:
@@ -17,13 +17,13 @@ def is_image(suffix: str) -> bool:
 class ImageLossRule(LossRule):
     """A rule for images that a decoder refuses."""
 
-    def mend(self, part: Part) -> Part:
+    def fixed_part(self, part: Part) -> Part:
         return BAD_IMAGE(part)
 
     def repair(self, *urls: str) -> Repair:
         return leave_out(urls)
 
 
-BAD_IMAGE = mend_status(BAD, EMPTY, BIG_BAD, when=is_image)
-BOMB_IMAGE = mend_status(BOMB, when=is_image)
-BIG_IMAGE = mend_status(BIG, BIG_BAD, when=is_image)
+BAD_IMAGE = fix_status(BAD, EMPTY, BIG_BAD, when=is_image)
+BOMB_IMAGE = fix_status(BOMB, when=is_image)
+BIG_IMAGE = fix_status(BIG, BIG_BAD, when=is_image)

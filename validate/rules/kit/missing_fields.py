@@ -99,8 +99,8 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
 def _dots_explain(
     context: Context, reader: Reader, shard: ShardEvidence, shape: Shape, missing: tuple[Role, ...]
 ) -> bool:
-    mended = tuple(undotted(shard, part) for part in shape)
-    return mended != shape and all(has_role(context, reader, mended, role) for role in missing)
+    fixed = tuple(undotted(shard, part) for part in shape)
+    return fixed != shape and all(has_role(context, reader, fixed, role) for role in missing)
 
 
 def alternative(shard: ShardEvidence, shape: Shape, role: Role) -> str:

@@ -17,20 +17,20 @@ class LossRule(TallyRule):
     """A rule whose fault makes some readers drop samples, and others not.
 
     A warning as long as each chosen reader loses at most ``max_loss`` of all samples by it, otherwise an error; also an
-    error if a reader ends with an exception. ``mend`` returns a part without the fault.
+    error if a reader ends with an exception. ``fixed_part`` returns a part without the fault.
     """
 
     severity: ClassVar[Severity] = "warning"
     harmless: ClassVar[Severity] = "info"  # the severity if no chosen reader loses anything
     capped: ClassVar[bool] = True  # at most as many samples are lost as the tally counted
 
-    def mend(self, part: Part) -> Part:
+    def fixed_part(self, part: Part) -> Part:
         """Return the part without this fault; the same object if it has no fault."""
         raise NotImplementedError
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         """Return what the fault costs one reader in one shard."""
-        found = loss(context, context.bound(reader), shard, self.mend)
+        found = loss(context, context.bound(reader), shard, self.fixed_part)
         return RuleLoss(min(found.samples, count), found.crash) if self.capped else found
 
     def check(self, context: Context) -> Iterator[Finding]:

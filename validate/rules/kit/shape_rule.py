@@ -11,7 +11,7 @@ from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Run, Runs, 
 from .base import Context
 from .unusual_names import fold
 
-Mend = Callable[[Part], Part]
+FixPart = Callable[[Part], Part]
 _KEPT = frozenset({OK, UNKNOWN, OPAQUE, UNSAFE})
 
 
@@ -68,20 +68,20 @@ def last_run(runs: Runs) -> Run | None:
     return runs.tail or runs.head
 
 
-def loss(context: Context, reader: Reader, shard: ShardEvidence, mend: Mend) -> RuleLoss:
+def loss(context: Context, reader: Reader, shard: ShardEvidence, fixed_part: FixPart) -> RuleLoss:
     """Return how many samples of a shard one fault alone costs a reader, as if they had no other fault.
 
-    ``mend`` returns a part without the fault, or the same object if it finds none. A sample with two faults counts for
+    ``fixed_part`` returns a part without the fault, or the same object if it finds none. A sample with two faults counts for
     both.
     """
     samples, crash = 0, False
     for item in folded(context, reader, shard):
-        mended = tuple(mend(part) for part in item.shape)
-        if mended == item.shape:
+        fixed = tuple(fixed_part(part) for part in item.shape)
+        if fixed == item.shape:
             continue
-        pairs = zip(item.shape, mended, strict=True)
+        pairs = zip(item.shape, fixed, strict=True)
         hurt = tuple(part if part != better else well(part) for part, better in pairs)
-        healed = sound(mended)
+        healed = sound(fixed)
         samples += max(context.usable(reader, healed) - context.usable(reader, hurt), 0) * item.count
         crash = crash or (crashes(context, reader, hurt) and not crashes(context, reader, healed))
     return RuleLoss(samples, crash)
@@ -133,13 +133,13 @@ def _has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool
     return any(context.usable(reader, trial) for trial in trials)
 
 
-def mend_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) -> Mend:
-    """Return a ``mend`` for parts with one of the statuses whose lower-case field name passes ``when``."""
+def fix_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) -> FixPart:
+    """Return a ``fixed_part`` for parts with one of the statuses whose lower-case field name passes ``when``."""
 
-    def mend(part: Part) -> Part:
+    def fixed_part(part: Part) -> Part:
         return Part(part.suffix, OK) if part.status in statuses and when(part.suffix.lower()) else part
 
-    return mend
+    return fixed_part
 
 
 def _candidates(reader: Reader) -> tuple[list[str], list[str]]:

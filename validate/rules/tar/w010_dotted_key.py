@@ -35,8 +35,8 @@ class DottedKey(LossRule):
         """Count each run once: the number of samples merged into it is unknown."""
         lost = 0
         for item in folded(context, reader, shard):
-            mended = tuple(undotted(shard, part) for part in item.shape)
-            if context.usable(reader, sound(mended)) > context.usable(reader, sound(item.shape)):
+            fixed = tuple(undotted(shard, part) for part in item.shape)
+            if context.usable(reader, sound(fixed)) > context.usable(reader, sound(item.shape)):
                 lost += item.count
         if not lost:
             # Image and caption of one sample may be in two runs; together they would be one sample.

@@ -31,9 +31,9 @@ class UpperCase(LossRule):
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         """Ask the reader both before and after it took its columns: their names may be in upper case."""
-        return max(loss(context, each, shard, self.mend) for each in (reader, context.bound(reader)))
+        return max(loss(context, each, shard, self.fixed_part) for each in (reader, context.bound(reader)))
 
-    def mend(self, part: Part) -> Part:
+    def fixed_part(self, part: Part) -> Part:
         return part if part.suffix.islower() else Part(part.suffix.lower(), part.status)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

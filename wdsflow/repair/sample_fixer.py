@@ -39,19 +39,19 @@ class Field(NamedTuple):
     data: bytes | None = None  # contents, if they differ from the member's
 
 
-class Mender:
+class SampleFixer:
     """Applies edits to the samples of one shard and counts the outcomes of their members."""
 
     def __init__(self, contents: Contents, edits: Edits) -> None:
         self.contents, self.edits = contents, edits
         self.dropped: Counter[str] = Counter()  # reason -> members
         self.dropped_samples: Counter[str] = Counter()  # reason -> samples
-        self.mended: Counter[str] = Counter()
+        self.fixed: Counter[str] = Counter()
         self.missed: Counter[str] = Counter()  # request that was not possible -> number of samples
         self.applied: Counter[str] = Counter()  # option -> fields that it changed
         self.made = 0
 
-    def mend(self, sample: RegroupedSample) -> list[Field]:
+    def fix(self, sample: RegroupedSample) -> list[Field]:
         """Return the members to write for one sample; none if it is dropped."""
         fields = self._rename(self._without_duplicates(sample))
         if self.edits.caption:
@@ -114,7 +114,7 @@ class Mender:
     def _renamed(self, field: Field, new: str) -> Field:
         """A gzipped field that loses its .gz is unpacked."""
         if not field.name.endswith(".gz") or new.endswith(".gz"):
-            self.mended["fields renamed"] += 1
+            self.fixed["fields renamed"] += 1
             return field._replace(name=new)
         unpacker = zlib.decompressobj(31)
         try:
@@ -124,7 +124,7 @@ class Mender:
         if not unpacker.eof:
             self.missed["gzipped field that cannot be unpacked"] += 1
             return field
-        self.mended["fields unpacked"] += 1
+        self.fixed["fields unpacked"] += 1
         return Field(new, field.member, data)
 
     def _with_caption(self, fields: list[Field], wanted: CaptionField) -> list[Field]:
@@ -141,5 +141,5 @@ class Mender:
         if present is not None:
             self._drop(present, "empty caption replaced")
         self.made += 1
-        self.mended["captions taken from json"] += 1
+        self.fixed["captions taken from json"] += 1
         return [*(field for field in fields if field.name != CAPTION), Field(CAPTION, None, text.encode())]
