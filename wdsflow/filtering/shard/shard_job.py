@@ -123,7 +123,7 @@ def _score(
     """Read all samples and compute the scores that decide the predicate."""
     options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
     samples, views = opened(source, task.url, task.recipe, options, contents=program.reads_contents)
-    strikes = Strikes(program.scores)
+    strikes = Strikes(call for call in program.scores if call not in program.ranks)
     with _modelled(task, program, mark, strikes, embeddings) as modelled:
         rows = _read(task, samples, views, program, (modelled, strikes), mark)
     _find_scattered(rows)
