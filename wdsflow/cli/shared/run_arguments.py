@@ -32,7 +32,7 @@ Keep = Annotated[
         "--keep",
         metavar="SHARE",
         help='Keep this share as well: "clip_similarity top 30%", "blur bottom 10% of kept"; repeatable.',
-        rich_help_panel=MAIN,
+        rich_help_panel=SAMPLES,
         show_default=False,
     ),
 ]
