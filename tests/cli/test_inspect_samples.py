@@ -135,14 +135,14 @@ def test_what_cannot_be_shown_is_reported(here, words, said, command):
 LEAD = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 
-def in_terminal(answers: dict[bytes, bytes]) -> bytes:
+def in_terminal(answers: dict[bytes, bytes], **environment: str) -> bytes:
     """Return what a command writes to a terminal that answers some questions, and no others."""
     ours, theirs = pty.openpty()
     tty.setraw(ours)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     command = [sys.executable, "-c", LEAD, sys.executable, "-m", "wdsflow", "inspect", "odd.tar", "--sample", "5"]
 
-    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env={**os.environ, "TERM": "xterm-256color"})  # fmt: skip
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env={**os.environ, "TERM": "xterm-256color", **environment})  # fmt: skip
     os.close(theirs)
     shown, answered = b"", 0
     while True:
@@ -177,3 +177,13 @@ def test_a_terminal_gets_pictures_as_it_can_show_them(here, answers, sign):
     shown = in_terminal(answers)
     assert sign in shown.replace(b"\x1b_Gi=", b"", 1)
     assert b"owned\x07" not in shown
+
+
+def test_without_the_library_a_terminal_gets_texts_and_the_way_to_pictures(here):
+    (here / "none" / "textual_image").mkdir(parents=True)
+    (here / "none" / "textual_image" / "__init__.py").write_text("raise ImportError")
+    shown = in_terminal({}, PYTHONPATH=str(here / "none")).decode()
+    assert "to see pictures here: " in shown
+    assert "[pictures]" in shown
+    assert "no picture: not-an-image" in shown
+    assert "\x1b[c" not in shown

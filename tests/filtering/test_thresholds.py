@@ -45,6 +45,7 @@ def folder(tmp_path_factory):
             ("score", "in", "-o", "scored", "--scores", numbers),
             ("score", "in", "-o", "staged", "--scores", numbers, "--recipe", "recipe.yaml"),
             ("filter", "in", "-o", "kept", "--where", kept),
+            ("filter", "in", "-o", "share", "--where", "min_side >= 100", "--keep", "json_number('n') top 30% of kept"),
         ):
             assert run(*words, "--workers", 0).status in (0, 1), words
     return made
@@ -56,6 +57,7 @@ def folder(tmp_path_factory):
         ("scored", ["min_side", "json_number", "caption_words", "caption_count"]),
         ("staged", ["json_number('odd')", "min_side"]),
         ("kept", ["json_number", "min_side"]),
+        ("share", ["json_number"]),
     ],
 )
 def test_a_cut_keeps_as_many_samples_as_promised(folder, monkeypatch, ledger, names):

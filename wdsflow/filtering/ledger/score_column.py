@@ -172,8 +172,13 @@ class LedgerScores:
         if not column.missing:
             return ""
         where = str(self._recipe.get("where", ""))
-        terms = parse(where, {**FACTS, **all_scores()}).terms if where else ()
-        others = " and ".join(str(term) for term in terms if column.call not in term.calls)
+        if not where:
+            return None
+        program = program_of(_recipe(where))
+        numbers = (call for call, number in program.ranks.items() if column.call in number.calls)
+        left_out = {column.call, *numbers, *program.kept_calls}
+        terms = parse(where, {**FACTS, **all_scores()}).terms
+        others = " and ".join(str(term) for term in terms if left_out.isdisjoint(term.calls))
         for each in (others, where):
             if each and not program_of(_recipe(each)).kept_calls and self._decides(each, column):
                 return each
