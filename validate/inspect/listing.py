@@ -1,10 +1,12 @@
 """The first samples of a shard, member by member."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from wdsflow.scan.naming import key_of
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
@@ -34,18 +36,30 @@ def first_samples(url: str, count: int, *, allow_pipe: bool = False) -> list[Lis
     found: list[Listed] = []
     try:
         with open_source(url, allow_pipe=allow_pipe) as source:
-            for batch in Walk(source, contents=False):
-                if batch.beyond:
-                    break
-                for member in batch.members:
-                    split = key_of(member.name) if member.kind in ("file", "sparse") else None
-                    if split is None:
-                        continue
-                    if not found or found[-1].key != split[0]:
-                        if len(found) == count:
-                            return found
-                        found.append(Listed(split[0], member.header))
-                    found[-1].members.append((split[1], member.size, member.data))
+            for sample in islice(listed(source), count):
+                found.append(sample)  # noqa: PERF402 - what was read before an error counts
     except SourceError:
         pass
     return found
+
+
+def listed(source: Source) -> Iterator[Listed]:
+    """Yield the samples of a shard, contents unread. Raises SourceError where it cannot be read further."""
+    current: Listed | None = None
+    walk = Walk(source, contents=False)
+    for batch in walk:
+        if batch.beyond:
+            break
+        for member in batch.members:
+            split = key_of(member.name) if member.kind in ("file", "sparse") else None
+            if split is None:
+                continue
+            if current is None or current.key != split[0]:
+                if current is not None:
+                    yield current
+                current = Listed(split[0], member.header)
+            current.members.append((split[1], member.size, member.data))
+    if current is not None:
+        yield current
+    if walk.stop is not None and walk.stop.kind in ("unreadable", "error"):
+        raise SourceError("io", walk.stop.detail)

@@ -14,6 +14,7 @@ from wdsflow.cli.shared.run_arguments import (
     AllowPipe,
     DryRun,
     Export,
+    Keep,
     Memory,
     NoLedger,
     Out,
@@ -63,6 +64,7 @@ def cut(
     out: Out = None,
     ledger: Ledger = None,
     where: Where = None,
+    keep: Keep = None,
     unknown: Unknown = None,
     empty: Empty = None,
     numbering: Numbering = None,
@@ -99,7 +101,7 @@ def cut(
         shards, folder = given(urls, out, needs_out="" if dry_run else "cut")
         check_exports(export, shard_count)
         tars = {"lines_to": to, "tar_samples": tar_samples, "tar_size": tar_size}
-        flags = {"where": where, "unknown": unknown, "empty": empty, "numbering": numbering}
+        flags = {"where": where, "keep": keep, "unknown": unknown, "empty": empty, "numbering": numbering}
         asked = merged(None, {**flags, **tars})
         if ledger is None:
             canonical_recipe(asked)  # a predicate that means nothing is reported first

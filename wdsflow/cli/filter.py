@@ -30,6 +30,7 @@ from wdsflow.cli.shared.run_arguments import (
     ImageMemory,
     Images,
     ImageToken,
+    Keep,
     MediaRoot,
     Memory,
     Out,
@@ -114,6 +115,7 @@ def filter(  # noqa: A001 - the name of the command
     urls: Urls = None,
     out: Out = None,
     where: Where = None,
+    keep: Keep = None,
     recipe: RecipeFile = None,
     scores: Also = None,
     images: Images = None,
@@ -165,7 +167,14 @@ def filter(  # noqa: A001 - the name of the command
     with explained(typed):
         from wdsflow.filtering.recipe.recipe_file import merged
 
-        flags = {"where": where, "scores": scores, "images": images, "captions": captions, "unknown": unknown}
+        flags = {
+            "where": where,
+            "keep": keep,
+            "scores": scores,
+            "images": images,
+            "captions": captions,
+            "unknown": unknown,
+        }
         more = {"empty": empty, "numbering": numbering, "hash_images": hash_images, "image_memory": image_memory}
         lines = {"image_token": image_token, "video_token": video_token, "chunk_end": chunk_end, "lines_to": to}
         tars = {"tar_samples": tar_samples, "tar_size": tar_size, "media_root": media_root}

@@ -117,7 +117,7 @@ def _asked(recipe: Path | None, flags: dict[str, Any]) -> "Recipe":
 
     from wdsflow.filtering.recipe.recipe_file import merged
 
-    asked = replace(merged(recipe, flags), where="", pilot="")
+    asked = replace(merged(recipe, flags), where="", keep=(), pilot="")
     if not asked.scores and not asked.hash_images:
         raise Misuse(
             "no scores given: name them with --scores", "all scores: wdsflow scores", scores=["caption_words,min_side"]

@@ -1,25 +1,82 @@
 """``wdsflow scores``: the catalog of scores."""
 
 import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from wdsflow.cli.shared.nearest_paths import nearest_ledger
+from wdsflow.cli.shared.score_text import score_lines
 from wdsflow.cli.shared.terminal import console, fail
+from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.install import install_extras
+from wdsflow.text.shell import quote_path
+from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
     from wdsflow.stages.scores.base import Score
 
-Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A score; prints its page.", show_default=False)]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]", help="A score; prints its page. With --ledger: scores.", show_default=False),
+]
+Ledger = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", metavar="DIR", help="Folder that score or filter wrote: print its values.", show_default=False
+    ),
+]
 
 
-def scores(name: Name = None) -> None:
+def scores(names: Names = None, ledger: Ledger = None) -> None:
     """List the scores for predicates.
 
-    With SCORE, show its page. The list has tier (the cost: header, text, pixels, model), unit, range, and required
+    With NAME, show its page. The list has tier (the cost: header, text, pixels, model), unit, range, and required
     extras.
+
+    With --ledger, show the computed values instead: how many, quantiles, a histogram, the share that thresholds keep,
+    and commands that cut there:
+
+    wdsflow scores --ledger scored blur caption_words
     """
+    if ledger is not None:
+        _values(ledger, names or [])
+        return
+    if names and len(names) > 1:
+        fail("without --ledger, name one score", f"wdsflow scores {quote_path(names[0])}")
+    _catalog(names[0] if names else None)
+
+
+def _values(folder: Path, names: list[str]) -> None:
+    from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
+    from wdsflow.filtering.ledger.score_column import LedgerScores
+    from wdsflow.filtering.where.language.predicate_errors import nearest
+
+    again, hint = Typed.spell("scores", ledger=folder), ""
+    try:
+        found = LedgerScores(folder)
+        if names:
+            calls = list(dict.fromkeys(call for name in names for call in found.named(name)))
+        else:
+            calls = list(found.calls)
+        taken: set[str] = set()
+        print(f"{folder}: {how_many(len(found.records), 'shard')}")
+        for call in calls:
+            print()
+            for line in score_lines(found, found.column(call), folder, taken):
+                print(line)
+    except MissingScore as error:
+        close = nearest(error.call, [call.name for call in found.calls])
+        fail(str(error), f"{again} {close}" if close else again)
+    except LedgerError as error:
+        near = nearest_ledger(folder)
+        if near is not None and near != folder:
+            hint = Typed.spell("scores", ledger=near)
+        fail(str(error), hint)
+
+
+def _catalog(name: str | None) -> None:
     from wdsflow.filtering.where.known_facts import FACTS
     from wdsflow.stages.scores.score_catalog import all_scores
 

@@ -237,7 +237,11 @@ def _check_scores(recipe: Recipe, scored: Layout, names: Sequence[str]) -> None:
     path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
     there = calls_of(read_about(path)) if path is not None else {}
     for call in program.scores if path is not None else ():
-        if call not in there and not any(gathers_like(program, call, other) for other in there):
+        if (
+            call not in there
+            and call not in program.ranks
+            and not any(gathers_like(program, call, other) for other in there)
+        ):
             raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
 
 

@@ -108,7 +108,7 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
         return
     yield str(error.found)
     place, asked = error.found.place, typed.given
-    texts = {name: asked[name] for name in ("where", "scores") if name in asked}
+    texts = {name: asked[name] for name in ("where", "keep", "scores") if name in asked}
     changed: dict[str, Any] = {name: _replaced(text, error.place, place) for name, text in texts.items()}
     if (
         changed == texts or asked.get("captions", CAPTIONS) == error.place
@@ -140,10 +140,12 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     from wdsflow.filtering.recipe.recipe import Recipe
 
     old, where = typed.given.get("ledger"), typed.given.get("where")
-    if where is None and old is not None:
+    keep = tuple(typed.given.get("keep") or ())
+    if where is None and not keep and old is not None:
         return
-    where = where or _EXAMPLE
-    calls = ",".join(map(str, program_of(canonical_recipe(Recipe(where=where))).scores))
+    where = where or (None if keep else _EXAMPLE)
+    program = program_of(canonical_recipe(Recipe(where=where or "", keep=keep)))
+    calls = ",".join(str(call) for call in program.scores if call not in program.ranks)
     run_file, new = Path(old or "") / "_wdsflow" / "run.json", free(Path(old or "scores"))
     score = Typed.spell(
         "score", *typed.given["urls"], out=new, scores=calls, recipe=run_file if run_file.is_file() else None

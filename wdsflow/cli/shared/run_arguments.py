@@ -26,6 +26,16 @@ Where = Annotated[
         rich_help_panel=MAIN,
     ),
 ]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        metavar="SHARE",
+        help='Keep this share as well: "clip_similarity top 30%", "blur bottom 10% of kept"; repeatable.',
+        rich_help_panel=SAMPLES,
+        show_default=False,
+    ),
+]
 RecipeFile = Annotated[
     Path | None,
     typer.Option(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, Row
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file
@@ -65,6 +65,11 @@ def _records(
                 continue
             if call not in row.gathered:
                 path = scored.ledger(name)
+                if call in program.ranks:
+                    lacks = next(each for each in program.ranks[call].calls if each not in row.values)
+                    raise MissingScore(
+                        str(lacks), f"{path} has no {lacks} of sample {row.number}, which is ranked by it"
+                    )
                 raise LedgerError(f"{path} has no data of {call} to compare, for sample {row.number}: score again")
             yield number, row.number, row.gathered[call]
 
@@ -104,10 +109,18 @@ def _resolved(layout: Layout, program: Program, name: str, call: Call) -> Path:
 def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
     """Remove values of earlier comparisons: they may have been with other samples. The gathered data stays.
 
-    Scores that gather the same data and compare it differently use it too.
+    Scores that gather the same data and compare it differently use it too. Ranks compare values that are known by now.
     """
     known = {call for row in rows for call in (*row.gathered, *row.values)}
-    for call in program.dataset_calls:
+    for call, number in program.ranks.items():
+        for row in rows:
+            row.values.pop(call, None)
+            record = None if row.trouble else number.record(row.values, row.key)
+            if isinstance(record, Unknown):
+                row.values[call] = record
+            elif record is not None:
+                row.gathered[call] = record
+    for call in program.gathered_calls:
         alike = [other for other in known if other != call and gathers_like(program, call, other)]
         for row in rows:
             for other in alike:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from wdsflow.filtering.caption_place import with_captions
+from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.shard.open_samples import opened
 from wdsflow.filtering.shard.staged_samples import Gone
@@ -35,7 +36,7 @@ def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fal
     Decoding for several scores counts for the first of them. Raises ValueError if there is no predicate.
     """
     found = expand([urls] if isinstance(urls, str) else urls).urls
-    recipe, _ = with_captions(found, recipe, allow_pipe=allow_pipe)
+    recipe, _ = with_captions(found, canonical_recipe(recipe), allow_pipe=allow_pipe)
     program = program_of(recipe)
     if program.plan is None:
         raise ValueError('no predicate to explain: give --where "..."')
@@ -53,6 +54,7 @@ def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool 
 
     ``advice`` is then the way to run in that order.
     """
+    recipe = canonical_recipe(recipe)
     pilot = measure(urls, recipe, allow_pipe=allow_pipe)
     program = program_of(recipe)
     assert program.plan is not None
@@ -85,7 +87,10 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
             for call in order:
                 score = program.scores[call]
                 begun = time.perf_counter()
-                if isinstance(score, DatasetScore):
+                if call in program.ranks:
+                    for each in program.ranks[call].calls:
+                        guarded(in_plain(program.scores[each], program.scores[each].score), view)
+                elif isinstance(score, DatasetScore):
                     guarded(score.gather, view)
                 else:
                     values[call] = guarded(in_plain(score, score.score), view)

@@ -17,6 +17,8 @@ from wdsflow.filtering.where.known_facts import FACTS
 from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
 from wdsflow.filtering.where.pilot_order import plan_by
 from wdsflow.filtering.where.predicate import Judgement, parse, parse_score
+from wdsflow.filtering.where.rank_percent import RankPercent
+from wdsflow.filtering.where.ranked_number import RankedNumber, ranked_number
 from wdsflow.memory.sizes import parse_size
 from wdsflow.stages.scores.base import DatasetScore, Score
 from wdsflow.stages.scores.model.model_score import Model, ModelScore
@@ -37,17 +39,20 @@ class Program:
         self._where = parse(recipe.where, names) if recipe.where.strip() else None
         asked = [parse_score(text, names) for text in recipe.scores]
         wanted = self._where.calls if self._where else ()
-        calls = tuple(dict.fromkeys((*wanted, *asked)))
-        self.scores: dict[Call, Score] = {
-            call: make_score(call.name, **dict(call.settings))
-            if call.name in all_scores()
-            else FACTS[call.name](**dict(call.settings))
-            for call in calls
+        self.scores = {call: _made(call) for call in dict.fromkeys((*wanted, *asked))}
+        # The numbers of ranks are other scores: of all samples, or of those that the other terms keep.
+        self.ranks: dict[Call, RankedNumber] = {
+            call: ranked_number(score, names) for call, score in self.scores.items() if isinstance(score, RankPercent)
         }
+        for call, number in self.ranks.items():
+            self.scores |= {each: _made(each) for each in number.calls if each not in self.scores}
+            if self.scores[call].settings()["among"] == "all" or call in asked:
+                asked += number.calls
         for score in self.scores.values():
             must_be_installed(score)
         self.dataset_calls = tuple(call for call, score in self.scores.items() if isinstance(score, DatasetScore))
         late = frozenset(self.dataset_calls)
+        self.gathered_calls = tuple(call for call in self.dataset_calls if call not in self.ranks)
         # For these scores, the other scores are ordinary terms.
         self.kept_calls = frozenset(call for call in late if getattr(self.scores[call], "among", "") == "kept")
         self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
@@ -61,14 +66,16 @@ class Program:
             call
             for term in (self.plan.terms if self.plan else ())
             if late.intersection(term.calls)
-            for call in term.calls
+            for own in term.calls
+            for call in (own, *(self.ranks[own].calls if own in self.ranks else ()))
         ]
         self._beside_late = tuple(call for call in beside if call not in later)
         self._models_beside_late = tuple(call for call in beside if call in self.model_calls)
         self._straight = self.plan.straight(self._ways) if self.plan else None
         self._more = bool(self._asked or self._beside_late or self.dataset_calls or recipe.hash_images)
         self.reads_contents = recipe.hash_images or any(
-            score.tier in {"pixels", "model"} or call in late for call, score in self.scores.items()
+            score.tier in {"pixels", "model"} or call in late.difference(self.ranks)
+            for call, score in self.scores.items()
         )
 
     def identities(self) -> dict[str, Any]:
@@ -107,7 +114,7 @@ class Program:
             judgement = self.plan.where.judge(row.values)
         dropped = judgement is not None and self._puts_out(judgement)
         self._complete(row, view, self._asked)
-        for call in self.dataset_calls:
+        for call in self.gathered_calls:
             if dropped and call in self.kept_calls:
                 continue
             score = self.scores[call]
@@ -227,6 +234,12 @@ class Program:
         for call in calls:
             if call not in row.values:
                 row.values[call] = guarded(self._ways[call], view)
+
+
+def _made(call: Call) -> Score:
+    if call.name in all_scores():
+        return make_score(call.name, **dict(call.settings))
+    return FACTS[call.name](**dict(call.settings))
 
 
 @lru_cache(maxsize=4)

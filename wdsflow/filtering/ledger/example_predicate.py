@@ -47,5 +47,13 @@ def _floor(value: float) -> str:
     ('153.2', '0.987654321', '-3', '20480')
     """
     short = float(f"{value:.4g}")
-    found = short if value * 0.99 <= short <= value else value
-    return str(int(found)) if found == int(found) and abs(found) < 1e15 else repr(float(found))
+    return number_text(short if value * 0.99 <= short <= value else float(value))
+
+
+def number_text(number: float) -> str:
+    """Return a number as predicates have it.
+
+    >>> number_text(200.0), number_text(0.25), number_text(-3.0), number_text(1e-07)
+    ('200', '0.25', '-3', '1e-07')
+    """
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)

@@ -71,7 +71,7 @@ def write_ledger(
         if type(None) in found and any(call in row.values and row.values[call] is None for row in rows):
             classes.add(Unknown)  # computed, but null: different from not computed
         cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
-        columns[_column(str(call))] = _KINDS[kind](cells)
+        columns[column_of(str(call))] = _KINDS[kind](cells)
     for call in gathered:
         columns[f"{call}{_GATHERED}"] = pa.array([row.gathered.get(call) for row in rows], pa.binary())
     several = [_several(row, kinds) for row in rows] if list in classes else [None] * len(rows)
@@ -135,7 +135,7 @@ def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
     }
 
 
-def _column(name: str) -> str:
+def column_of(name: str) -> str:
     """Return the column of a score, even if it is called ``key``."""
     return f"score {name}" if name in _RESERVED else name
 
@@ -194,7 +194,7 @@ def read_ledger(path: Path, only: Sequence[int] | None = None) -> tuple[list[Row
 def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Mapping[Call, str]) -> None:
     for call in kinds:
         name = str(call)
-        column = table[_column(name)]
+        column = table[column_of(name)]
         for row, value in zip(rows, column, strict=True):
             if value is not None:
                 row.values[call] = value

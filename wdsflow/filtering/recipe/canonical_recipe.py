@@ -4,14 +4,21 @@ from dataclasses import replace
 
 from wdsflow.filtering.where.known_facts import FACTS
 from wdsflow.filtering.where.predicate import parse, parse_score
+from wdsflow.filtering.where.ranked_number import share_predicate
 from wdsflow.stages.scores.score_catalog import all_scores
 
 from .recipe import Recipe
 
 
 def canonical_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe in canonical form: white space and the like do not matter. Raises ValueError, such as WhereError."""
+    """Return the recipe in canonical form: white space and the like do not matter, shares to keep are terms of ``where``.
+
+    Raises ValueError, such as WhereError.
+    """
     names = {**FACTS, **all_scores()}
-    where = str(parse(recipe.where, names)) if recipe.where.strip() else ""
+    parts = [str(parse(recipe.where, names))] if recipe.where.strip() else []
+    parts = parts if not recipe.keep else [f"({part})" for part in parts]
+    parts += [share_predicate(text, names) for text in recipe.keep]
+    where = str(parse(" and ".join(parts), names)) if parts else ""
     scores = (str(parse_score(text, names)) for text in recipe.scores)
-    return replace(recipe, where=where, scores=tuple(dict.fromkeys(scores)))
+    return replace(recipe, where=where, keep=(), scores=tuple(dict.fromkeys(scores)))

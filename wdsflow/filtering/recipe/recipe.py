@@ -24,6 +24,7 @@ class Recipe:
 
     Attributes:
         where: the predicate; empty to keep all samples.
+        keep: shares of the samples to keep as well, such as "clip_similarity top 30%", "blur bottom 10% of kept".
         stages: applied to each sample before it is scored. Members that they change are written again.
         scores: scores for the ledger, computed for every sample, even if ``where`` needs none of them.
         images: fields that hold the image; the first that exists is used.
@@ -47,6 +48,7 @@ class Recipe:
     """
 
     where: str = ""
+    keep: tuple[str, ...] = ()
     stages: tuple[SampleStage, ...] = ()
     scores: tuple[str, ...] = ()
     images: str = IMAGES
@@ -69,7 +71,10 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {**plain, "stages": written_stages(self.stages), "scores": list(self.scores)}
+        plain |= {"stages": written_stages(self.stages), "scores": list(self.scores), "keep": list(self.keep)}
+        if not self.keep:  # recipes of earlier versions have none, and their runs can be resumed
+            del plain["keep"]
+        return plain
 
 
 def recorded_recipe(run_file: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from wdsflow.filtering.where.known_facts import FACTS
 from wdsflow.filtering.where.language.predicate_errors import nearest
 from wdsflow.filtering.where.predicate import parse, parse_score
+from wdsflow.filtering.where.ranked_number import share_predicate
 from wdsflow.stages.scores.score_catalog import all_scores
 
 from .recipe import Empty, LinesTo, Numbering, Recipe, Unknowns
@@ -63,6 +64,7 @@ def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: 
     places: list[tuple[str, str, Callable[..., object]]] = [
         (f"scores.{number}", text, parse_score) for number, text in enumerate(recipe.scores, 1)
     ]
+    places += [(f"keep.{number}", text, share_predicate) for number, text in enumerate(recipe.keep, 1)]
     if recipe.where.strip():
         places.insert(0, ("where", recipe.where, parse))
     for name, text, check in places:
@@ -169,6 +171,10 @@ def _model() -> Any:
     defaults = Recipe()
     about: dict[str, tuple[Any, str]] = {
         "where": (str, "Predicate: which samples to keep; empty keeps all."),
+        "keep": (
+            list[str],
+            'Shares of the samples to keep as well: "clip_similarity top 30%", "blur bottom 10% of kept".',
+        ),
         "stages": (
             list[Any],
             "Stages that run on each sample before it is scored; members that they change are written again.",
@@ -197,7 +203,7 @@ def _model() -> Any:
     assert about.keys() == {item.name for item in fields(Recipe)}
     plain = defaults.to_dict()
     parts: dict[str, Any] = {
-        name: (kind, Field(default=plain[name], description=text)) for name, (kind, text) in about.items()
+        name: (kind, Field(default=plain.get(name, []), description=text)) for name, (kind, text) in about.items()
     }
     return create_model("Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts)
 
@@ -217,8 +223,7 @@ def _checked(found: Mapping[str, Any], source: str, lines: Mapping[str, int]) ->
         raise RecipeError("\n".join(_told(each, source, lines) for each in error.errors())) from None
     recipe = Recipe()
     chosen = {name: getattr(checked, name) for name in checked.model_fields_set}
-    if "scores" in chosen:
-        chosen["scores"] = tuple(chosen["scores"])
+    chosen |= {name: tuple(chosen[name]) for name in ("scores", "keep") if name in chosen}
     return replace(recipe, **{**chosen, "stages": stages})
 
 

@@ -82,7 +82,7 @@ def _work(task: ShardTask, mark: Mark) -> ShardRecord:
             for row in rows:
                 program.decide(row)
             if task.tars:
-                _part_twins(rows)
+                part_twins(rows)
                 if is_lines(task.url) and task.recipe.lines_to == "tar":
                     put_aside_unreadable(source, rows, texts_of(task, source))
         count(rows, record, program)
@@ -123,7 +123,7 @@ def _score(
     """Read all samples and compute the scores that decide the predicate."""
     options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
     samples, views = opened(source, task.url, task.recipe, options, contents=program.reads_contents)
-    strikes = Strikes(program.scores)
+    strikes = Strikes(call for call in program.scores if call not in program.ranks)
     with _modelled(task, program, mark, strikes, embeddings) as modelled:
         rows = _read(task, samples, views, program, (modelled, strikes), mark)
     _find_scattered(rows)
@@ -186,7 +186,7 @@ def _find_scattered(rows: Iterable[Row]) -> None:
             first.trouble = row.trouble = "scattered"
 
 
-def _part_twins(rows: Iterable[Row]) -> None:
+def part_twins(rows: Iterable[Row]) -> None:
     """Quarantine samples that would follow a sample of the same key, because those between them were dropped.
 
     Readers would take the two for one sample.

@@ -38,7 +38,7 @@ def write_shard(
         "left_out": record.left_out,
         "damage": record.damage,
     }
-    write_ledger(ledger, rows, program.kinds, program.dataset_calls, about, vectors)
+    write_ledger(ledger, rows, program.kinds, program.gathered_calls, about, vectors)
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return

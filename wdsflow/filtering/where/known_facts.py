@@ -7,6 +7,8 @@ from wdsflow.shards.caption_field import look_up
 from wdsflow.stages.scores.base import Kind, Score, TextScore, Tier
 from wdsflow.stages.scores.score_errors import ScoreError
 
+from .rank_percent import RankPercent
+
 if TYPE_CHECKING:
     from wdsflow.stages.scores.sample_view import View
 
@@ -116,4 +118,4 @@ class JsonTextFact(_InJson):
 
 
 # Known without being in the catalog; a score of the same name takes precedence.
-FACTS: dict[str, type[Score]] = {fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonTextFact)}
+FACTS: dict[str, type[Score]] = {fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonTextFact, RankPercent)}

@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base import Scalar, Value
 from .spill import Rows, Spill
+
+if TYPE_CHECKING:
+    from ...base import Scalar, Value
 
 RESULT: np.dtype[Any] = np.dtype([("place", "<u8"), ("item", "<u4"), ("value", "<u4")])
 _SHIFT = np.uint64(16)
@@ -52,7 +54,7 @@ class ComparedResults:
         rows["place"], rows["item"], rows["value"] = places, items, values
         self._spill.add(rows, np.searchsorted(self._bounds, places, side="right"))
 
-    def values(self, convert: Callable[[int], Scalar]) -> Iterator[tuple[int, int, Value]]:
+    def values(self, convert: "Callable[[int], Scalar]") -> "Iterator[tuple[int, int, Value]]":
         """Yield (shard, sample, value) in order: a list where a place has several."""
         for part in range(self._spill.parts):
             rows = self._spill.take(part)
@@ -60,7 +62,7 @@ class ComparedResults:
                 yield from _in_order(rows, convert)
 
 
-def _in_order(rows: Rows, convert: Callable[[int], Scalar]) -> Iterator[tuple[int, int, Value]]:
+def _in_order(rows: Rows, convert: "Callable[[int], Scalar]") -> "Iterator[tuple[int, int, Value]]":
     rows = rows[np.lexsort((rows["item"], rows["place"]))]
     places = rows["place"]
     starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))

@@ -1,0 +1,126 @@
+"""``wdsflow scores --ledger`` promises what ``wdsflow cut`` keeps."""
+
+import json
+import re
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.filtering.commands import pasted, run
+from tests.filtering.shards import SIDES, picture, write_shards
+from tests.shards.archives import write_tar
+
+KEEPS = re.compile(r"^  > (\S+) keeps [\d.]+% \(([\d,]+) of ([\d,]+)\)$", re.MULTILINE)
+CUTS = re.compile(r"^  to keep \d+%, precisely [\d.]+% \(([\d,]+) of [\d,]+\):\n  (wdsflow cut .*)$", re.MULTILINE)
+
+
+def sample(number: int) -> list[tuple[str, bytes]]:
+    """Return the members of a sample with two pictures, a broken one, none, a key of another sample, or like any other."""
+    key, side = f"{number:04d}", SIDES[number % 4]
+    pictures = {
+        0: [(".0.jpg", picture(side, side)), (".1.jpg", picture(side + number, 90))],
+        1: [(".jpg", b"no picture")],
+        2: [],
+    }
+    tree = json.dumps({"n": number * 0.37 - 5, "odd": number if number % 3 else "none"}).encode()
+    if number % 11 > 6:
+        key = "again"
+    members = pictures.get(number % 7, [(".jpg", picture(side, side + number, number))])
+    return [(f"{key}{name}", data) for name, data in (*members, (".txt", b"word " * (number % 5)), (".json", tree))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Shards in which a predicate meets all that it may meet, and ledgers of them."""
+    made = tmp_path_factory.mktemp("odd")
+    (made / "in").mkdir()
+    for shard in range(3):
+        write_tar(made / "in" / f"{shard}.tar", [part for number in range(40) for part in sample(shard * 40 + number)])
+    numbers = "min_side,json_number('n'),json_number('odd'),caption_words,caption_count,format,has('jpg')"
+    kept = 'min_side >= 100 and json_number("n") > 0 and not duplicate'
+    (made / "recipe.yaml").write_text("stages: [{has_fields: {fields: 'jpg;0.jpg'}}]\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        for words in (
+            ("score", "in", "-o", "scored", "--scores", numbers),
+            ("score", "in", "-o", "staged", "--scores", numbers, "--recipe", "recipe.yaml"),
+            ("filter", "in", "-o", "kept", "--where", kept),
+            ("filter", "in", "-o", "share", "--where", "min_side >= 100", "--keep", "json_number('n') top 30% of kept"),
+        ):
+            assert run(*words, "--workers", 0).status in (0, 1), words
+    return made
+
+
+@pytest.mark.parametrize(
+    ("ledger", "names"),
+    [
+        ("scored", ["min_side", "json_number", "caption_words", "caption_count"]),
+        ("staged", ["json_number('odd')", "min_side"]),
+        ("kept", ["json_number", "min_side"]),
+        ("share", ["json_number"]),
+    ],
+)
+def test_a_cut_keeps_as_many_samples_as_promised(folder, monkeypatch, ledger, names):
+    monkeypatch.chdir(folder)
+    shown = run("scores", "--ledger", ledger, *names)
+    assert shown.status == 0, shown
+    promises = 0
+    for about in shown.out.split("\n\n")[1:]:
+        where = re.search(r"--where '(.*)'", about)
+        for least, count, _ in KEEPS.findall(about):
+            assert where is not None, about
+            asked = re.sub(r"> [^>]*$", f"> {least}", where[1])
+            cut = run("cut", "in", "--ledger", ledger, "--where", asked, "--dry-run", "--workers", 0)
+            assert f" {count}  kept" in cut.out, (asked, count, cut)
+            promises += 1
+        for count, command in CUTS.findall(about):
+            assert f" {count}  kept" in pasted(f"{command} --workers 0").out, command
+            promises += 1
+    assert promises >= 8 * len(names)
+
+
+def test_values_of_all_kinds_are_counted(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    shown = run("scores", "--ledger", "scored", "format", "has('jpg')", "json_number('odd')").out
+    table = pq.ParquetDataset("scored/_wdsflow/ledger").read()
+    formats, several = table["format"].to_pylist(), table["several"].to_pylist()
+    jpegs = formats.count("jpeg") + sum(json.loads(text).get("format", []).count("jpeg") for text in several if text)
+    assert f"  {jpegs}  jpeg" in shown
+    there = table['has(field="jpg")'].to_pylist().count(True)
+    assert re.search(rf"^ +{there}  true", shown, re.MULTILINE)
+    values = table['json_number(path="odd")'].to_pylist()
+    failed = sum(
+        entry["score"] == 'json_number(path="odd")' for row in table["failed"].to_pylist() for entry in row or ()
+    )
+    assert f"{len(values)} samples, {len(values) - values.count(None)} with a value" in shown
+    assert f"without: {failed} not-a-number" in shown
+
+
+def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch):
+    """The run did not look at the width of small images, and no part of its predicate says which these are."""
+    monkeypatch.chdir(tmp_path)
+    write_shards(tmp_path / "in", shards=2, samples=12)
+    run("filter", "in", "-o", "kept", "--where", "min_side >= 200 or width > 70", "--workers", 0)
+    shown = run("scores", "--ledger", "kept", "width")
+    assert "not computed" in shown.out
+    assert not KEEPS.search(shown.out)
+    (command,) = shown.commands
+    assert pasted(f"{command} --workers 0").status == 0
+    assert KEEPS.search(run("scores", "--ledger", "kept-all", "width").out)
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "command"),
+    [
+        (("--ledger", "score"), "score has no ledgers", "wdsflow scores --ledger scored"),
+        (("--ledger", "kept", "min_sid"), "kept has no min_sid; it has", "wdsflow scores --ledger kept min_side"),
+        (("blur", "width"), "without --ledger, name one score", "wdsflow scores blur"),
+    ],
+)
+def test_wrong_use_is_answered_with_a_command(folder, monkeypatch, words, said, command):
+    monkeypatch.chdir(folder)
+    done = run("scores", *words)
+    assert (done.status, done.out) == (2, "")
+    assert said in done.err
+    assert done.commands == [command]
+    assert pasted(command).status == 0

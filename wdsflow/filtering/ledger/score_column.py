@@ -1,0 +1,327 @@
+"""All values of one score in the ledgers of a run, and how many samples a threshold keeps."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.folder.manifest import read_manifests
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
+from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
+from wdsflow.filtering.shard.shard_job import part_twins
+from wdsflow.filtering.where.evaluate_predicate import runner
+from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.filtering.where.language.tree import NameRef, Reduce
+from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
+from wdsflow.filtering.where.predicate import parse, parse_score
+from wdsflow.stages.scores.score_catalog import all_scores
+
+from .example_predicate import number_text
+from .ledger import column_of, read_ledger
+from .ledger_metadata import LedgerError, MissingScore, calls_of, read_about
+from .ledger_row import Row
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+_MOST_TEXTS = 10_000  # distinct values of a text that are counted
+_PARTS = ("sample", "key", "trouble", "several", "failed")
+
+
+@dataclass
+class ScoreColumn:
+    """The values of a score in all ledgers of a run.
+
+    Numbers take up to 24 bytes of memory per sample; shards in which a key occurs more than once take their keys as
+    well. Of a sample with several values, the smallest counts: ``score > x`` must hold for each.
+
+    Attributes:
+        call: the score.
+        kind: "number", "boolean" or "text".
+        samples: all samples of the shards.
+        unreadable: samples that could not be read, or that a stage dropped: no predicate keeps them.
+        missing: samples for which the score was not computed.
+        failed: samples for which it could not be computed, by the error.
+        several: samples with more than one value.
+        where: a part of the run's predicate; without it, the score of some samples is missing. None if the ledgers
+            cannot tell what a threshold keeps.
+        numbers: the values, sorted; only for numbers.
+        eligible: the values, sorted, of the samples that ``where`` keeps.
+        twins: keys and values of the shards in which a key occurs more than once.
+        counts: how often each value occurs; only for truth values and texts, None if there are more than 10,000.
+    """
+
+    call: Call
+    kind: str
+    samples: int = 0
+    unreadable: int = 0
+    missing: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    several: int = 0
+    where: str | None = ""
+    numbers: "Numbers | None" = None
+    counts: Counter[Any] | None = field(default_factory=Counter)
+    eligible: "Numbers | None" = None
+    twins: list[tuple[list[str], "Numbers"]] = field(default_factory=list)
+
+    @property
+    def known(self) -> int:
+        """The number of samples with a value."""
+        return self.samples - self.unreadable - self.missing - self.failed.total()
+
+    def kept(self, least: float) -> int:
+        """Return the number of samples that ``wdsflow cut --where`` keeps with ``predicate(least)``."""
+        import numpy as np
+
+        assert self.eligible is not None
+        kept = len(self.eligible) - int(np.searchsorted(self.eligible, least, "right"))
+        return kept - sum(_parted(keys, values > least) for keys, values in self.twins)
+
+    def predicate(self, least: float) -> str:
+        """Return the predicate that keeps the values above a number."""
+        own = f"{self.call} > {number_text(least)}"
+        return str(parse(f"({self.where}) and {own}", {**FACTS, **all_scores()})) if self.where else own
+
+    def round_thresholds(self) -> list[float]:
+        """Return round numbers near the deciles, without those that keep nothing."""
+        found = (
+            roundest(low, high)
+            for share in range(10, 100, 10)
+            if (low := self.quantile((share - 5) / 100)) < (high := self.quantile((share + 5) / 100))
+        )
+        return [each for each in dict.fromkeys(found) if self.kept(each)]
+
+    def threshold_for(self, share: float) -> float | None:
+        """Return the number of fewest digits that keeps about this share of all samples; None if none divides them."""
+        import numpy as np
+
+        values = self.eligible
+        if values is None or not len(values) or values[0] == values[-1]:
+            return None
+        wanted = len(values) - share * self.samples
+        place = values[min(max(round(wanted), 0), len(values) - 1)]
+        ends = (int(np.searchsorted(values, place, side)) for side in ("left", "right"))
+        first = min((end for end in ends if 0 < end < len(values)), key=lambda end: abs(end - wanted))
+        return roundest(float(values[first - 1]), float(values[first]))
+
+    def quantile(self, share: float) -> float:
+        """Return the value below which this share of the values is: always one of them."""
+        import numpy as np
+
+        assert self.numbers is not None
+        return float(np.quantile(self.numbers, share, method="inverted_cdf"))
+
+
+class LedgerScores:
+    """The scores in the ledgers of a run. Raises LedgerError if a folder has no ledgers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._layout = Layout(folder)
+        if not (self._layout.inside / "ledger").is_dir():
+            raise LedgerError(f"{folder} has no ledgers: give the folder that filter or score wrote")
+        found = read_manifests(self._layout.manifests()).values()
+        self.records: list[ShardRecord] = sorted(found, key=lambda record: record.shard)
+        if not self.records:
+            raise LedgerError(f"no shard of {folder} is finished yet")
+        self._recipe = recorded_recipe(self._layout.run_file)
+        self._decided = bool(self._recipe.get("where"))
+        self.calls = calls_of(read_about(self._path(self.records[0])))
+
+    def named(self, text: str) -> list[Call]:
+        """Return the scores of a name, or the one with these settings. Raises MissingScore."""
+        try:
+            canonical = str(parse_score(text, {**FACTS, **all_scores()}))
+        except ValueError:  # a custom score that is not installed here
+            canonical = text
+        exact = [call for call in self.calls if str(call) == canonical]
+        found = exact or [call for call in self.calls if call.name == text]
+        if not found:
+            raise MissingScore(text, f"{self._layout.folder} has no {text}; it has {', '.join(map(str, self.calls))}")
+        return found
+
+    def column(self, call: Call) -> ScoreColumn:
+        """Read all values of a score, one shard after the other. Raises LedgerError."""
+        column = ScoreColumn(call, self.calls[call])
+        parts = [_read(column, self._path(record)) for record in self.records]
+        if column.kind == "number":
+            column.numbers = column.eligible = _sorted(parts)
+            column.where = self._predicate(column)
+            if column.where:
+                column.twins.clear()
+                column.eligible = _sorted([_eligible(column, self._path(record)) for record in self.records])
+        return column
+
+    def _path(self, record: ShardRecord) -> Path:
+        return self._layout.ledger(record.name)
+
+    def _predicate(self, column: ScoreColumn) -> str | None:
+        """Return what a predicate needs in addition to a threshold, so that missing values do not matter."""
+        if ("among", "kept") in column.call.settings and self._decided:
+            return None  # a cut compares the samples that other terms keep
+        if not column.missing:
+            return ""
+        where = str(self._recipe.get("where", ""))
+        if not where:
+            return None
+        program = program_of(_recipe(where))
+        numbers = (call for call, number in program.ranks.items() if column.call in number.calls)
+        left_out = {column.call, *numbers, *program.kept_calls}
+        terms = parse(where, {**FACTS, **all_scores()}).terms
+        others = " and ".join(str(term) for term in terms if left_out.isdisjoint(term.calls))
+        for each in (others, where):
+            if each and not program_of(_recipe(each)).kept_calls and self._decides(each, column):
+                return each
+        return None
+
+    def _decides(self, where: str, column: ScoreColumn) -> bool:
+        column_of_one = ScoreColumn(column.call, column.kind, where=where)
+        try:
+            for record in self.records:
+                _eligible(column_of_one, self._path(record))
+        except MissingScore:
+            return False
+        return True
+
+
+def _recipe(where: str) -> Recipe:
+    return canonical_recipe(Recipe(where=where))
+
+
+def _read(column: ScoreColumn, path: Path) -> "Numbers":
+    """Add the values of a shard to a column; return its numbers, NaN where there is none."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name = column_of(str(column.call))
+    try:
+        table = pq.read_table(path, columns=[*_PARTS, name]).combine_chunks()
+    except (pa.ArrowException, OSError) as error:
+        raise LedgerError(f"{path} cannot be read: {error}") from None
+    readable = table["trouble"].is_null().to_numpy()
+    there = table[name].is_valid().to_numpy() & readable
+    values = table[name].filter(pa.array(there))
+    column.samples += len(table)
+    column.unreadable += len(table) - int(readable.sum())
+    column.missing += int(readable.sum() - there.sum())
+    numbers = np.full(len(table) if column.kind == "number" else 0, np.nan)
+    if column.kind == "number":
+        numbers[there] = values.to_numpy()
+        if strange := int(np.isnan(numbers[there]).sum()):
+            column.failed["not-a-number"] += strange
+    else:
+        _count(column, values.to_pylist())
+    _add_rare(column, table, readable, numbers)
+    if column.kind == "number":
+        _keep_twins(column, table["key"].to_pylist(), numbers)
+    return numbers
+
+
+def _add_rare(column: ScoreColumn, table: Any, readable: Any, numbers: "Numbers") -> None:
+    """Add what is not in the column of the score: several values of a sample, and failures."""
+    call = str(column.call)
+    for place, text in _valid(table["several"], readable):
+        values = json.loads(text).get(call)
+        if values is None:
+            continue
+        column.missing, column.several = column.missing - 1, column.several + 1
+        if column.kind != "number":
+            _count(column, values)
+        elif isinstance(found := _smallest(column.call)({column.call: values}), Unknown):
+            column.failed[found.slug] += 1
+        else:
+            numbers[place] = found
+    for _, entries in _valid(table["failed"], readable):
+        for entry in entries:
+            if entry["score"] == call:
+                column.missing -= 1
+                column.failed[entry["error"]] += 1
+
+
+@lru_cache(maxsize=4)
+def _smallest(call: Call) -> Any:
+    """Return the function from the values of a sample to its smallest value, or Unknown."""
+    return runner(Reduce("min", NameRef(call, "number")))
+
+
+def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
+    """Return the numbers of a shard, NaN for samples that ``column.where`` does not keep. Raises MissingScore."""
+    import numpy as np
+
+    program = program_of(_recipe(column.where or ""))
+    rows, _ = read_ledger(path)
+    numbers = np.full(len(rows), np.nan)
+    for place, row in enumerate(rows):
+        program.decide(row)
+        if row.outcome == "kept":
+            found = _smallest(column.call)(row.values)
+            if found is PENDING:
+                raise MissingScore(
+                    str(column.call), f"{column.call} was not computed for sample {row.number} of {path}"
+                )
+            numbers[place] = math.nan if isinstance(found, Unknown) else found
+    _keep_twins(column, [row.key for row in rows], numbers)
+    return numbers
+
+
+def _keep_twins(column: ScoreColumn, keys: list[str], numbers: "Numbers") -> None:
+    if len(set(keys)) < len(keys):
+        column.twins.append((keys, numbers))
+
+
+def _parted(keys: Sequence[str], kept: Any) -> int:
+    """Return how many kept samples are quarantined because samples between them and one of the same key are dropped."""
+    rows = [Row(number, key, 0, 0) for number, key in enumerate(keys) if kept[number]]
+    part_twins(rows)
+    return sum(row.outcome != "kept" for row in rows)
+
+
+def _valid(cells: Any, readable: Any) -> Iterator[tuple[int, Any]]:
+    if cells.null_count < len(cells):
+        for place in (cells.is_valid().to_numpy() & readable).nonzero()[0].tolist():
+            yield place, cells[place].as_py()
+
+
+def _sorted(parts: "list[Numbers]") -> "Numbers":
+    """Return the numbers of all shards, sorted, without NaN."""
+    import numpy as np
+
+    numbers = np.concatenate(parts)
+    numbers.sort()  # NaN comes last
+    return numbers[: int(np.searchsorted(numbers, np.nan))]
+
+
+def _count(column: ScoreColumn, values: Sequence[Any]) -> None:
+    if column.counts is not None:
+        column.counts.update(values)
+        if len(column.counts) > _MOST_TEXTS:
+            column.counts = None
+
+
+def roundest(low: float, high: float) -> float:
+    """Return the number of fewest digits that is at least ``low`` and below ``high``.
+
+    >>> roundest(0.2345, 0.2891), roundest(180.0, 320.0), roundest(-1.0, 1.0), roundest(3.0, 4.0)
+    (0.25, 200.0, 0.0, 3.0)
+    """
+    if not (math.isfinite(low) and math.isfinite(high)) or low <= 0 < high:
+        return 0.0 if low <= 0 < high else low
+    first = math.floor(math.log10(max(abs(low), abs(high))))
+    for exponent in range(first, first - 18, -1):
+        for unit in (5, 2, 1):
+            step = Decimal(unit).scaleb(exponent)
+            found = float((Decimal(low) / step).to_integral_value(ROUND_CEILING) * step)
+            if low <= found < high:
+                return found
+    return low
