@@ -150,7 +150,7 @@ def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bo
         from wdsflow.shards.atomic import write_file
         from wdsflow.validate.inspect.contact_sheet import contact_sheet
 
-        page = "".join(contact_sheet(samples))
+        page = contact_sheet(samples)
         if count := page.count("<article>"):  # data is escaped
             write_file(html, page.encode("utf-8", "backslashreplace"))
             print(f"{how_many(count, 'sample')} in {html}")
