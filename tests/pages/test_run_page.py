@@ -153,3 +153,25 @@ def test_what_is_unknown_is_kept_where_the_run_keeps_it(chromium: Any, tmp_path:
         count, shown = state(opened)
         assert count == kept(tmp_path, shown, "keep") > kept(tmp_path, shown)
         assert " --unknown keep " in (opened.page.text_content("#command") or "")
+
+
+def test_a_term_that_compares_what_others_keep_is_a_bound_where_these_are_changed(
+    chromium: Any, tmp_path: Path
+) -> None:
+    source = Path(shards(tmp_path / "in"))
+    write_tar(source / "c.tar", [(f"{key}.{field}", data) for key in "xyz" for field, data in (("jpg", picture(250, 200)), ("txt", b"a b c d"))])  # fmt: skip
+    where = 'min_side > 100 and not duplicate(among="kept")'
+    report = filter_shards(str(source), tmp_path / "out", Recipe(where=where), HERE)
+    path = tmp_path / "report.html"
+    path.write_text(run_page(tmp_path / "out"), encoding="utf-8")
+    with Opened(chromium, path) as opened:
+        count, shown = state(opened)
+        assert count == report.total("kept") == kept(tmp_path, shown) > 0
+        assert (opened.page.text_content("#kept") or "").startswith(f"{count:,} kept")
+        move(opened, 0, "low", 0)
+        count, shown = state(opened)
+        assert count > kept(tmp_path, shown) > 0
+        assert (opened.page.text_content("#kept") or "").startswith("at most ")
+        opened.page.uncheck("#compared")
+        count, shown = state(opened)
+        assert count == kept(tmp_path, shown)

@@ -19,7 +19,7 @@ from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
 from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
-from .studio import PredicateParts, Slider, for_script, results_of, slider, take_apart
+from .studio import PredicateParts, Slider, compares_kept, for_script, results_of, slider, take_apart
 
 _PICTURES, _OF_ONE = 400, 48  # in a page; of one score
 _LISTED = 20  # values of a text score
@@ -39,7 +39,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     kinds = scores_of(facts)
     start = take_apart(str(facts.recipe.get("where", "")))
     rows, places = _rows(facts)
-    numeric = [call for call, kind in kinds.items() if kind == "number"]
+    numeric = [call for call, kind in kinds.items() if kind == "number" and not compares_kept(call)]
     keeps = facts.recipe.get("unknown") == "keep"
     found = [slider(rows, call, start, scores=len(numeric), unknown_keeps=keeps) for call in numeric]
     sliders = [each for each in found if each is not None]
@@ -53,6 +53,9 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         "unknownKeeps": keeps,
         "rest": {"text": " and ".join(map(str, start.rest)), "results": results_of(rows, start.rest)}
         if start.rest
+        else None,
+        "compared": {"text": " and ".join(map(str, start.compared)), "kept": facts.total("kept")}
+        if start.compared
         else None,
         "scores": [for_script(each, start, shown.get(each.call, ())) for each in sliders],
         "pictures": [_for_script(each) for each in views],
@@ -69,6 +72,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         failed=facts.merged("failed").most_common(),
         sliders=sliders,
         rest=studio["rest"],
+        compared=studio["compared"],
         others=[*_others(rows, {call: kind for call, kind in kinds.items() if kind != "number"})],
         sample="" if len(places) == facts.total("samples") else f"{MOST_ROWS:,} samples drawn with seed {SEED}",
         missing=bool(sliders) and pictures and not views,

@@ -40,6 +40,7 @@ class PredicateParts:
     low: dict[Call, Limit]
     high: dict[Call, Limit]
     rest: tuple[Term, ...]
+    compared: tuple[Term, ...] = ()  # they compare what all others keep, so that other thresholds change their values
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,14 @@ def take_apart(where: str) -> PredicateParts:
     """Return the thresholds of a predicate, such as ``0.28 < clip_similarity``, and its other terms."""
     start = PredicateParts({}, {}, ())
     terms = parse(where, {**FACTS, **all_scores()}).terms if where.strip() else ()
-    return replace(start, rest=tuple(term for term in terms if not _threshold(term, start)))
+    compared = tuple(term for term in terms if any(map(compares_kept, term.calls)))
+    rest = tuple(term for term in terms if term not in compared and not _threshold(term, start))
+    return replace(start, rest=rest, compared=compared)
+
+
+def compares_kept(call: Call) -> bool:
+    """Return whether a score compares only the samples that all other terms keep."""
+    return ("among", "kept") in call.settings
 
 
 def _threshold(term: Term, start: PredicateParts) -> bool:

@@ -8,7 +8,7 @@
   const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
   const find = (id) => document.getElementById(id);
   const rest = studio.rest && bytes(studio.rest.results);
-  const restBox = find("rest");
+  const restBox = find("rest"), comparedBox = find("compared");
 
   const scores = studio.scores.map((score, number) => {
     const section = document.querySelector(`[data-score="${number}"]`);
@@ -31,7 +31,7 @@
       score.lowInput.value = score.start.low ? score.start.low[0] + 1 : 0;
       score.highInput.value = score.start.high ? score.start.high[0] : score.last;
     }
-    if (restBox) restBox.checked = true;
+    for (const box of [restBox, comparedBox]) if (box) box.checked = true;
   }
 
   // An end: the edge, and whether it is outside itself, which only the run's own predicate says.
@@ -51,7 +51,13 @@
       if (high) found.push(`${score.name} ${high.strict ? "<" : "<="} ${score.edges[high.index]}`);
     }
     if (rest && restBox.checked) found.push(studio.rest.text);
+    if (comparedBox && comparedBox.checked) found.push(studio.compared.text);
     return found;
+  }
+
+  function isAsRun() {
+    const same = (score, which) => { const now = end(score, which), then = score.start[which]; return now ? then && now.index === then[0] : !then; };
+    return scores.every((score) => same(score, "low") && same(score, "high")) && (!restBox || restBox.checked);
   }
 
   // 0 fails, 1 holds, 2 unknown, 3 not computed
@@ -118,10 +124,12 @@
     const results = judge();
     const counts = [0, 0, 0, 0];
     for (const result of results) counts[result] += 1;
-    const kept = counts[1] + (studio.unknownKeeps ? counts[2] : 0);
+    const comparing = comparedBox && comparedBox.checked, known = comparing && isAsRun();
+    const kept = known ? studio.compared.kept : counts[1] + (studio.unknownKeeps ? counts[2] : 0);
     const all = studio.drawn === studio.total;
     const scaled = all ? kept : Math.round(kept * studio.total / Math.max(studio.drawn, 1));
-    find("kept").textContent = `${all ? "" : "about "}${whole(scaled)} kept`;
+    const bound = comparing && !known ? "at most " : "";
+    find("kept").textContent = known ? `${whole(kept)} kept` : `${bound}${all ? "" : "about "}${whole(scaled)} kept`;
     find("kept").dataset.count = kept;
     const unknown = studio.unknownKeeps ? 0 : counts[2];
     find("share").textContent = `of ${whole(studio.total)} samples (${(100 * kept / Math.max(studio.drawn, 1)).toFixed(1)} %)`
@@ -147,7 +155,7 @@
       ["low", "high"].map((which) => end(score, which)).filter(Boolean).map((limit) => [Number(score.edges[limit.index]), "--bad"]));
     for (const input of [score.lowInput, score.highInput]) input.addEventListener("input", () => show(score));
   }
-  if (restBox) restBox.addEventListener("change", () => show());
+  for (const box of [restBox, comparedBox]) if (box) box.addEventListener("change", () => show());
   find("reset").addEventListener("click", () => { begin(); show(); });
   const copying = (id, text) => find(id).addEventListener("click", async () => {
     const label = find(id).textContent;
