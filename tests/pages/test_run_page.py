@@ -168,8 +168,10 @@ def test_a_term_that_compares_what_others_keep_is_a_bound_where_these_are_change
         count, shown = state(opened)
         assert count == report.total("kept") == kept(tmp_path, shown) > 0
         assert (opened.page.text_content("#kept") or "").startswith(f"{count:,} kept")
-        move(opened, 0, "low", 0)
-        count, shown = state(opened)
+        positions = iter(range(10))
+        while "min_side >= 200 " not in shown:
+            move(opened, 0, "low", next(positions))
+            count, shown = state(opened)
         assert count > kept(tmp_path, shown) > 0
         assert (opened.page.text_content("#kept") or "").startswith("at most ")
         opened.page.uncheck("#compared")
