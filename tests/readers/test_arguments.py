@@ -122,10 +122,16 @@ def test_braces_that_the_shell_expanded_are_recognised(installed, request):
 
 
 @pytest.mark.parametrize(
-    "words", [["--batch-size", "0"], ["--workers", "-1"], ["--accum-freq", "0"], ["--workers", "many"], ["--help"]]
+    "words", [["--batch-size", "0"], ["--workers", "-1"], ["--accum-freq", "0"], ["--workers", "many"]]
 )
 def test_arguments_that_make_no_sense_are_refused(words):
     with pytest.raises(ArgumentsError):
+        parse_arguments(words)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--workers", "2", "-h"]])
+def test_who_asks_for_openclips_help_is_told_where_it_is_whether_or_not_it_is_installed(words, without_openclip):
+    with pytest.raises(ArgumentsError, match=r"run python -m open_clip_train\.main --help$"):
         parse_arguments(words)
 
 

@@ -111,6 +111,8 @@ def parse_arguments(
     """
     if world_size < 1 or (local_world_size is not None and not 1 <= local_world_size <= world_size):
         raise ArgumentsError("--world-size must be at least 1, and a machine's share of it between 1 and that")
+    if not {"-h", "--help"}.isdisjoint(argv):
+        raise ArgumentsError("they ask for OpenCLIP's help: run python -m open_clip_train.main --help")
     version = installed_openclip()
     wants_4 = "open-clip-4" in readers
     modern = _given(argv, SINCE_4)
