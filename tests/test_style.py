@@ -100,3 +100,17 @@ except SystemExit as ended:
     assert not ended.code, ended.code
 """
     assert imported_by(statement) & HEAVY == set()
+
+
+def test_help_needs_no_stage_and_no_rule():
+    script = """
+import sys
+sys.argv = ["wdsflow", "--help"]
+from wdsflow.cli.main import main
+try:
+    main()
+except SystemExit:
+    print(*[name for name in sys.modules if name.startswith(("wdsflow.stages", "wdsflow.validate.", "wdsflow.readers."))])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-1] == ""

@@ -1,11 +1,8 @@
 """Scores: one per file, a named value for each sample. ``base`` defines a score, ``sample_view`` its input."""
 
-from .base import TIERS, DatasetScore, Kind, Score, Tier, Value
-from .held_fields import Fields, Held
-from .model.batch_score import BatchScore
-from .sample_view import View, ViewOptions
-from .score_catalog import SCORES, all_scores, make_score
-from .score_errors import ScoreError
+from typing import TYPE_CHECKING
+
+from wdsflow.lazy import lazy_names
 
 __all__ = [
     "SCORES",
@@ -24,3 +21,26 @@ __all__ = [
     "all_scores",
     "make_score",
 ]
+
+if TYPE_CHECKING:
+    from .base import TIERS, DatasetScore, Kind, Score, Tier, Value
+    from .held_fields import Fields, Held
+    from .model.batch_score import BatchScore
+    from .sample_view import View, ViewOptions
+    from .score_catalog import SCORES, all_scores, make_score
+    from .score_errors import ScoreError
+else:  # the catalog imports all scores: who needs a single module here does not wait for it
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            **dict.fromkeys(("TIERS", "DatasetScore", "Kind", "Score", "Tier", "Value"), "base"),
+            **dict.fromkeys(("Fields", "Held"), "held_fields"),
+            "BatchScore": "model.batch_score",
+            **dict.fromkeys(("View", "ViewOptions"), "sample_view"),
+            **dict.fromkeys(("SCORES", "all_scores", "make_score"), "score_catalog"),
+            "ScoreError": "score_errors",
+        },
+    )
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

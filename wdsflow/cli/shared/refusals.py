@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 import typer
 
-from wdsflow.stages.scores.selection import CAPTIONS
 from wdsflow.text.escape import escape
 
 from .nearest_paths import existing, nearest_ledger, nearest_shards
@@ -119,6 +118,8 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
 
 def _replaced(value: Any, old: str, new: str) -> Any:
     """Return a predicate, or scores, with another place for captions in the settings of scores."""
+    from wdsflow.stages.scores.selection import CAPTIONS
+
     if not isinstance(value, str):
         return [_replaced(text, old, new) for text in value]
     return re.sub(rf"""(?<=caption=)(["']){re.escape(old)}\1""", lambda found: f"{found[1]}{new}{found[1]}", value)
