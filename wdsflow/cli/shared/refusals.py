@@ -103,23 +103,22 @@ def _about_shards(pattern: str, hint: str, typed: Typed) -> Iterator[str]:
 
 
 def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
+    from wdsflow.stages.scores.selection import CAPTIONS
+
     if error.found is None:
         return
     yield str(error.found)
     place, asked = error.found.place, typed.given
     texts = {name: asked[name] for name in ("where", "keep", "scores") if name in asked}
     changed: dict[str, Any] = {name: _replaced(text, error.place, place) for name, text in texts.items()}
-    if (
-        changed == texts or asked.get("captions", CAPTIONS) == error.place
-    ):  # the place for all scores, or only for these
+    for_all = changed == texts or asked.get("captions", CAPTIONS) == error.place
+    if for_all:  # otherwise only the settings of these scores name the place
         changed["captions"] = place
     yield typed.again(**changed)
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
     """Return a predicate, or scores, with another place for captions in the settings of scores."""
-    from wdsflow.stages.scores.selection import CAPTIONS
-
     if not isinstance(value, str):
         return [_replaced(text, old, new) for text in value]
     return re.sub(rf"""(?<=caption=)(["']){re.escape(old)}\1""", lambda found: f"{found[1]}{new}{found[1]}", value)
