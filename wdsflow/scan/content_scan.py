@@ -13,7 +13,21 @@ from wdsflow.scan.content.text_content import look_at_text
 from wdsflow.scan.content.typed_columns import MOST_VALUE, Columns, Kind
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
-from .evidence import BAD, EMPTY, MISFIT, OK, OPAQUE, UNKNOWN, FieldCount, JsonKey, Level, Part, ShardEvidence, Tally
+from .evidence import (
+    BAD,
+    EMPTY,
+    MISFIT,
+    OK,
+    OPAQUE,
+    UNKNOWN,
+    FieldCount,
+    JsonKey,
+    Level,
+    Part,
+    Shape,
+    ShardEvidence,
+    Tally,
+)
 from .sketch import Frequent, Smallest
 
 HEAD = 4096  # first bytes of an image that are looked at
@@ -22,6 +36,7 @@ MOST_TEXT = 1 << 20
 MOST_JSON = 16 << 20
 MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into memory several times
 _JSON_KEYS = 64
+_RUNS = 1024  # kinds of runs that are counted before they are added up
 _SHAPES = 256  # of runs, for which captions in json are counted one by one
 BAD_MARK = "__bad__"  # a field that readers take for a flag: with any byte in it they throw the sample away
 
@@ -53,7 +68,9 @@ class Looker:
         self.images: Frequent[int] = Frequent(16)
         self.image_hashes = Smallest(64)
         self.run_images = False  # the open run has an image that trains
-        self.run_keys: list[JsonKey] = []  # json names that hold a caption in the open run
+        self.run_keys: list[str] = []  # json names that hold a text in the open run
+        # Such names, the shape of the run and whether it has an image that trains -> runs: most runs are alike.
+        self.runs: dict[tuple[tuple[str, ...], Shape, bool], int] = {}
         self.table: dict[str, tuple[str, str, FieldCount, Column | None]] = {}
 
     def note(self, names: tuple[str, ...], key: str, offset: int, detail: str = "") -> None:
@@ -64,13 +81,22 @@ class Looker:
     def end_run(self, parts: Sequence[Part]) -> None:
         """Forget the open run, which has these parts, counting its json captions."""
         if self.run_keys:
-            shape = tuple(parts)
-            for entry in self.run_keys:
-                entry.with_image += self.run_images
-                if shape in entry.shapes or len(entry.shapes) < _SHAPES:
-                    entry.shapes[shape] = entry.shapes.get(shape, 0) + 1
+            kind = tuple(self.run_keys), tuple(parts), self.run_images
+            self.runs[kind] = self.runs.get(kind, 0) + 1
             self.run_keys = []
+            if len(self.runs) > _RUNS:
+                self._count_runs()
         self.run_images = False
+
+    def _count_runs(self) -> None:
+        """Add to each json name how often, and in which shapes of runs, it holds a text."""
+        for (names, shape, with_image), count in self.runs.items():
+            for name in names:
+                entry = self.shard.json_keys[name]
+                entry.with_image += count * with_image
+                if shape in entry.shapes or len(entry.shapes) < _SHAPES:
+                    entry.shapes[shape] = entry.shapes.get(shape, 0) + count
+        self.runs.clear()
 
     def look(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
         """Return the status of one member's contents, with MISFIT after it where they do not fit into their column."""
@@ -187,9 +213,12 @@ class Looker:
                     entry = keys[name] = JsonKey()
                 entry.count += 1
                 if text:
-                    entry.note(text)
                     entry.plain += plain
-                    self.run_keys.append(entry)
+                    self.run_keys.append(name)
+                    if entry.varied:
+                        entry.strings += 1
+                    else:
+                        entry.note(text)
         return status
 
     def _fit(self, column: Column, status: str, key: str, offset: int, data: bytes) -> str:
@@ -229,6 +258,7 @@ class Looker:
 
     def finish(self) -> None:
         """Write what was collected into the shard's evidence."""
+        self._count_runs()
         self.shard.captions.frequent = self.captions.counts()
         self.shard.frequent_images = self.images.counts()
         self.shard.image_sketch = self.image_hashes.values()
