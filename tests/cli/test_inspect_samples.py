@@ -95,7 +95,7 @@ def test_a_contact_sheet_is_one_page_in_which_captions_are_only_text(here):
     assert page.tags.count("img") == 61
     assert page.tags.count("script") == 0
     assert not {name for name, _ in page.values if name.startswith("on")}
-    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in dict(page.values)["content"] or text
+    assert ("content", "default-src 'none'; img-src data:; style-src 'unsafe-inline'") in page.values
     assert {value.partition(",")[0] for name, value in page.values if name == "src"} == {"data:image/jpeg;base64"}
     assert not re.search(r"https?://|[\x00-\x08\x0b-\x1f\x7f]|\u202e", text)
     assert any("<script>alert(1)</script>\\x1b]0;owned" in data for data in page.data)
@@ -117,7 +117,8 @@ def test_hostile_texts_are_escaped_on_the_terminal(here):
         (("in", "--show", "nobody"), "no sample has the key 'nobody' in 3 shards", "wdsflow inspect in --keys 20"),
         (("in", "--html", "x.html"), "for single samples", "wdsflow inspect in --sample 20"),
         (("in", "--show", "0010003", "--ledger", "in"), "in has no ledgers", None),
-        (("in", "--sample", "3", "--html", "no/x.html"), "cannot write no/x.html", None),
+        (("in", "--sample", "3", "--html", "no/x.html"), "the folder no does not exist", None),
+        (("in", "--sample", "3", "--html", "in"), "in is a folder", "wdsflow inspect in --sample 3 --html in-2"),
         (("hurt.tar", "--sample", "3"), "nothing could be read: hurt.tar: not a tar", None),
     ],
 )
@@ -187,3 +188,15 @@ def test_without_the_library_a_terminal_gets_texts_and_the_way_to_pictures(here)
     assert "[pictures]" in shown
     assert "no picture: not-an-image" in shown
     assert "\x1b[c" not in shown
+
+
+def test_a_pipe_that_is_named_for_the_page_gets_it_and_stays_a_pipe(here):
+    os.mkfifo(here / "pipe")
+    pipe = os.open(here / "pipe", os.O_RDWR)
+    try:
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
+        assert run("inspect", "in", "--sample", 1, "--html", "pipe").status == 0
+        assert (here / "pipe").is_fifo()
+        assert os.read(pipe, 100).startswith(b"<!doctype html>")
+    finally:
+        os.close(pipe)

@@ -1,5 +1,7 @@
 """``wdsflow report``: what it writes, and what it refuses."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,11 +49,39 @@ def test_a_page_that_cannot_be_written_says_where_it_could(folder, monkeypatch):
     done = run("report", "scores", "-o", "in")
     assert (done.status, done.commands) == (2, ["wdsflow report scores -o in-2"])
     assert pasted(done.commands[0]).status == 0
+    assert "out" in run("report", "scores", "-o", ".").commands[0]
 
 
-def test_a_run_without_numbers_has_a_page_without_sliders(folder, monkeypatch):
+def test_a_page_is_written_though_the_shards_are_gone_and_says_what_the_run_lacks(folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    for name in "abcde":
+        shutil.copy(folder / "in/00000.tar", f"in/{name}.tar")
+    assert run("score", "in", "-o", "scores", "--scores", "min_side", "--workers", 0).status == 0
+    for path in Path("in").iterdir():
+        path.unlink()
+    assert run("report", "scores").status == 0
+    page, file = Path("scores/_wdsflow/report.html"), Path("scores/_wdsflow/run.json")
+    assert "not finished" not in page.read_text()
+    asked = json.loads(file.read_bytes())
+    file.write_text(json.dumps({**asked, "urls": [*asked["urls"], "in/f.tar"]}))
+    assert run("report", "scores").status == 0
+    assert "<b>The run is not finished</b>: 1 more" in page.read_text()
+
+
+@pytest.mark.parametrize("asked", [[], {"kind": "filter", "recipe": {"where": "of_mine > 3"}}])
+def test_a_run_that_cannot_be_understood_is_refused_in_words(folder, monkeypatch, tmp_path, asked):
     monkeypatch.chdir(folder)
-    assert run("score", "in", "-o", "formats", "--scores", "format", "--workers", 0).status == 0
+    shutil.copytree("scores", tmp_path / "odd")
+    (tmp_path / "odd/_wdsflow/run.json").write_text(json.dumps(asked))
+    done = run("report", tmp_path / "odd")
+    assert done.status == 2
+    assert "run.json is damaged" in done.err or "no score is called 'of_mine'" in done.err
+
+
+def test_a_run_without_numbers_has_a_page_without_sliders(folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert run("score", folder / "in", "-o", "formats", "--scores", "format", "--workers", 0).status == 0
     assert run("report", "formats").status == 0
     text = Path("formats/_wdsflow/report.html").read_text()
     assert "Choose thresholds" not in text

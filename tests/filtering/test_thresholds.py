@@ -124,3 +124,17 @@ def test_wrong_use_is_answered_with_a_command(folder, monkeypatch, words, said, 
     assert said in done.err
     assert done.commands == [command]
     assert pasted(command).status == 0
+
+
+def test_infinite_numbers_give_no_threshold_that_a_predicate_cannot_have(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    numbers = ["-Infinity"] * 10 + ["1", "2", "3"] + ["Infinity"] * 10
+    members = [(f"{place}.json", f'{{"n": {number}}}'.encode()) for place, number in enumerate(numbers)]
+    write_tar(tmp_path / "in.tar", members)
+    assert run("score", "in.tar", "-o", "scored", "--scores", "json_number('n')", "--workers", 0).status == 0
+    shown = run("scores", "--ledger", "scored")
+    assert "inf keeps" not in shown.out
+    assert "-inf ######################################## 10" in shown.out
+    assert "Warning" not in shown.err + capfd.readouterr().err
+    for count, command in CUTS.findall(shown.out):
+        assert f" {count}  kept" in pasted(f"{command} --workers 0").out, command

@@ -1,7 +1,9 @@
 """Histograms hold every value once, in bars that a person can read."""
 
 import math
+from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +27,17 @@ def test_few_values_far_from_all_others_are_seen():
     found = chart("name", "Title", [256.0] * 399 + [20_000.0])
     assert found is not None
     assert (found.counts[0], found.counts[-1]) == (399, 1)
+
+
+@pytest.mark.parametrize(
+    "values", [[-1e308, 1e308], [1e300, 1e300], [0.1, 0.1 + 1e-12], [1e15, 1e15 + 2], [-1e308, 0.5]]
+)
+def test_bars_of_huge_and_of_nearly_equal_numbers_begin_at_different_numbers(values):
+    found = chart("name", "Title", [*values, math.inf])
+    assert found is not None
+    assert sum(found.counts) == len(values)
+    ends = [*found.lefts, found.lefts[-1] + found.width]
+    assert all(one < other for one, other in pairwise(ends))
 
 
 def test_nothing_is_drawn_of_nothing():

@@ -177,3 +177,44 @@ def test_a_term_that_compares_what_others_keep_is_a_bound_where_these_are_change
         opened.page.uncheck("#compared")
         count, shown = state(opened)
         assert count == kept(tmp_path, shown)
+
+
+def test_the_count_is_exact_for_keys_that_come_twice_and_numbers_without_end(chromium: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    numbers = ["1e308", "-1e308", "Infinity", "-Infinity", "NaN", "1", "2", '"x"', "3"]
+    for shard in range(2):
+        members = [
+            (f"{'again' if place % 4 == shard else place}.{field}", data)
+            for place in range(36)
+            for field, data in (
+                ("json", f'{{"n": {numbers[place * 7 % 9]}}}'.encode()),
+                ("txt", b"word " * (place % 5)),
+            )
+        ]
+        write_tar(tmp_path / "in" / f"{shard}.tar", members)
+    scores = Recipe(scores=("json_number('n')", "caption_words"))
+    score_shards(str(tmp_path / "in"), tmp_path / "out", scores, HERE)
+    path = tmp_path / "report.html"
+    path.write_text(run_page(tmp_path / "out"), encoding="utf-8")
+    with Opened(chromium, path) as opened:
+        compare(opened, tmp_path, 12, seed=1)
+        opened.page.click("#reset")
+        move(opened, 1, "low", 4)
+        assert "quarantined: same-key" in (opened.page.text_content("#share") or "")
+        assert opened.faults == []
+
+
+def test_the_command_that_computes_missing_scores_reads_the_captions_of_the_run(chromium: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    members = [(f"{place}.json", f'{{"a": "{"word " * (place % 5)}", "n": {place}}}'.encode()) for place in range(30)]
+    write_tar(tmp_path / "in" / "it's.tar", members)
+    recipe = Recipe(where="json_number('n') > 20 and caption_words > 2", captions="json:a")
+    filter_shards(str(tmp_path / "in"), tmp_path / "out", recipe, HERE)
+    path = tmp_path / "report.html"
+    path.write_text(run_page(tmp_path / "out"), encoding="utf-8")
+    with Opened(chromium, path) as opened:
+        move(opened, 0, "low", 0)
+        assert (opened.page.text_content("#kept") or "").startswith("at least ")
+        command = f"wdsflow score {(opened.page.text_content('#pending') or '').partition('wdsflow score ')[2]}"
+    assert pasted(f"{command} --workers 0").status == 0
+    assert '"captions": "json:a"' in (tmp_path / "out-scores/_wdsflow/run.json").read_text()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wdsflow.cli.shared.cli_options import AllowPipe, AsJson, Jobs, Keys
-from wdsflow.cli.shared.terminal import console, fail, no_shards, progress
+from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, progress, write_output
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
@@ -31,6 +31,7 @@ Html = Annotated[
 
 
 def inspect(
+    context: typer.Context,
     urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")],
     keys: Keys = 0,
     jobs: Jobs = None,
@@ -54,6 +55,7 @@ def inspect(
     except NoShards as error:
         no_shards(error)
     if show is not None or sample:
+        check_output(html, "html", Typed(context))
         again = f"{Typed.spell('inspect', *urls)} --keys 20"
         _samples(found, show, (sample, seed), (ledger, html), again, allow_pipe=allow_pipe, as_json=as_json)
         return
@@ -124,7 +126,7 @@ def _samples(
     except LedgerError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"cannot write {html}: {error.strerror}" if html is not None else str(error))
+        fail(str(error))
     reasons = [f"{url}: {reason}" for url, reason in problems.items()]
     if not count and len(problems) == len(urls):
         fail(f"nothing could be read: {reasons[0]}")
@@ -147,12 +149,11 @@ def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSa
 def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bool) -> int:
     """Print samples, or write them to a page, and return how many there were."""
     if html is not None:
-        from wdsflow.shards.atomic import write_file
         from wdsflow.validate.inspect.contact_sheet import contact_sheet
 
         page = contact_sheet(samples)
         if count := page.count("<article>"):  # data is escaped
-            write_file(html, page.encode("utf-8", "backslashreplace"))
+            write_output(html, page)
             print(f"{how_many(count, 'sample')} in {html}")
         return count
     if as_json:

@@ -57,10 +57,15 @@ def chart(
     if low == high:  # nearly all are the same: the others are what there is to see
         low, high = float(found[0]), float(found[-1])
     low, high = min([low, *marks]), max([high, *marks])
-    width = round_step((high - low) / BARS, whole=bool(np.all(found == np.floor(found))))
+    spread, finest = (
+        high / BARS - low / BARS,
+        1e-9 * max(abs(low), abs(high)),
+    )  # finer bars would begin at equal numbers
+    least = max(spread, finest) if spread or finest > 1 else 0.0
+    width = round_step(least, whole=bool(np.all(found == np.floor(found))))
     first = math.floor(low / width)
     count = min(math.floor(high / width) - first + 1, 4 * BARS)
-    index = np.clip(np.floor(found / width) - first, 0, count - 1).astype(np.int64)
+    index = np.clip(np.floor(np.clip(found, low, high) / width) - first, 0, count - 1).astype(np.int64)
     bars = np.bincount(index, weight, count)
     said = f"median {number(middle)}, {number(float(found[0]))} to {number(float(found[-1]))}{marked and '; line: ' + marked}"
     lefts = tuple(float(f"{(first + each) * width:.10g}") for each in range(count))
@@ -94,4 +99,4 @@ def number(value: float) -> str:
     >>> number(1234567.0), number(0.123456), number(12.0)
     ('1,234,567', '0.1235', '12')
     """
-    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:,.4g}"
+    return f"{value:,.0f}" if math.isfinite(value) and value == int(value) and abs(value) < 1e15 else f"{value:,.4g}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .braces import expand_braces
-from .urls import expand
+from .urls import NoShards, expand
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
 _MEANS_MORE = re.compile(r"[{}*?\[\]@~$,]|::")  # a name with these may stand for others
@@ -69,5 +69,8 @@ def _holds(folder: str, urls: Sequence[str]) -> bool:
     """Return whether these are all shards of a folder, in the order in which it is read."""
     if not os.path.isdir(folder):
         return False
-    found = expand([folder]).urls
+    try:
+        found = expand([folder]).urls
+    except NoShards:  # these are folders themselves, or shards that were deleted
+        return False
     return [os.path.normpath(url) for url in found] == [os.path.normpath(url) for url in urls]

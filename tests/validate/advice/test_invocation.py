@@ -1,6 +1,7 @@
 """Commands of a report as they are pasted: what they name, and where they write."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -116,3 +117,12 @@ def test_many_shards_are_named_by_patterns_that_stand_for_just_these(tmp_path, n
     found = compact(urls)
     assert found == (patterns or urls)
     assert expand(found).urls == urls
+
+
+def test_folders_and_shards_that_are_gone_are_named_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = [f"s/{name}" for name in ("one", "two", "three", "four", "five")]
+    for folder in folders:
+        Path(folder).mkdir(parents=True)
+    assert compact(folders) == folders
+    assert compact([f"{each}.tar" for each in folders]) == [f"{each}.tar" for each in folders]

@@ -66,7 +66,7 @@ def _histogram(column: "ScoreColumn") -> Iterator[str]:
 
     values = column.numbers
     assert values is not None
-    firsts = np.flatnonzero(np.diff(values, prepend=np.nan))
+    firsts = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
     low, high = column.quantile(0.01), column.quantile(0.99)
     if len(firsts) <= _BINS:
         counts = np.diff(firsts, append=len(values))

@@ -74,6 +74,7 @@ def free(path: Path) -> Path:
     >>> free(Path("/proc/none/kept")).name
     'kept'
     """
+    path = path if path.name else Path("out")  # "." and "/"
     name = path.name[:_LONGEST]
     places = [path.with_name(name), Path(name), Path(tempfile.gettempdir()) / name]
     found = path = next((place for place in places if _can_be_made(place)), path)

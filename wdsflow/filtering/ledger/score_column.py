@@ -100,7 +100,7 @@ class ScoreColumn:
             for share in range(10, 100, 10)
             if (low := self.quantile((share - 5) / 100)) < (high := self.quantile((share + 5) / 100))
         )
-        return [each for each in dict.fromkeys(found) if self.kept(each)]
+        return [each for each in dict.fromkeys(found) if math.isfinite(each) and self.kept(each)]
 
     def threshold_for(self, share: float) -> float | None:
         """Return the number of fewest digits that keeps about this share of all samples; None if none divides them."""
@@ -113,7 +113,8 @@ class ScoreColumn:
         place = values[min(max(round(wanted), 0), len(values) - 1)]
         ends = (int(np.searchsorted(values, place, side)) for side in ("left", "right"))
         first = min((end for end in ends if 0 < end < len(values)), key=lambda end: abs(end - wanted))
-        return roundest(float(values[first - 1]), float(values[first]))
+        found = roundest(float(values[first - 1]), float(values[first]))
+        return found if math.isfinite(found) else None  # a predicate cannot say infinity
 
     def quantile(self, share: float) -> float:
         """Return the value below which this share of the values is: always one of them."""

@@ -62,6 +62,8 @@ def read_run(folder: Path) -> RunFacts:
         raise LedgerError(
             f"{folder} is not the folder of a run: give the one that filter, score or cut wrote"
         ) from None
+    if not isinstance(run, dict):
+        raise LedgerError(f"{layout.run_file} is damaged: it does not describe a run")
     if not records:
         raise LedgerError(f"{folder} holds a run that has finished no shard: run the command again to resume it")
     return RunFacts(folder, run, tuple(sorted(records.values(), key=lambda record: record.shard)))

@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.where.language.predicate_errors import WhereError
 from wdsflow.filtering.where.language.values import Call
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
@@ -19,7 +22,7 @@ from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
 from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
-from .studio import PredicateParts, Slider, compares_kept, for_script, results_of, slider, take_apart
+from .studio import PredicateParts, Slider, compares_kept, for_script, results_of, slider, take_apart, twins_of
 
 _PICTURES, _OF_ONE = 400, 48  # in a page; of one score
 _LISTED = 20  # values of a text score
@@ -37,8 +40,13 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     """
     facts = read_run(Path(folder))
     kinds = scores_of(facts)
-    start = take_apart(str(facts.recipe.get("where", "")))
-    rows, places = _rows(facts)
+    try:
+        start = take_apart(str(facts.recipe.get("where", "")))
+    except WhereError as error:  # a custom score that is not installed here
+        raise LedgerError(f"the predicate of {folder} cannot be read here: {error.detail}") from None
+    shards = [(record.url, listed) for record, listed in sampled_rows(facts)]
+    places = [(url, row) for url, listed in shards for row in listed]
+    rows = [row for _, row in places if not row.trouble]
     numeric = [call for call, kind in kinds.items() if kind == "number" and not compares_kept(call)]
     keeps = facts.recipe.get("unknown") == "keep"
     found = [slider(rows, call, start, scores=len(numeric), unknown_keeps=keeps) for call in numeric]
@@ -51,6 +59,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         "troubled": len(places) - len(rows),
         "drawn": len(places),
         "unknownKeeps": keeps,
+        "twins": twins_of([listed for _, listed in shards]) if len(places) == facts.total("samples") else [],
         "rest": {"text": " and ".join(map(str, start.rest)), "results": results_of(rows, start.rest)}
         if start.rest
         else None,
@@ -67,6 +76,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         data={"charts": {}, "studio": studio},
         title=f"wdsflow {facts.kind}: {Path(folder).absolute().name}",
         facts=facts,
+        left=max(len(facts.run.get("urls", ())) - len(facts.records), 0),
         where=str(facts.recipe.get("where", "")),
         flow=[*_flow(facts)],
         failed=facts.merged("failed").most_common(),
@@ -78,12 +88,6 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         missing=bool(sliders) and pictures and not views,
         damage=[(record.url, each) for record in facts.records for each in record.damage],
     )
-
-
-def _rows(facts: RunFacts) -> tuple[list[Row], list[tuple[str, Row]]]:
-    """Return the rows on which a predicate decides, and all rows with the urls of their shards."""
-    places = [(record.url, row) for record, rows in sampled_rows(facts) for row in rows]
-    return [row for _, row in places if not row.trouble], places
 
 
 def _only(start: PredicateParts, sliders: Sequence[Slider]) -> PredicateParts:
@@ -169,17 +173,24 @@ def _for_script(shown: SampleView) -> dict[str, str]:
 
 
 def _command(facts: RunFacts) -> dict[str, str]:
-    """Return the command that cuts the same shards by another predicate, before and after that predicate."""
-    urls = " ".join(quote_path(url) for url in compact([record.url for record in facts.records]))
-    folder = quote_path(str(facts.folder))
-    number = 1
-    while (out := Path(f"{facts.folder}-cut{number if number > 1 else ''}")).exists():
-        number += 1
+    """Return the command that cuts the same shards by another predicate, and the one that computes missing scores."""
+    found = [record.url for record in facts.records]
+    urls = " ".join(quote_path(url) for url in compact(found))
+    if any(url.startswith("pipe:") for url in found):
+        urls += " --allow-pipe"
     unknown = str(facts.recipe.get("unknown", "quarantine"))
     more = "" if unknown == "quarantine" else f" --unknown {shlex.quote(unknown)}"
-    score = f"wdsflow score {urls} -o {quote_path(f'{facts.folder}-scores')}"
+    recipe = quote_path(str(Layout(facts.folder).run_file))
     return {
-        "cut": f"wdsflow cut {urls} -o {quote_path(str(out))} --ledger {folder}{more} --where ",
-        "score": score,
+        "cut": f"wdsflow cut {urls} -o {_free(facts, 'cut')} --ledger {quote_path(str(facts.folder))}{more} --where ",
+        "score": f"wdsflow score {urls} -o {_free(facts, 'scores')} --recipe {recipe}",
         "samples": how_many(facts.total("samples"), "sample"),
     }
+
+
+def _free(facts: RunFacts, what: str) -> str:
+    """Return the name of a folder that does not exist yet, for a shell."""
+    number = 1
+    while (out := Path(f"{facts.folder}-{what}{number if number > 1 else ''}")).exists():
+        number += 1
+    return quote_path(str(out))

@@ -2,6 +2,7 @@
 
 import base64
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -99,7 +100,7 @@ def slider(
     """
     ends = np.array([_ends(row.values.get(call, PENDING), keeps=unknown_keeps) for row in rows], np.float64)
     low, high, state = ends.reshape(-1, 3).T
-    finite = np.flatnonzero(state == 0)
+    finite = np.flatnonzero((state == 0) & np.isfinite(low))
     if not len(finite):
         return None
     most = _MOST_EDGES if 2 * scores * len(rows) <= _MOST_BYTES else 120  # the codes of 120 fit into a byte
@@ -115,7 +116,7 @@ def _ends(value: Any, *, keeps: bool) -> tuple[float, float, int]:
     if value is PENDING:
         return 0.0, 0.0, NOT_COMPUTED
     values = value if isinstance(value, list) else [value]
-    known = [each for each in values if isinstance(each, (int, float)) and math.isfinite(each)]
+    known = [each for each in values if isinstance(each, (int, float)) and not math.isnan(each)]
     if not known or (len(known) < len(values) and not keeps):
         return 0.0, 0.0, UNKNOWN
     return min(known), max(known), 0
@@ -150,6 +151,26 @@ def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[in
         "chart": found.chart.for_script(),
         "pictures": [[int(found.low[row]), picture, number(value)] for row, picture, value in pictures],
     }
+
+
+def twins_of(shards: Iterable[Sequence[Row]]) -> list[list[int]]:
+    """Return the readable rows whose key occurs more than once in their shard: row, group, and 1 if it follows its twin.
+
+    If all samples between two of them are dropped, a run quarantines the second as ``same-key``.
+    """
+    found: list[list[int]] = []
+    first = groups = 0
+    for listed in shards:
+        rows = [row for row in listed if not row.trouble]
+        counts = Counter(row.key for row in rows)
+        numbers = {key: groups + place for place, (key, count) in enumerate(counts.items(), 1) if count > 1}
+        for place, row in enumerate(rows):
+            if row.key in numbers:
+                before = rows[place - 1] if place else None
+                follows = before is not None and (before.key, before.number) == (row.key, row.number - 1)
+                found.append([first + place, numbers[row.key], int(follows)])
+        first, groups = first + len(rows), groups + len(counts)
+    return found
 
 
 def results_of(rows: Sequence[Row], terms: Sequence[Term]) -> str:

@@ -8,6 +8,8 @@
   const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
   const find = (id) => document.getElementById(id);
   const rest = studio.rest && bytes(studio.rest.results);
+  const group = new Int32Array(studio.twins.length ? studio.rows : 0), follows = new Uint8Array(group.length);
+  for (const [row, number, after] of studio.twins) { group[row] = number; follows[row] = after; }
   const restBox = find("rest"), comparedBox = find("compared");
 
   const scores = studio.scores.map((score, number) => {
@@ -60,7 +62,7 @@
     return scores.every((score) => same(score, "low") && same(score, "high")) && (!restBox || restBox.checked);
   }
 
-  // 0 fails, 1 holds, 2 unknown, 3 not computed
+  // 0 fails, 1 holds, 2 unknown, 3 not computed, 4 would follow a sample of the same key
   function judge() {
     const results = new Uint8Array(studio.rows).fill(1);
     const worse = (row, result) => { if (result === 0 || (results[row] !== 0 && result > results[row])) results[row] = result; };
@@ -77,6 +79,11 @@
       }
     }
     if (rest && restBox.checked) for (let row = 0; row < studio.rows; row += 1) worse(row, rest[row]);
+    for (let row = 0, before = -1; row < group.length; row += 1) {
+      if (results[row] !== 1 && !(results[row] === 2 && studio.unknownKeeps)) continue;
+      if (before >= 0 && group[row] && group[before] === group[row] && !(before === row - 1 && follows[row])) results[row] = 4;
+      else before = row;
+    }
     return results;
   }
 
@@ -122,18 +129,19 @@
 
   function show(only) {
     const results = judge();
-    const counts = [0, 0, 0, 0];
+    const counts = [0, 0, 0, 0, 0];
     for (const result of results) counts[result] += 1;
     const comparing = comparedBox && comparedBox.checked, known = comparing && isAsRun();
-    const kept = known ? studio.compared.kept : counts[1] + (studio.unknownKeeps ? counts[2] : 0);
+    const kept = known ? studio.compared.kept : counts[1] + (studio.unknownKeeps ? counts[2] : 0) + (comparing ? counts[3] : 0);
     const all = studio.drawn === studio.total;
     const scaled = all ? kept : Math.round(kept * studio.total / Math.max(studio.drawn, 1));
-    const bound = comparing && !known ? "at most " : "";
+    const bound = known ? "" : comparing ? "at most " : counts[3] ? "at least " : "";
     find("kept").textContent = known ? `${whole(kept)} kept` : `${bound}${all ? "" : "about "}${whole(scaled)} kept`;
     find("kept").dataset.count = kept;
     const unknown = studio.unknownKeeps ? 0 : counts[2];
     find("share").textContent = `of ${whole(studio.total)} samples (${(100 * kept / Math.max(studio.drawn, 1)).toFixed(1)} %)`
-      + (unknown ? `; ${whole(unknown)} unknown${all ? "" : " of those drawn"}` : "");
+      + (unknown ? `; ${whole(unknown)} unknown${all ? "" : " of those drawn"}` : "")
+      + (counts[4] && !known ? `; ${whole(counts[4])} quarantined: same-key` : "");
     const found = terms();
     find("command").textContent = found.length ? studio.command.cut + quoted(found.join(" and ")) : "move a slider to get a command";
     const note = find("pending");
