@@ -72,7 +72,7 @@ def _parts(report: Results) -> dict[str, Any]:
             for shard in shards[:SHOWN]
         ],
         "all_shards": how_many(len(shards), "shard"),
-        "more_shards": max(len(shards) - SHOWN, 0),
+        "more_shards": how_many(len(shards) - SHOWN, "more shard") if len(shards) > SHOWN else "",
         "notes": notes(report),
         "closing": closing_line(report),
     }
@@ -177,7 +177,11 @@ def _heat(report: Results) -> dict[str, Any] | None:
         }
         for url in worst[:_HEAT_ROWS]
     ]
-    return {"names": names, "rows": rows, "more": max(len(worst) - _HEAT_ROWS, 0)}
+    return {
+        "names": names,
+        "rows": rows,
+        "more": how_many(len(worst) - _HEAT_ROWS, "more shard") if len(worst) > _HEAT_ROWS else "",
+    }
 
 
 def _defects(shard: ShardEvidence) -> Counter[str]:

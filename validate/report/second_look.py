@@ -24,6 +24,7 @@ from .finding_groups import FindingGroup
 MOST_SAMPLES = 20_000
 CONTEXT = 77  # tokens of CLIP's text encoder, the two at the ends included
 _MOST_CAPTIONS = 5_000
+_ORDINALS = {2: "2nd", 3: "3rd"}
 _HEAD = 64 << 10
 _PICTURES, _OF_ONE = 48, 4  # of a page, of a rule
 _SAMPLE_RULES = ("F", "I")  # codes of rules about fields and images
@@ -44,15 +45,19 @@ class Look:
     def charts(self) -> Iterator[Chart]:
         """Yield the histograms of what there is."""
         sides = list(zip(self.widths, self.heights, strict=True))
-        lengths, unit = _lengths(self.captions[:_MOST_CAPTIONS])
+        step = -(-len(self.captions) // _MOST_CAPTIONS) or 1
+        lengths, unit = _lengths(self.captions[::step])
+        title = f"Caption length in {unit}" + (
+            f", every {_ORDINALS.get(step, f'{step}th')} caption" if step > 1 else ""
+        )
         found = (
             chart("width", "Width in pixels", self.widths),
             chart("height", "Height in pixels", self.heights),
             chart("megapixels", "Megapixels", [width * height / 1e6 for width, height in sides]),
             chart("aspect", "Width / height", [width / height for width, height in sides]),
-            chart("caption", "Caption length in tokens", lengths, marks=[CONTEXT], marked=f"{CONTEXT}, where CLIP cuts")
+            chart("caption", title, lengths, marks=[CONTEXT], marked=f"{CONTEXT}, where CLIP cuts")
             if unit == "tokens"
-            else chart("caption", "Caption length in words", lengths),
+            else chart("caption", title, lengths),
         )
         yield from (each for each in found if each is not None)
 

@@ -62,6 +62,8 @@ def _values(folder: Path, names: list[str]) -> None:
             calls = list(found.calls)
         taken: set[str] = set()
         print(f"{folder}: {how_many(len(found.records), 'shard')}")
+        if found.left:
+            print(f"{how_many(found.left, 'more shard')} not finished: the command of the run resumes it")
         for call in calls:
             print()
             for line in score_lines(found, found.column(call), folder, taken):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape
+from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
 from .typed_command import Typed, free
@@ -19,6 +20,7 @@ _BINS, _BAR = 12, 40  # lines of a histogram, characters of its longest bar
 _TOP = 10  # shown values of a truth value or text
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _SHARES = (0.3, 0.5, 0.7)
+_SMALL_IS_GOOD = frozenset(("rank_percent", "caption_count"))
 
 
 def score_lines(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, taken: set[str]) -> Iterator[str]:
@@ -96,16 +98,23 @@ def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, tak
         return
     if column.where:
         yield f"  not computed for all samples; known with: {escape(column.where, 2_000)}"
+    if column.call.name in _SMALL_IS_GOOD:
+        yield "  small values are good here; to choose what to keep:"
+        yield f"  wdsflow report {quote_path(str(ledger))}"
+        return
     for number in column.round_thresholds():
         yield f"  > {number_text(number)} keeps {_share(column.kept(number), column.samples)}"
-    for share in _SHARES:
-        if (least := column.threshold_for(share)) is not None:
-            name = f"{column.call.name}-{share:.0%}".rstrip("%")
-            out = next(path for path in _names(name) if path.name not in taken)
-            taken.add(out.name)
-            cut = Typed.spell("cut", *urls, ledger=ledger, where=column.predicate(least), out=out)
-            yield f"  to keep {share:.0%}, precisely {_share(column.kept(least), column.samples)}:"
-            yield f"  {cut}{_pipe(urls)}"
+    found = [(column.threshold_for(share), share) for share in _SHARES]
+    if all(least is None for least, _ in found):
+        yield "  no number divides these values" if column.known > 1 else "  a single value"
+    for least in dict.fromkeys(least for least, _ in found if least is not None):
+        shares = [f"{share:.0%}" for other, share in found if other == least]
+        name = f"{column.call.name}-{shares[0]}".rstrip("%")
+        out = next(path for path in _names(name) if path.name not in taken)
+        taken.add(out.name)
+        cut = Typed.spell("cut", *urls, ledger=ledger, where=column.predicate(least), out=out)
+        yield f"  to keep {' or '.join(shares)}, precisely {_share(column.kept(least), column.samples)}:"
+        yield f"  {cut}{_pipe(urls)}"
     away = next((url for url in urls if (path := local_file(url)) is not None and not os.path.exists(path)), None)
     if away is not None:
         yield f"  {escape(away)} is not here: run these commands in the folder in which the shards were scored"

@@ -124,6 +124,15 @@ class ScoreColumn:
         return float(np.quantile(self.numbers, share, method="inverted_cdf"))
 
 
+def _asked(run_file: Path) -> list[str]:
+    """Return the shards of a run, finished or not."""
+    try:
+        found = json.loads(run_file.read_bytes()).get("urls")
+    except (OSError, ValueError, AttributeError):
+        return []
+    return found if isinstance(found, list) else []
+
+
 class LedgerScores:
     """The scores in the ledgers of a run. Raises LedgerError if a folder has no ledgers."""
 
@@ -135,6 +144,7 @@ class LedgerScores:
         self.records: list[ShardRecord] = sorted(found, key=lambda record: record.shard)
         if not self.records:
             raise LedgerError(f"no shard of {folder} is finished yet")
+        self.left = max(len(_asked(self._layout.run_file)) - len(self.records), 0)  # shards that are not finished
         self._recipe = recorded_recipe(self._layout.run_file)
         self._decided = bool(self._recipe.get("where"))
         self.calls = calls_of(read_about(self._path(self.records[0])))

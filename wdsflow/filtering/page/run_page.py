@@ -18,8 +18,9 @@ from wdsflow.filtering.where.language.values import Call
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
 from wdsflow.shards.compact import compact
+from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import quote_path
-from wdsflow.text.words import how_many
+from wdsflow.text.words import how_many, plain
 
 from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
 from .studio import PredicateParts, Slider, compares_kept, for_script, results_of, slider, take_apart, twins_of
@@ -76,6 +77,8 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         data={"charts": {}, "studio": studio},
         title=f"wdsflow {facts.kind}: {Path(folder).absolute().name}",
         facts=facts,
+        base=_base(facts),
+        about=f"{how_many(len(facts.records), 'shard')}, {how_many(facts.total('samples'), 'sample')}",
         left=max(len(facts.run.get("urls", ())) - len(facts.records), 0),
         where=str(facts.recipe.get("where", "")),
         flow=[*_flow(facts)],
@@ -169,7 +172,8 @@ def _least(value: Any) -> float:
 
 
 def _for_script(shown: SampleView) -> dict[str, str]:
-    return {"key": shown.key, "image": shown.image, "trouble": shown.trouble, "caption": shown.caption[:160]}
+    texts = {"key": shown.key, "trouble": shown.trouble, "caption": shown.caption[:160]}
+    return {"image": shown.image, **{name: plain(text) for name, text in texts.items()}}
 
 
 def _command(facts: RunFacts) -> dict[str, str]:
@@ -184,8 +188,13 @@ def _command(facts: RunFacts) -> dict[str, str]:
     return {
         "cut": f"wdsflow cut {urls} -o {_free(facts, 'cut')} --ledger {quote_path(str(facts.folder))}{more} --where ",
         "score": f"wdsflow score {urls} -o {_free(facts, 'scores')} --recipe {recipe}",
-        "samples": how_many(facts.total("samples"), "sample"),
     }
+
+
+def _base(facts: RunFacts) -> str:
+    """Return the folder to which paths of the commands are relative; "" if none is."""
+    paths = [str(facts.folder), *(path for record in facts.records if (path := local_file(record.url)) is not None)]
+    return "" if all(map(os.path.isabs, paths)) else str(Path.cwd())
 
 
 def _free(facts: RunFacts, what: str) -> str:

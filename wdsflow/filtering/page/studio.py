@@ -149,7 +149,9 @@ def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[in
         "high": None if same else packed(found.high),
         "start": ends,
         "chart": found.chart.for_script(),
-        "pictures": [[int(found.low[row]), picture, number(value)] for row, picture, value in pictures],
+        "pictures": [
+            [int(found.low[row]), int(found.high[row]), picture, number(value)] for row, picture, value in pictures
+        ],
     }
 
 

@@ -90,7 +90,7 @@
   function gallery(title, listed) {
     const list = document.createElement("ul");
     list.className = "gallery";
-    for (const [, picture, value] of listed) {
+    for (const [, , picture, value] of listed) {
       const shown = studio.pictures[picture];
       const item = document.createElement("li");
       const image = document.createElement(shown.image ? "img" : "div");
@@ -119,7 +119,9 @@
       if (!limit) continue;
       const edge = 2 * limit.index + 1;
       const beyond = (code) => (which === "low" ? code > edge : code < edge) || (code === edge && !limit.strict);
-      const kept = all.filter(([code]) => beyond(code)), cut = all.filter(([code]) => !beyond(code));
+      const place = which === "low" ? 0 : 1;
+      const sorted = [...all].sort((one, other) => one[place] - other[place]);
+      const kept = sorted.filter((each) => beyond(each[place])), cut = sorted.filter((each) => !beyond(each[place]));
       const near = which === "low" ? [kept.slice(0, few), cut.slice(-few)] : [kept.slice(-few), cut.slice(0, few)];
       const sides = which === "low" ? ["above", "below"] : ["below", "above"];
       parts.push(...gallery(`just ${sides[0]} the cut: kept`, near[0]), ...gallery(`just ${sides[1]} the cut: dropped`, near[1]));
@@ -139,7 +141,7 @@
     find("kept").textContent = known ? `${whole(kept)} kept` : `${bound}${all ? "" : "about "}${whole(scaled)} kept`;
     find("kept").dataset.count = kept;
     const unknown = studio.unknownKeeps ? 0 : counts[2];
-    find("share").textContent = `of ${whole(studio.total)} samples (${(100 * kept / Math.max(studio.drawn, 1)).toFixed(1)} %)`
+    find("share").textContent = `of ${whole(studio.total)} sample${studio.total === 1 ? "" : "s"} (${(100 * kept / Math.max(studio.drawn, 1)).toFixed(1)} %)`
       + (unknown ? `; ${whole(unknown)} unknown${all ? "" : " of those drawn"}` : "")
       + (counts[4] && !known ? `; ${whole(counts[4])} quarantined: same-key` : "");
     const found = terms();
