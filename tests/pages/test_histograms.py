@@ -65,3 +65,11 @@ def test_an_edge_of_few_digits_divides_as_the_value_does(one, other):
         edge = shortest(below, value)
         assert below < edge <= value
         assert len(spelled_number(edge)) <= len(spelled_number(value))
+
+
+def test_values_beyond_the_ends_are_said_to_be_in_the_bars_there():
+    within, beyond = chart("name", "Title", range(1000)), chart("name", "Title", [*range(1000), 10**6])
+    assert within is not None
+    assert beyond is not None
+    assert "beyond" not in within.summary
+    assert "the bars at the ends hold all beyond them" in beyond.summary

@@ -10,7 +10,7 @@ from tests.pages.browser import Opened
 from tests.shards.archives import write_tar
 from wdsflow.validate.check import check
 from wdsflow.validate.report import render
-from wdsflow.validate.report.second_look import CONTEXT, look
+from wdsflow.validate.report.second_look import CONTEXT, Look, look
 
 HOSTILE = '</script><img src=x onerror="alert(1)"><b>bold</b>'
 
@@ -75,3 +75,10 @@ def test_histograms_are_of_all_samples_or_say_of_which(report: Any) -> None:
     assert sum(charts["caption"].counts) == 42
     some = look(shards, most=10)
     assert (some.samples, some.whole) == (10, False)
+
+
+def test_of_many_captions_an_even_part_is_counted_and_named():
+    seen = Look(captions=["one"] * 6_000 + ["one two three"] * 6_000)
+    (chart,) = seen.charts()
+    assert "every 3rd caption" in chart.title
+    assert (chart.counts[0], sum(chart.counts)) == (2_000, 4_000)

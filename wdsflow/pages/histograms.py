@@ -68,7 +68,7 @@ def chart(
     index = np.clip(np.floor(np.clip(found, low, high) / width) - first, 0, count - 1).astype(np.int64)
     bars = np.bincount(index, weight, count)
     said = f"median {number(middle)}, {number(float(found[0]))} to {number(float(found[-1]))}{marked and '; line: ' + marked}"
-    if found[0] < low or found[-1] >= (first + count) * width:
+    if found[0] < first * width or found[-1] >= (first + count) * width:
         said += "; the bars at the ends hold all beyond them"
     lefts = tuple(float(f"{(first + each) * width:.10g}") for each in range(count))
     return Chart(name, title, said, lefts, tuple(bars.tolist()), width, tuple(marks))
