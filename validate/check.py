@@ -23,6 +23,7 @@ from .advice.invocation import Invocation, settle
 from .advice.leaving_out import keep_most
 from .advice.promises import Trial
 from .forecast.forecast import Forecast, forecast
+from .pipeline.probe_pipeline import probe_pipeline
 from .report.baseline import apply_baseline
 from .report.report import Report
 from .rules.kit.base import Context
@@ -50,6 +51,7 @@ def check(
     baseline: str | Path | None = None,
     progress: Found | None = None,
     allow_pipe: bool = False,
+    pipeline: str | None = None,
 ) -> Report:
     """Report whether shards will train, and what is wrong if they will not. If no shard can be read, there is no verdict.
 
@@ -69,9 +71,12 @@ def check(
         baseline: file of known findings, which do not fail.
         progress: called with the number of shards; what it returns is called after each shard.
         allow_pipe: run ``pipe:`` urls in a shell.
+        pipeline: ``module:object`` or ``train.py:object``: code that reads the shards. It is judged by running it over
+            some of their samples, in another process.
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
+        PipelineError: the pipeline cannot be found, imported or built.
         EngineError: no cluster was found, or none of its nodes can read the shards.
         ValueError: an unknown engine.
     """
@@ -85,12 +90,16 @@ def check(
     options = scan_options(level, readers_of, expansion.urls, allow_pipe=allow_pipe)
     evidence = _gather(expansion, options, scan, progress)
     context = _context(evidence, readers_of, max_loss, written, parsed, environment, options, scan)
+    judged = context
+    if pipeline is not None and not no_verdict_text(evidence.shards):
+        probed = probe_pipeline(pipeline, evidence, options, max_loss)
+        context = replace(context, verdicts=(*context.verdicts, probed))
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, () if baseline is None else baseline)
-    trial = cache(partial(Trial, context, options, scan))
+    trial = cache(partial(Trial, judged, options, scan))
     training = None if arguments is None else tuple(arguments)
     asked = Invocation(written, tuple(readers), level, training, world_size, allow_pipe)
-    findings, advice = settle(keep_most(findings, context, trial), advise(context, trial), asked)
+    findings, advice = settle(keep_most(findings, judged, trial), advise(judged, trial), asked)
     evidence.seconds = time.perf_counter() - start
     found = Report(written, evidence, context.verdicts, findings, ignored, known, baseline is not None)
     return replace(found, forecasts=context.forecasts, advice=advice, level=level, seconds=evidence.seconds)

@@ -145,6 +145,16 @@ Readers = Annotated[
         rich_help_panel=MAIN,
     ),
 ]
+Pipeline = Annotated[
+    str | None,
+    typer.Option(
+        "--pipeline",
+        metavar="CODE",
+        help="Judge for your own loader: module:object or path/to/train.py:make, run over a few samples of each kind. Readers of --for are judged only if named.",
+        rich_help_panel=MAIN,
+        show_default=False,
+    ),
+]
 Levels = Annotated[
     Level,
     typer.Option(

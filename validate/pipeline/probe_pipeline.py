@@ -1,0 +1,318 @@
+"""The verdict on the user's own pipeline: probes of each shape, multiplied by the counts of the scan."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wdsflow.scan.evidence import UNKNOWN, Evidence
+from wdsflow.scan.scan_options import ScanOptions
+
+from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Verdict
+from .fates import ProbedFate, ProbedShape, Prober
+from .load_pipeline import PipelineError
+from .probability import bounds
+from .probe_child import ProbeRun, RunRequest
+from .probe_process import ProbeProcess
+from .probe_reasons import damage_reason, reasons_of
+from .probe_samples import TinyTars, add_places, shape_groups
+from .rewire import PipelineFacts
+
+__all__ = ["PipelineError", "ProbeLimits", "probe_pipeline"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeLimits:
+    """How much is tried."""
+
+    per_shape: int = 4
+    shapes: int = 64  # the most frequent ones
+    samples: int = 400  # probed in a set that is too large to be read whole
+    seconds: float = 20.0  # of one run
+    whole_samples: int = 2_000  # a set of at most so many samples is read whole, once
+    whole_bytes: int = 256 << 20
+    whole_seconds: float = 60.0
+    damaged: int = 16  # damaged shards whose ends are tried
+
+
+@dataclass(slots=True)
+class Estimate:
+    """How many samples come out."""
+
+    least: int = 0
+    likely: int = 0
+    most: int = 0
+    crash: ProbeRun | None = None
+    hang: ProbeRun | None = None
+    doubts: list[str] = field(default_factory=list)  # why it is a range
+    whole: bool = False  # the shards themselves were read
+
+    def open_below(self, why: str) -> None:
+        """Any number from 0 on is possible."""
+        self.least = 0
+        self.doubts.append(why)
+
+
+def probe_pipeline(
+    spec: str, evidence: Evidence, options: ScanOptions, max_loss: float = 0.05, limits: ProbeLimits | None = None
+) -> Verdict:
+    """Return the verdict on a pipeline, by running it over some real samples in a process of its own.
+
+    Args:
+        spec: ``module:object`` or ``train.py:object``; see ``find`` and ``build``.
+        evidence: of the scan of all shards.
+        options: of that scan.
+        max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
+        limits: how much is tried.
+
+    Raises:
+        PipelineError: the pipeline cannot be found, imported or built.
+    """
+    limits = limits or ProbeLimits()
+    with tempfile.TemporaryDirectory(prefix="wdsflow-probe-") as folder, ProbeProcess(spec) as process:
+        prober = Prober(process, TinyTars(Path(folder), allow_pipe=options.allow_pipe), limits.seconds)
+        return _Probing(prober, evidence, options, limits).verdict(spec, max_loss)
+
+
+class _Probing:
+    def __init__(self, prober: Prober, evidence: Evidence, options: ScanOptions, limits: ProbeLimits) -> None:
+        self.prober, self.evidence, self.options, self.limits = prober, evidence, options, limits
+        self.shards = evidence.shards
+        self.facts = PipelineFacts()
+        self.damage: dict[str, ProbedFate] = {}
+
+    def verdict(self, spec: str, max_loss: float) -> Verdict:
+        groups = shape_groups(self.shards)
+        shapes = self.prober.first_round(groups[: self.limits.shapes], self.limits.per_shape)
+        runs = [fate.run for shape in shapes for fate in shape.fates.values()]
+        self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
+        estimate = self._whole(shapes) or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
+        self._batches(estimate)
+        if estimate.crash is None:
+            estimate.crash = self._collation(estimate)
+        samples = max(self.evidence.samples, estimate.most)
+        reasons = reasons_of(estimate.crash, estimate.hang, shapes, self.damage, self.evidence, samples, estimate.likely)
+        return Verdict(
+            reader=PIPELINE,
+            title=spec,
+            outcome=self._outcome(estimate, samples, max_loss),
+            samples=samples,
+            usable=estimate.most,
+            least=None if estimate.least == estimate.most else estimate.least,
+            reasons=tuple(reasons),
+            funnel=Funnel(
+                sum(shard.members for shard in self.shards),
+                sum(each.count for each in groups),
+                *[estimate.most] * 3,
+            ),
+            exact=estimate.least == estimate.most,
+            note=self._note(spec, shapes, estimate),
+            lost=dict(Counter({reason.slug: reason.count for reason in reasons if reason.count})),
+        )
+
+    def _outcome(self, estimate: Estimate, samples: int, max_loss: float) -> Outcome:
+        if estimate.crash is not None:
+            return "crashes"
+        if estimate.hang is not None or (not estimate.most and (self.facts.resampled or self._repeats)):
+            return "stalls"
+        return "loses" if not estimate.likely or samples - estimate.likely > max_loss * samples else "trains"
+
+    @property
+    def _repeats(self) -> bool:
+        return self.facts.endless and not self.facts.breaks
+
+    def _whole(self, shapes: Sequence[ProbedShape]) -> Estimate | None:
+        """Read a small set whole, once; None if it is too large, too slow, or does not end by itself."""
+        size = sum(shard.size or 0 for shard in self.shards)
+        held = self.evidence.samples
+        if held > self.limits.whole_samples or size > self.limits.whole_bytes or self.prober.copies > 1:
+            return None
+        urls = tuple(shard.url for shard in self.shards)
+        run = self._read(urls, 1)
+        if run.how in ("slow", "endless"):
+            return None
+        again = self._read(urls, 2) if not self.facts.blind or run.how != "ended" else run
+        low, high = sorted((run.out, again.out))
+        found = Estimate(low, run.out, high, whole=True)
+        if run.how == "ended":
+            if self.prober.expands:
+                return None
+            if low != high or self.facts.chance or again.how != run.how:
+                spread = 4 * int(max(1, (held or 1) ** 0.5))
+                found.least, found.most = max(0, low - spread), min(held, high + spread)
+                found.doubts.append("two passes over the shards gave different numbers: samples are dropped by chance")
+            return found
+        if run.how == "hung":
+            found.hang = run
+        else:
+            found.crash = run
+        if self.facts.shuffles or self.facts.workers > 1 or low != high:
+            found.most = sum(shape.group.count for shape in shapes if shape.usable)
+            found.open_below("how many samples come out before the end depends on the order")
+        return found
+
+    def _read(self, urls: tuple[str, ...], seed: int) -> ProbeRun:
+        most = 2 * self.evidence.samples + 1_000
+        request = RunRequest(urls, True, self.limits.whole_seconds, most * 16, seed)
+        return self.prober.process.run(request)
+
+    def _from_probes(self, shapes: Sequence[ProbedShape], rare: int) -> Estimate:
+        """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
+        self._more_probes(shapes)
+        found = Estimate(most=rare)
+        if rare:
+            found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
+        for shape in shapes:
+            self._add(shape, found)
+        self._ends(shapes, found)
+        self._shards(found)
+        if self.facts.slices:
+            found.open_below("a stage takes only a certain number of samples")
+        if self.prober.copies > 1:
+            found.open_below("it gives batches, whose samples cannot be told apart")
+        if self.facts.opaque and any(shard.tally("key.again").count for shard in self.shards):
+            found.open_below("some samples are not adjacent, and how it groups members is not known")
+        if found.crash is not None or found.hang is not None:
+            found.open_below("how many samples come out before the end depends on the order")
+        if found.least == found.most:
+            self._together(shapes, found)
+        found.most = max(found.least, found.most)
+        return found
+
+    def _more_probes(self, shapes: Sequence[ProbedShape]) -> None:
+        """Spread what is left of the probes over the shapes: small ones are probed wholly, large ones get the rest."""
+        if self.facts.blind and self.evidence.level == "full" and all(map(_agree, shapes)):
+            return
+        add_places([shape.group for shape in shapes], self.shards, self.options, 16 * self.limits.samples)
+        left = self.limits.samples - sum(len(shape.fates) for shape in shapes)
+        for number, shape in enumerate(sorted(shapes, key=lambda each: each.group.count)):
+            if left <= 0:
+                return
+            before = len(shape.fates)
+            if not any(fate.kind == "hang" for fate in shape.fates.values()):  # each would cost the whole limit
+                self.prober.more(shape, max(1, left // (len(shapes) - number)))
+            left -= len(shape.fates) - before
+
+    def _add(self, shape: ProbedShape, found: Estimate) -> None:
+        count, tried, usable = shape.group.count, len(shape.fates), shape.usable
+        share = usable / tried if tried else 0.0
+        known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
+        if self.facts.blind and known and tried and _agree(shape):
+            low = high = round(share * (count - tried))
+        else:
+            low, high = bounds(usable, tried, count - tried)
+        if self.facts.chance:
+            low, high, usable = max(0, low - tried), high + tried - usable, usable
+        found.least += usable + low
+        found.likely += usable + round(share * (count - tried))
+        found.most += usable + high
+        if low != high and tried < count:
+            why = "samples of one shape fare differently" if not _agree(shape) else "not every sample was probed"
+            found.doubts.append(why)
+        for fate in shape.fates.values():
+            if fate.kind == "crash":
+                found.crash = found.crash or fate.run
+            elif fate.kind == "hang":
+                found.hang = found.hang or fate.run
+            elif fate.kind.startswith("ends"):
+                found.least = 0
+                found.doubts.append(f"{fate.run.stage or 'the pipeline'} stops reading at some samples")
+
+    def _ends(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
+        """Count what damaged shards end with as it really is: a sample of which some members are cut off."""
+        usable_shapes = {shape.group.shape for shape in shapes if shape.usable}
+        damaged = [shard for shard in self.shards if shard.error is not None or shard.stop.kind in ("error", "silent")]
+        for index, shard in enumerate(damaged):
+            fate = self.prober.rest(shard) if index < self.limits.damaged else None
+            last = shard.runs.tail or shard.runs.head
+            counted = last is not None and last.shape in usable_shapes
+            if fate is None:
+                found.least = max(0, found.least - counted)
+                found.most += last is not None and not counted
+                found.doubts.append("the ends of some damaged shards were not tried")
+                continue
+            self.damage[shard.url] = fate
+            if fate.kind == "crash":
+                found.crash = found.crash or fate.run
+            elif fate.kind == "hang":
+                found.hang = found.hang or fate.run
+            elif fate.kind == "ends-stream":
+                found.open_below("the pipeline stops reading at a damaged shard")
+            else:
+                change = (fate.kind == "usable") - counted
+                found.least, found.likely, found.most = (
+                    max(0, each + change) for each in (found.least, found.likely, found.most)
+                )
+
+    def _shards(self, found: Estimate) -> None:
+        """Allow for samples that two shards share: webdataset 0.2 makes one of them."""
+        pairs = sum(
+            1
+            for one, other in zip(self.shards, self.shards[1:], strict=False)
+            if (last := one.runs.tail or one.runs.head) and other.runs.head and last.key == other.runs.head.key
+        )
+        if pairs:
+            found.least = max(0, found.least - 2 * pairs)
+            found.doubts.append("some shards begin with the key with which the one before ends")
+
+    def _together(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
+        """Read all probed samples together: those that come out alone should come out again."""
+        places = [place for shape in shapes for place, fate in shape.fates.items() if not fate.kind.startswith("end")]
+        alone = sum(shape.usable for shape in shapes)
+        distinct = {place.key: place for place in places}
+        path = self.prober.tars.tar(*distinct.values()) if len(distinct) == len(places) and places else None
+        if path is None or self.prober.expands:
+            return
+        run = self.prober.run([path])
+        if run.how == "raised":
+            found.crash = run
+        if run.out != alone:
+            found.open_below(f"{alone:,} probes come out alone, and {run.out:,} of them together")
+
+    def _batches(self, found: Estimate) -> None:
+        """Leave out what is too little for a whole batch."""
+        if self.facts.resampled or found.crash is not None:
+            return
+        workers = max(1, self.facts.workers)
+        for size, keeps_rest in self.facts.batches:
+            if keeps_rest or size < 2:
+                continue
+            found.least = (found.least // size if workers == 1 else max(0, found.least - workers * (size - 1)) // size) * size
+            found.likely, found.most = found.likely // size * size, found.most // size * size
+            if found.least != found.most and workers > 1:
+                found.doubts.append("each worker leaves out its last, incomplete batch")
+
+    def _collation(self, found: Estimate) -> ProbeRun | None:
+        """Run with real batches: samples that come out alone may not fit together."""
+        if not any(size > 1 for size, _ in self.facts.batches) or not self.prober.good or not found.most:
+            return None
+        if found.whole:
+            urls = tuple(shard.url for shard in self.shards)
+        else:
+            tars = [self.prober.tars.tar(place) for place in {each.key: each for each in self.prober.good}.values()]
+            urls = tuple(tar for tar in tars if tar is not None)
+            sizes = [size for size, _ in self.facts.batches]
+            if len(urls) < max(sizes):
+                return None
+        run = self.prober.process.run(RunRequest(urls, False, self.limits.whole_seconds, 1 << 40))
+        if run.how != "raised":
+            return None
+        found.open_below("how many batches come out before the end depends on the order")
+        return run
+
+    def _note(self, spec: str, shapes: Sequence[ProbedShape], found: Estimate) -> str:
+        tried = sum(len(shape.fates) for shape in shapes)
+        text = f"{spec} was run over {tried:,} samples of {len(shapes):,} shapes"
+        text += ", and over all shards once" if found.whole else ""
+        if found.least != found.most and found.doubts:
+            text += f"; the number is a range: {', '.join(dict.fromkeys(found.doubts))}"
+        if self.facts.resampled or self.facts.endless:
+            text += "; it repeats its shards, and the number is that of one pass"
+        return text
+
+
+def _agree(shape: ProbedShape) -> bool:
+    return len({fate.kind for fate in shape.fates.values()}) == 1
+
+
