@@ -66,7 +66,11 @@ class Prober:
             raise PipelineError(f"{self.process.spec} cannot be built: {line}{run.error}")
         if runs and not any(run.out for run in runs.values()) and any(_opaque(run) for run in runs.values()):
             self.copies = _COPIES
-            runs = self._alone(chosen)
+            repeated = self._alone(chosen)
+            if any(run.out for run in repeated.values()):
+                runs = repeated
+            else:
+                self.copies = 1
         self.good = [place for place, run in runs.items() if _comes_out(run)]
         for shape in shapes:
             shape.fates = {place: self._fate(place, runs[place]) for place in shape.group.places if place in runs}
@@ -83,7 +87,8 @@ class Prober:
         path = shard.url if shard.error is not None else self.tars.rest(shard)
         if path is None:
             return None
-        after = self._after(path, [])
+        last = shard.runs.tail or shard.runs.head
+        after = self._after([last.key] if last is not None else [])
         run = self.run([path, *after])
         if run.how != "ended":
             return ProbedFate("hang" if run.how == "hung" else "crash", run)
@@ -110,7 +115,7 @@ class Prober:
         path = None if near is None or self.copies > 1 else self.tars.tar(place, near)
         if near is None or path is None:
             return ProbedFate("crash" if run.how == "raised" else "dropped", run)
-        after = self._after(path, [near.key, place.key])
+        after = self._after([near.key, place.key])
         both = self.run([path, *after])
         if both.how in ("raised", "hung"):
             return ProbedFate("crash" if both.how == "raised" else "hang", both)
@@ -118,7 +123,7 @@ class Prober:
             return ProbedFate("dropped", run if run.how == "ended" else both)
         return ProbedFate("ends-shard" if after and both.out else "ends-stream", run)
 
-    def _after(self, path: str, keys: Sequence[str]) -> list[str]:
+    def _after(self, keys: Sequence[str]) -> list[str]:
         """Return a tar to be read after another, with a sample of another key: webdataset 0.2 joins equal ones."""
         other = next((place for place in self.good if place.key not in keys), None)
         tar = None if other is None else self.tars.tar(other)

@@ -2,11 +2,11 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wdsflow.scan.evidence import UNKNOWN, Evidence
+from wdsflow.scan.evidence import UNKNOWN, Evidence, Run, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Verdict
@@ -16,7 +16,7 @@ from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
 from .probe_process import ProbeProcess
 from .probe_reasons import damage_reason, reasons_of
-from .probe_samples import TinyTars, add_places, shape_groups
+from .probe_samples import SamplePlace, TinyTars, add_places, shape_groups
 from .rewire import PipelineFacts
 
 __all__ = ["PipelineError", "ProbeLimits", "probe_pipeline"]
@@ -48,6 +48,12 @@ class Estimate:
     doubts: list[str] = field(default_factory=list)  # why it is a range
     whole: bool = False  # the shards themselves were read
 
+    def shift(self, real: int, counted: tuple[int, int]) -> None:
+        """Count samples as they were found to be, instead of as their shapes are: at least, at most so many."""
+        self.least = max(0, self.least + real - counted[1])
+        self.likely = max(0, self.likely + real - counted[1])
+        self.most = max(0, self.most + real - counted[0])
+
     def open_below(self, why: str) -> None:
         """Any number from 0 on is possible."""
         self.least = 0
@@ -69,10 +75,22 @@ def probe_pipeline(
     Raises:
         PipelineError: the pipeline cannot be found, imported or built.
     """
+    with ProbeProcess(spec) as process:
+        return judge_pipeline(process, evidence, options, max_loss, limits)
+
+
+def judge_pipeline(
+    process: ProbeProcess,
+    evidence: Evidence,
+    options: ScanOptions,
+    max_loss: float = 0.05,
+    limits: ProbeLimits | None = None,
+) -> Verdict:
+    """Return the verdict on the pipeline of a process that is there already; see ``probe_pipeline``."""
     limits = limits or ProbeLimits()
-    with tempfile.TemporaryDirectory(prefix="wdsflow-probe-") as folder, ProbeProcess(spec) as process:
+    with tempfile.TemporaryDirectory(prefix="wdsflow-probe-") as folder:
         prober = Prober(process, TinyTars(Path(folder), allow_pipe=options.allow_pipe), limits.seconds)
-        return _Probing(prober, evidence, options, limits).verdict(spec, max_loss)
+        return _Probing(prober, evidence, options, limits).verdict(process.spec, max_loss)
 
 
 class _Probing:
@@ -166,16 +184,17 @@ class _Probing:
         for shape in shapes:
             self._add(shape, found)
         self._ends(shapes, found)
-        self._shards(found)
+        self._joined(shapes, found)
         if self.facts.slices:
             found.open_below("a stage takes only a certain number of samples")
         if self.prober.copies > 1:
             found.open_below("it gives batches, whose samples cannot be told apart")
         if self.facts.opaque and any(shard.tally("key.again").count for shard in self.shards):
             found.open_below("some samples are not adjacent, and how it groups members is not known")
+            found.most = max(found.most, self.evidence.samples)
         if found.crash is not None or found.hang is not None:
             found.open_below("how many samples come out before the end depends on the order")
-        if found.least == found.most:
+        else:
             self._together(shapes, found)
         found.most = max(found.least, found.most)
         return found
@@ -220,16 +239,16 @@ class _Probing:
                 found.doubts.append(f"{fate.run.stage or 'the pipeline'} stops reading at some samples")
 
     def _ends(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
-        """Count what damaged shards end with as it really is: a sample of which some members are cut off."""
-        usable_shapes = {shape.group.shape for shape in shapes if shape.usable}
-        damaged = [shard for shard in self.shards if shard.error is not None or shard.stop.kind in ("error", "silent")]
+        """Try the ends of damaged shards as they are: a sample may have lost some of its members there."""
+        joined = {url for chain in _chains(self.shards) for url, _ in chain[:-1]}
+        damaged = [shard for shard in self.shards if _is_damaged(shard) and shard.url not in joined]
         for index, shard in enumerate(damaged):
             fate = self.prober.rest(shard) if index < self.limits.damaged else None
             last = shard.runs.tail or shard.runs.head
-            counted = last is not None and last.shape in usable_shapes
+            counted = _counted(shapes, [] if last is None else [(shard.url, last)])
             if fate is None:
-                found.least = max(0, found.least - counted)
-                found.most += last is not None and not counted
+                found.shift(0 if last is None else 1, counted)
+                found.least = max(0, found.least - 1)
                 found.doubts.append("the ends of some damaged shards were not tried")
                 continue
             self.damage[shard.url] = fate
@@ -240,35 +259,44 @@ class _Probing:
             elif fate.kind == "ends-stream":
                 found.open_below("the pipeline stops reading at a damaged shard")
             else:
-                change = (fate.kind == "usable") - counted
-                found.least, found.likely, found.most = (
-                    max(0, each + change) for each in (found.least, found.likely, found.most)
-                )
+                found.shift(int(fate.kind == "usable"), counted)
 
-    def _shards(self, found: Estimate) -> None:
-        """Allow for samples that two shards share: webdataset 0.2 makes one of them."""
-        pairs = sum(
-            1
-            for one, other in zip(self.shards, self.shards[1:], strict=False)
-            if (last := one.runs.tail or one.runs.head) and other.runs.head and last.key == other.runs.head.key
-        )
-        if pairs:
-            found.least = max(0, found.least - 2 * pairs)
-            found.doubts.append("some shards begin with the key with which the one before ends")
+    def _joined(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
+        """Try what becomes of samples whose key two shards share: webdataset 0.2 makes one of them."""
+        by_url = {shard.url: shard for shard in self.shards}
+        for index, chain in enumerate(_chains(self.shards)):
+            counted = _counted(shapes, chain)
+            tars = [
+                self.prober.tars.rest(by_url[url])
+                if _is_damaged(by_url[url]) and number < len(chain) - 1
+                else self.prober.tars.tar(SamplePlace(url, run.offset, run.key))
+                for number, (url, run) in enumerate(chain)
+            ]
+            urls = [tar for tar in tars if tar is not None]
+            if index >= self.limits.damaged or len(urls) < len(tars):
+                found.shift(len(chain), counted)
+                found.least = max(0, found.least - len(chain))
+                found.doubts.append("some shards begin with the key with which the one before ends")
+                continue
+            run = self.prober.run(urls)
+            if run.how == "raised":
+                found.crash = found.crash or run
+            found.shift(run.out, counted)
 
     def _together(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Read all probed samples together: those that come out alone should come out again."""
-        places = [place for shape in shapes for place, fate in shape.fates.items() if not fate.kind.startswith("end")]
-        alone = sum(shape.usable for shape in shapes)
-        distinct = {place.key: place for place in places}
-        path = self.prober.tars.tar(*distinct.values()) if len(distinct) == len(places) and places else None
+        fates = {place.key: (place, fate) for shape in shapes for place, fate in shape.fates.items()}
+        path = self.prober.tars.tar(*(place for place, _ in fates.values())) if fates else None
         if path is None or self.prober.expands:
             return
+        alone = sum(fate.kind == "usable" for _, fate in fates.values())
         run = self.prober.run([path])
         if run.how == "raised":
             found.crash = run
         if run.out != alone:
             found.open_below(f"{alone:,} probes come out alone, and {run.out:,} of them together")
+            if run.out > alone:
+                found.most = max(found.most, self.evidence.samples)
 
     def _batches(self, found: Estimate) -> None:
         """Leave out what is too little for a whole batch."""
@@ -310,6 +338,45 @@ class _Probing:
         if self.facts.resampled or self.facts.endless:
             text += "; it repeats its shards, and the number is that of one pass"
         return text
+
+
+def _chains(shards: Sequence[ShardEvidence]) -> Iterator[list[tuple[str, Run]]]:
+    """Yield the last and first samples of neighbouring shards that share a key."""
+    chain: list[tuple[str, Run]] = []
+    for shard in shards:
+        head, tail = shard.runs.head, shard.runs.tail
+        if head is None:
+            continue
+        if chain and chain[-1][1].key == head.key:
+            chain.append((shard.url, head))
+        else:
+            if len(chain) > 1:
+                yield chain
+            chain = [(shard.url, head)]
+        if tail is not None:
+            if len(chain) > 1:
+                yield chain
+            chain = [(shard.url, tail)]
+    if len(chain) > 1:
+        yield chain
+
+
+def _is_damaged(shard: ShardEvidence) -> bool:
+    return shard.error is not None or shard.stop.kind in ("error", "silent")
+
+
+def _counted(shapes: Sequence[ProbedShape], runs: Sequence[tuple[str, Run]]) -> tuple[int, int]:
+    """Return how many of some samples come out, at least and at most, as far as they or their shapes were probed."""
+    by_shape = {shape.group.shape: shape for shape in shapes}
+    least = most = 0
+    for url, run in runs:
+        shape = by_shape.get(run.shape)
+        fate = None if shape is None else shape.fates.get(SamplePlace(url, run.offset, run.key))
+        if shape is None or (fate is None and not _agree(shape)):
+            most += 1
+        elif fate.kind == "usable" if fate is not None else shape.usable:
+            least, most = least + 1, most + 1
+    return least, most
 
 
 def _agree(shape: ProbedShape) -> bool:

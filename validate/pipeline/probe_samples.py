@@ -15,7 +15,9 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.part import SourcePart
+from wdsflow.shards.tar.tar_header import padded
 from wdsflow.shards.tar.walk import Walk
+from wdsflow.shards.write_shard import BLOCK
 
 END = bytes(1024)
 MOST_BYTES = 64 << 20  # of a sample, or of the damaged rest of a shard
@@ -147,7 +149,8 @@ class TinyTars:
             with open_source(shard.url, allow_pipe=self._allow_pipe) as source:
                 if source.compression is not None or source.length is None or source.length - start > MOST_BYTES:
                     return None
-                return self.write(source.read_at(start, source.length - start), shard.url)
+                before = _global_headers(source) if start else b""
+                return self.write(before + source.read_at(start, source.length - start), shard.url)
         except SourceError:
             return None
 
@@ -162,9 +165,20 @@ class TinyTars:
         return str(path)
 
 
+def _global_headers(source: Source) -> bytes:
+    """Return the extended headers at the beginning of a tar that hold for all members, as ``git archive`` writes one."""
+    end = 0
+    while (block := source.read_at(end, BLOCK))[156:157] == b"g":
+        try:
+            end += BLOCK + padded(int(block[124:136].strip(b" \0") or b"0", 8))
+        except ValueError:
+            break
+    return source.read_at(0, end) if 0 < end <= MOST_BYTES else b""
+
+
 def _run_bytes(source: Source, start: int) -> bytes | None:
     """Return the bytes of the members that share the key of the first, as they are in the tar."""
-    part = SourcePart(source, start)
+    part = SourcePart(source, start, _global_headers(source))
     first, end = None, 0
     for batch in Walk(part):
         if batch.beyond:
