@@ -12,6 +12,7 @@ from .probe_process import ProbeProcess
 from .probe_samples import SamplePlace, ShapeGroup, TinyTars
 
 ProbeKind = Literal["usable", "dropped", "crash", "hang", "ends-shard", "ends-stream"]
+_PATIENCE = 3  # runs that hang or die, each at the cost of a new process: then no more samples are tried
 _COPIES = 256  # of a sample, for a pipeline that gives nothing before a batch is full
 
 
@@ -44,11 +45,12 @@ class Prober:
         self.good: list[SamplePlace] = []  # samples that come out: one put after another shows whether reading goes on
         self.expands = False  # a sample gives several elements
         self.runs = 0
+        self.patience = _PATIENCE
 
-    def run(self, urls: Sequence[str], *, singly: bool = True, seed: int = 0) -> ProbeRun:
-        """Return what came of reading some tars once."""
+    def run(self, urls: Sequence[str], *, most: int = 300) -> ProbeRun:
+        """Return what came of reading some tars once, for at most so many elements."""
         self.runs += 1
-        return self.process.run(RunRequest(tuple(urls), singly, self.seconds, seed=seed or self.runs))
+        return self.process.run(RunRequest(tuple(urls), seconds=self.seconds, most=most, seed=self.runs))
 
     def first_round(self, groups: Sequence[ShapeGroup], per_shape: int) -> list[ProbedShape]:
         """Probe some samples of each shape.
@@ -80,7 +82,9 @@ class Prober:
         """Probe up to ``count`` more samples of a shape."""
         places = [place for place in shape.group.places if place not in shape.fates][:count]
         self.tars.read(places)
-        shape.fates |= {place: self._fate(place, run) for place, run in self._alone(places).items()}
+        runs = self._alone(places)
+        self.good += [place for place, run in runs.items() if _comes_out(run)]
+        shape.fates |= {place: self._fate(place, run) for place, run in runs.items()}
 
     def rest(self, shard: ShardEvidence) -> ProbedFate | None:
         """Return what the damaged end of a shard does, and its last sample; None if it cannot be tried."""
@@ -99,9 +103,10 @@ class Prober:
     def _alone(self, places: Iterable[SamplePlace]) -> dict[SamplePlace, ProbeRun]:
         runs = {}
         for place in places:
-            path = self.tars.tar(place)
+            path = self.tars.tar(place) if self.patience > 0 else None
             if path is not None:
-                runs[place] = self.run([path] * self.copies)
+                run = runs[place] = self.run([path] * self.copies)
+                self.patience -= run.how == "hung" or (run.how == "raised" and run.facts is None and not run.stage)
         return runs
 
     def _fate(self, place: SamplePlace, run: ProbeRun) -> ProbedFate:
@@ -111,6 +116,8 @@ class Prober:
             return ProbedFate("usable", run)
         if run.how == "hung":
             return ProbedFate("hang", run)
+        if self.patience <= 0 or (run.facts is not None and run.facts.chance):
+            return ProbedFate("crash" if run.how == "raised" else "dropped", run)
         near = next((each for each in self.good if each.key != place.key), None)
         path = None if near is None or self.copies > 1 else self.tars.tar(place, near)
         if near is None or path is None:

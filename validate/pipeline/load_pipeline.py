@@ -82,7 +82,7 @@ def _imported(where: str) -> ModuleType:
     except SyntaxError as error:
         text = f"{error.filename}:{error.lineno}: {error.msg}"
         raise PipelineError(f"{where} cannot be imported: {text}") from None
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
         raise _failed(where, error) from None
 
 

@@ -32,7 +32,7 @@ class RunRequest:
     urls: tuple[str, ...]
     singly: bool = True  # batches hold one sample
     seconds: float = 20.0
-    most: int = 10_000  # elements; a pipeline that gives more repeats its shards
+    most: int = 300  # elements; a pipeline that gives more repeats its shards
     seed: int = 0
 
 
@@ -97,11 +97,11 @@ def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) ->
         index, error = run.raised
         key, shard = run.place(index)
         return ProbeRun(
-            "raised", out, _name(trace.stages[index]), error_text(error), line_of(error), key, shard, facts
+            "raised", out, _name(trace.stages[index], facts), error_text(error), line_of(error), key, shard, facts
         )
     if trace.ending in ("blocked", "asks-ended-source"):
         index = run.endless_at if run.endless_at >= 0 else (run.blocked or (-1, 0.0))[0]
-        stage = _name(trace.stages[index]) if 0 <= index < len(trace.stages) else ""
+        stage = _name(trace.stages[index], facts) if 0 <= index < len(trace.stages) else ""
         key, shard = run.place(max(index, 0))
         return ProbeRun("hung", out, stage, "", "", key, shard, facts)
     lossy = _losing(trace.stages)
@@ -110,10 +110,10 @@ def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) ->
         how = "endless"
     if lossy is None:
         return ProbeRun(how, out, facts=facts)
-    error, line = lossy.first_error, lossy.error_line
-    if not error and lossy.logged:
-        error = lossy.first_log
-    return ProbeRun(how, out, _name(lossy), error, line, lossy.error_key, lossy.error_shard, facts)
+    swallowed = lossy.first_error or (lossy.first_log if lossy.logged else "")
+    return ProbeRun(
+        how, out, _name(lossy, facts), swallowed, lossy.error_line, lossy.error_key, lossy.error_shard, facts
+    )
 
 
 def _losing(stages: Sequence[StageTrace]) -> StageTrace | None:
@@ -124,8 +124,10 @@ def _losing(stages: Sequence[StageTrace]) -> StageTrace | None:
     return None if stages[-1].out else stages[-1]
 
 
-def _name(stage: StageTrace) -> str:
-    return escape(f"stage {stage.number} {stage.title}")
+def _name(stage: StageTrace, facts: PipelineFacts) -> str:
+    """Return a stage as the user wrote it, with its own size of batches."""
+    title = facts.stages[stage.number - 1] if stage.number <= len(facts.stages) else stage.title
+    return escape(f"stage {stage.number} {title}")
 
 
 def _seed(seed: int) -> None:

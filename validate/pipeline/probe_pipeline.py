@@ -1,5 +1,6 @@
 """The verdict on the user's own pipeline: probes of each shape, multiplied by the counts of the scan."""
 
+import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,8 @@ from .load_pipeline import PipelineError
 from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
 from .probe_process import ProbeProcess
-from .probe_reasons import damage_reason, reasons_of
-from .probe_samples import SamplePlace, TinyTars, add_places, shape_groups
+from .probe_reasons import reasons_of
+from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, shape_groups
 from .rewire import PipelineFacts
 
 __all__ = ["PipelineError", "ProbeLimits", "probe_pipeline"]
@@ -29,7 +30,7 @@ class ProbeLimits:
     per_shape: int = 4
     shapes: int = 64  # the most frequent ones
     samples: int = 400  # probed in a set that is too large to be read whole
-    seconds: float = 20.0  # of one run
+    seconds: float = 10.0  # of one run
     whole_samples: int = 2_000  # a set of at most so many samples is read whole, once
     whole_bytes: int = 256 << 20
     whole_seconds: float = 60.0
@@ -110,7 +111,9 @@ class _Probing:
         if estimate.crash is None:
             estimate.crash = self._collation(estimate)
         samples = max(self.evidence.samples, estimate.most)
-        reasons = reasons_of(estimate.crash, estimate.hang, shapes, self.damage, self.evidence, samples, estimate.likely)
+        reasons = reasons_of(
+            estimate.crash, estimate.hang, shapes, self.damage, self.evidence, samples, estimate.likely
+        )
         return Verdict(
             reader=PIPELINE,
             title=spec,
@@ -144,7 +147,9 @@ class _Probing:
         """Read a small set whole, once; None if it is too large, too slow, or does not end by itself."""
         size = sum(shard.size or 0 for shard in self.shards)
         held = self.evidence.samples
-        if held > self.limits.whole_samples or size > self.limits.whole_bytes or self.prober.copies > 1:
+        fates = [fate for shape in shapes for fate in shape.fates.values()]
+        odd = self.prober.patience <= 0 or any(fate.kind == "hang" or fate.run.how == "endless" for fate in fates)
+        if held > self.limits.whole_samples or size > self.limits.whole_bytes or self.prober.copies > 1 or odd:
             return None
         urls = tuple(shard.url for shard in self.shards)
         run = self._read(urls, 1)
@@ -156,6 +161,10 @@ class _Probing:
         if run.how == "ended":
             if self.prober.expands:
                 return None
+            if self.facts.opaque and run.out and not any(shape.usable for shape in shapes):
+                found.most = max(held, run.out)
+                found.open_below("nothing comes out for one sample alone: perhaps it gives batches")
+                return found
             if low != high or self.facts.chance or again.how != run.how:
                 spread = 4 * int(max(1, (held or 1) ** 0.5))
                 found.least, found.most = max(0, low - spread), min(held, high + spread)
@@ -171,14 +180,15 @@ class _Probing:
         return found
 
     def _read(self, urls: tuple[str, ...], seed: int) -> ProbeRun:
-        most = 2 * self.evidence.samples + 1_000
-        request = RunRequest(urls, True, self.limits.whole_seconds, most * 16, seed)
+        most = 16 * self.evidence.samples + 100
+        request = RunRequest(urls, seconds=self.limits.whole_seconds, most=most, seed=seed)
         return self.prober.process.run(request)
 
     def _from_probes(self, shapes: Sequence[ProbedShape], rare: int) -> Estimate:
         """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
-        self._more_probes(shapes)
         found = Estimate(most=rare)
+        self._packed(shapes, found)
+        self._more_probes(shapes)
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
         for shape in shapes:
@@ -198,6 +208,26 @@ class _Probing:
             self._together(shapes, found)
         found.most = max(found.least, found.most)
         return found
+
+    def _packed(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
+        """Leave out compressed shards that the pipeline cannot read: it is tried on one of each kind."""
+        packed: dict[str, list[ShardEvidence]] = {}
+        for shard in self.shards:
+            if shard.compression is not None and shard.error is None:
+                packed.setdefault(shard.compression, []).append(shard)
+        for kind, some in packed.items():
+            shard = min(some, key=lambda each: each.size or 0)
+            if (shard.size or 0) > MOST_BYTES:
+                found.open_below(f"whether it reads shards compressed by {kind} was not tried")
+                continue
+            run = self.prober.run([shard.url])
+            if run.how == "raised" and not run.out:
+                found.crash = found.crash or run
+            elif not run.out and any(shape.usable for shape in shapes):
+                leave_out({each.url for each in some}, some, [shape.group for shape in shapes])
+                for shape in shapes:
+                    shape.fates = {place: shape.fates[place] for place in shape.group.places if place in shape.fates}
+                self.shards = [each for each in self.shards if each not in some]
 
     def _more_probes(self, shapes: Sequence[ProbedShape]) -> None:
         """Spread what is left of the probes over the shapes: small ones are probed wholly, large ones get the rest."""
@@ -221,8 +251,11 @@ class _Probing:
             low = high = round(share * (count - tried))
         else:
             low, high = bounds(usable, tried, count - tried)
-        if self.facts.chance:
-            low, high, usable = max(0, low - tried), high + tried - usable, usable
+        if self.facts.chance:  # the probes themselves would fare differently next time
+            spread = 4 * math.isqrt(count) + 1
+            low, high = bounds(usable, tried, count)
+            low, high = max(0, low - spread) - usable, min(count, high + spread) - usable
+            found.doubts.append("samples are dropped by chance")
         found.least += usable + low
         found.likely += usable + round(share * (count - tried))
         found.most += usable + high
@@ -290,7 +323,9 @@ class _Probing:
         if path is None or self.prober.expands:
             return
         alone = sum(fate.kind == "usable" for _, fate in fates.values())
-        run = self.prober.run([path])
+        if self.prober.patience <= 0:
+            return
+        run = self.prober.run([path], most=1 << 40)
         if run.how == "raised":
             found.crash = run
         if run.out != alone:
@@ -306,7 +341,9 @@ class _Probing:
         for size, keeps_rest in self.facts.batches:
             if keeps_rest or size < 2:
                 continue
-            found.least = (found.least // size if workers == 1 else max(0, found.least - workers * (size - 1)) // size) * size
+            found.least = (
+                found.least // size if workers == 1 else max(0, found.least - workers * (size - 1)) // size
+            ) * size
             found.likely, found.most = found.likely // size * size, found.most // size * size
             if found.least != found.most and workers > 1:
                 found.doubts.append("each worker leaves out its last, incomplete batch")
@@ -323,7 +360,7 @@ class _Probing:
             sizes = [size for size, _ in self.facts.batches]
             if len(urls) < max(sizes):
                 return None
-        run = self.prober.process.run(RunRequest(urls, False, self.limits.whole_seconds, 1 << 40))
+        run = self.prober.process.run(RunRequest(urls, singly=False, seconds=self.limits.whole_seconds, most=1 << 40))
         if run.how != "raised":
             return None
         found.open_below("how many batches come out before the end depends on the order")
@@ -381,5 +418,3 @@ def _counted(shapes: Sequence[ProbedShape], runs: Sequence[tuple[str, Run]]) -> 
 
 def _agree(shape: ProbedShape) -> bool:
     return len({fate.kind for fate in shape.fates.values()}) == 1
-
-

@@ -30,10 +30,18 @@ class ProbeProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
 
     def __enter__(self) -> "ProbeProcess":  # noqa: PYI034 - typing has Self from 3.11 on
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process with all that it started."""
         self._end()
         self._log.close()
 
@@ -69,9 +77,7 @@ class ProbeProcess:
             raise PipelineError(ready.error)
         return process
 
-    def _ask(
-        self, process: "subprocess.Popen[bytes]", request: RunRequest | None, seconds: float
-    ) -> ProbeRun | None:
+    def _ask(self, process: "subprocess.Popen[bytes]", request: RunRequest | None, seconds: float) -> ProbeRun | None:
         """Return the answer; None if the process died, or was killed when its time was up."""
         assert process.stdin is not None
         assert process.stdout is not None

@@ -1,6 +1,6 @@
 """Why samples do not come out of the user's pipeline: one reason for each stage and error."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from wdsflow.scan.evidence import Evidence, Shape
 
@@ -29,9 +29,13 @@ def reasons_of(
     usable: int,
 ) -> list[Reason]:
     """Return the reasons, what ends the run first, then the most frequent."""
-    first = [_end(run, slug, shapes) for run, slug in ((crash, "crash"), (hang, "hang")) if run is not None]
+    first = [
+        _end(run, slug, shapes, {shard.url for shard in evidence.shards})
+        for run, slug in ((crash, "crash"), (hang, "hang"))
+        if run is not None
+    ]
     lost = sorted(_lost(shapes, samples), key=lambda reason: -reason.count)
-    others = [damage_reason(url, fate) for url, fate in damage.items() if fate.kind in ("ends-stream",)]
+    others = [damage_reason(url, fate) for url, fate in damage.items() if fate.kind == "ends-stream"]
     unreached = sum(shard.unreached for shard in evidence.shards)
     if unreached:
         shard = next(shard for shard in evidence.shards if shard.unreached)
@@ -50,10 +54,12 @@ def damage_reason(url: str, fate: ProbedFate) -> Reason:
     return Reason("ends-stream", 0, f"the pipeline stops reading at a damaged shard{_how(fate.run)}", url)
 
 
-def _end(run: ProbeRun, slug: str, shapes: Sequence[ProbedShape]) -> Reason:
+def _end(run: ProbeRun, slug: str, shapes: Sequence[ProbedShape], urls: Container[str]) -> Reason:
     what = "raises an exception, which ends the run" if slug == "crash" else "hangs"
     place = next((place for place, fate in _fates(shapes) if fate.run is run), None)
-    shard, key = (place.shard, place.key) if place else (run.shard or None, run.key or None)
+    ours = place is None and run.shard not in urls  # a tar of single samples, which is gone soon
+    shard = place.shard if place else None if ours else run.shard
+    key = place.key if place else None if ours else run.key or None
     text = f"{run.stage or 'the pipeline'} {what}{_how(run)}"
     return Reason(slug, 0, text, shard, key, place.offset if place else None)
 
@@ -72,7 +78,7 @@ def _lost(shapes: Sequence[ProbedShape], samples: int) -> Iterator[Reason]:
         for place, fate in shape.fates.items():
             if fate.kind == "usable":
                 continue
-            name = (fate.kind, fate.run.stage, fate.run.error.partition(":")[0])
+            name: tuple[str, str, str] = (fate.kind, fate.run.stage, fate.run.error.partition(":")[0])
             known = fields.setdefault(name, {})
             if shape.group.shape not in known:
                 known[shape.group.shape] = share = _share(shape, name)

@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -53,6 +53,17 @@ def shape_groups(shards: Sequence[ShardEvidence]) -> list[ShapeGroup]:
     return sorted(groups.values(), key=lambda group: -group.count)
 
 
+def leave_out(urls: Container[str], shards: Iterable[ShardEvidence], groups: Iterable[ShapeGroup]) -> None:
+    """Take the samples of some shards out of the groups."""
+    known = {group.shape: group for group in groups}
+    for shard in shards:
+        for run, count in _runs(shard.runs):
+            if run.shape in known:
+                known[run.shape].count -= count
+    for group in known.values():
+        group.places = {place: None for place in group.places if place.shard not in urls}
+
+
 def _runs(runs: Runs) -> Iterator[tuple[Run, int]]:
     for item in runs.inner:
         yield Run(item.key, item.offset, item.shape), item.count
@@ -83,12 +94,10 @@ class _RunList(RunCollector):
             self.found.append(Run(self.key, self.offset, tuple(self.parts)))
 
 
-def add_places(
-    groups: Sequence[ShapeGroup], shards: Sequence[ShardEvidence], options: ScanOptions, most: int
-) -> None:
+def add_places(groups: Sequence[ShapeGroup], shards: Sequence[ShardEvidence], options: ScanOptions, most: int) -> None:
     """Add more places, from shards all over the set, until they hold ``most`` samples; shuffled within a shape."""
     known = {group.shape: group for group in groups}
-    rng = random.Random(0)  # noqa: S311 - the same samples every time
+    rng = random.Random(0)
     readable = [shard for shard in shards if shard.error is None]
     listed = 0
     for shard in rng.sample(readable, len(readable)):

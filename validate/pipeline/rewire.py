@@ -64,10 +64,7 @@ class Rewiring:
         first, *others = pipeline.pipeline
         opens = any(mark in bare_name(stage) for stage in others for mark in _OPENS_TARS)
         nested = is_pipeline(first) or is_loader(first)
-        if not nested and opens:
-            first = self._source(first)
-        else:
-            first = self.rewire(first)
+        first = self._source(first) if not nested and opens else self.rewire(first)
         twin.pipeline = [first, *map(self._stage, others)]
         repetitions = getattr(pipeline, "repetitions", 1)
         if repetitions > sys.maxsize // 2:
@@ -85,7 +82,7 @@ class Rewiring:
     def _stage(self, stage: Any) -> Any:
         facts, name = self.facts, bare_name(stage)
         facts.stages.append(title(stage))
-        facts.shuffles |= "shuffle" in name
+        facts.shuffles |= "shuffle" in name and _shuffles(stage)
         facts.splits |= name == "split_by_worker"
         facts.chance |= name in _DROPS_BY_CHANCE
         facts.slices |= name in _TAKES_SOME
@@ -137,6 +134,12 @@ class Rewiring:
                 " def make(urls): ..."
             )
         return twin
+
+
+def _shuffles(stage: Any) -> bool:
+    """Return whether a shuffle has a buffer: webdataset writes ``shardshuffle=False`` as one without."""
+    size = next(iter(getattr(stage, "args", ())), getattr(stage, "kw", {}).get("bufsize", True))
+    return bool(size)
 
 
 def _only_decodes(stage: Any) -> bool:

@@ -80,7 +80,7 @@ def web_loader(urls):
     return wds.WebLoader(dataset, batch_size=None, num_workers=0).unlisted().shuffle(5).batched(3, collation_fn=list)
 
 
-class Tars(torch.utils.data.IterableDataset):
+class Tars(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
     """Reads tars without webdataset."""
 
     def __init__(self, urls):
@@ -130,5 +130,3 @@ def generator(urls):
 
 
 BATCHED = {"selecting", "composed", "web_loader", "loader", "loader_that_stacks"}
-EXACT = ("tolerant", "strict", "selecting", "json_captions", "short_captions", "stops_at_errors", "composed", "web_loader")
-OTHERS = ("plain", "loader", "loader_that_stacks", "generator")
