@@ -3,14 +3,15 @@
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from wdsflow.scan.evidence import UNKNOWN, Evidence, Run, ShardEvidence
+from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Verdict
+from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains
 from .fates import ProbedFate, ProbedShape, Prober
 from .load_pipeline import PipelineError
 from .probability import bounds
@@ -35,30 +36,6 @@ class ProbeLimits:
     whole_bytes: int = 256 << 20
     whole_seconds: float = 60.0
     damaged: int = 16  # damaged shards whose ends are tried
-
-
-@dataclass(slots=True)
-class Estimate:
-    """How many samples come out."""
-
-    least: int = 0
-    likely: int = 0
-    most: int = 0
-    crash: ProbeRun | None = None
-    hang: ProbeRun | None = None
-    doubts: list[str] = field(default_factory=list)  # why it is a range
-    whole: bool = False  # the shards themselves were read
-
-    def shift(self, real: int, counted: tuple[int, int]) -> None:
-        """Count samples as they were found to be, instead of as their shapes are: at least, at most so many."""
-        self.least = max(0, self.least + real - counted[1])
-        self.likely = max(0, self.likely + real - counted[1])
-        self.most = max(0, self.most + real - counted[0])
-
-    def open_below(self, why: str) -> None:
-        """Any number from 0 on is possible."""
-        self.least = 0
-        self.doubts.append(why)
 
 
 def probe_pipeline(
@@ -231,7 +208,7 @@ class _Probing:
 
     def _more_probes(self, shapes: Sequence[ProbedShape]) -> None:
         """Spread what is left of the probes over the shapes: small ones are probed wholly, large ones get the rest."""
-        if self.facts.blind and self.evidence.level == "full" and all(map(_agree, shapes)):
+        if self.facts.blind and self.evidence.level == "full" and all(map(agree, shapes)):
             return
         add_places([shape.group for shape in shapes], self.shards, self.options, 16 * self.limits.samples)
         left = self.limits.samples - sum(len(shape.fates) for shape in shapes)
@@ -247,7 +224,7 @@ class _Probing:
         count, tried, usable = shape.group.count, len(shape.fates), shape.usable
         share = usable / tried if tried else 0.0
         known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
-        if self.facts.blind and known and tried and _agree(shape):
+        if self.facts.blind and known and tried and agree(shape):
             low = high = round(share * (count - tried))
         else:
             low, high = bounds(usable, tried, count - tried)
@@ -260,7 +237,7 @@ class _Probing:
         found.likely += usable + round(share * (count - tried))
         found.most += usable + high
         if low != high and tried < count:
-            why = "samples of one shape fare differently" if not _agree(shape) else "not every sample was probed"
+            why = "samples of one shape fare differently" if not agree(shape) else "not every sample was probed"
             found.doubts.append(why)
         for fate in shape.fates.values():
             if fate.kind == "crash":
@@ -273,12 +250,12 @@ class _Probing:
 
     def _ends(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Try the ends of damaged shards as they are: a sample may have lost some of its members there."""
-        joined = {url for chain in _chains(self.shards) for url, _ in chain[:-1]}
-        damaged = [shard for shard in self.shards if _is_damaged(shard) and shard.url not in joined]
+        joined = {url for chain in joined_chains(self.shards) for url, _ in chain[:-1]}
+        damaged = [shard for shard in self.shards if is_damaged(shard) and shard.url not in joined]
         for index, shard in enumerate(damaged):
             fate = self.prober.rest(shard) if index < self.limits.damaged else None
             last = shard.runs.tail or shard.runs.head
-            counted = _counted(shapes, [] if last is None else [(shard.url, last)])
+            counted = counted_in(shapes, [] if last is None else [(shard.url, last)])
             if fate is None:
                 found.shift(0 if last is None else 1, counted)
                 found.least = max(0, found.least - 1)
@@ -297,11 +274,11 @@ class _Probing:
     def _joined(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Try what becomes of samples whose key two shards share: webdataset 0.2 makes one of them."""
         by_url = {shard.url: shard for shard in self.shards}
-        for index, chain in enumerate(_chains(self.shards)):
-            counted = _counted(shapes, chain)
+        for index, chain in enumerate(joined_chains(self.shards)):
+            counted = counted_in(shapes, chain)
             tars = [
                 self.prober.tars.rest(by_url[url])
-                if _is_damaged(by_url[url]) and number < len(chain) - 1
+                if is_damaged(by_url[url]) and number < len(chain) - 1
                 else self.prober.tars.tar(SamplePlace(url, run.offset, run.key))
                 for number, (url, run) in enumerate(chain)
             ]
@@ -375,46 +352,3 @@ class _Probing:
         if self.facts.resampled or self.facts.endless:
             text += "; it repeats its shards, and the number is that of one pass"
         return text
-
-
-def _chains(shards: Sequence[ShardEvidence]) -> Iterator[list[tuple[str, Run]]]:
-    """Yield the last and first samples of neighbouring shards that share a key."""
-    chain: list[tuple[str, Run]] = []
-    for shard in shards:
-        head, tail = shard.runs.head, shard.runs.tail
-        if head is None:
-            continue
-        if chain and chain[-1][1].key == head.key:
-            chain.append((shard.url, head))
-        else:
-            if len(chain) > 1:
-                yield chain
-            chain = [(shard.url, head)]
-        if tail is not None:
-            if len(chain) > 1:
-                yield chain
-            chain = [(shard.url, tail)]
-    if len(chain) > 1:
-        yield chain
-
-
-def _is_damaged(shard: ShardEvidence) -> bool:
-    return shard.error is not None or shard.stop.kind in ("error", "silent")
-
-
-def _counted(shapes: Sequence[ProbedShape], runs: Sequence[tuple[str, Run]]) -> tuple[int, int]:
-    """Return how many of some samples come out, at least and at most, as far as they or their shapes were probed."""
-    by_shape = {shape.group.shape: shape for shape in shapes}
-    least = most = 0
-    for url, run in runs:
-        shape = by_shape.get(run.shape)
-        fate = None if shape is None else shape.fates.get(SamplePlace(url, run.offset, run.key))
-        if shape is None or (fate is None and not _agree(shape)):
-            most += 1
-        elif fate.kind == "usable" if fate is not None else shape.usable:
-            least, most = least + 1, most + 1
-    return least, most
-
-
-def _agree(shape: ProbedShape) -> bool:
-    return len({fate.kind for fate in shape.fates.values()}) == 1

@@ -14,7 +14,7 @@ from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.part import SourcePart
+from wdsflow.shards.source.source_part import SourcePart
 from wdsflow.shards.tar.tar_header import padded
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.shards.write_shard import BLOCK

@@ -63,10 +63,10 @@ def _verdict(verdict: Verdict, report: Results) -> dict[str, Any]:
         "outcome": verdict.outcome,
         "samples": verdict.samples,
         "usable": verdict.usable,
-        "least": verdict.usable if verdict.least is None else verdict.least,
         "reasons": [_reason(reason) for reason in verdict.reasons],
         "title": verdict.title,
         "exact": verdict.exact,
+        "least": verdict.usable if verdict.least is None else verdict.least,
         "note": verdict.note,
         "funnel": {
             "members": verdict.funnel.members,

@@ -119,10 +119,7 @@ def validate(
     )
     if write_baseline:
         report = _accept(report, write_baseline)
-    if report.nothing_read:
-        _nothing_read(report, form.value, output)
     _tell(report, form.value, output)
-    raise typer.Exit(report.exit_status)
 
 
 def _train_data(training: Sequence[str]) -> list[str]:
@@ -187,9 +184,11 @@ def _accept(report: "Report", path: Path) -> "Report":
     return replace(report, findings=findings, known=known, against_baseline=True)
 
 
-def _tell(report: "Report", form: str, output: Path | None) -> None:
+def _tell(report: "Report", form: str, output: Path | None) -> NoReturn:
     from wdsflow.validate.report import render, report_text
 
+    if report.nothing_read:
+        _nothing_read(report, form, output)
     if output is not None:
         write_output(output, render(report, form))
         report_text.show_summary(report, console())
@@ -197,3 +196,4 @@ def _tell(report: "Report", form: str, output: Path | None) -> None:
         report_text.show(report, console())
     else:
         sys.stdout.write(render(report, form))
+    raise typer.Exit(report.exit_status)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from wdsflow.images.image_header import read_header
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.part import SourcePart
+from wdsflow.shards.source.source_part import SourcePart
 from wdsflow.shards.tar.member_names import split_name
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.walk import Walk

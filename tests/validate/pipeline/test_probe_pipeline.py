@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -11,7 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
+from tests import factories
 from tests.conformance.generate import make_set
+from tests.validate.rules.build import shown
 from wdsflow.cli.main import main
 from wdsflow.scan.evidence import Evidence, Level
 from wdsflow.scan.scan import scan_shard
@@ -21,7 +24,9 @@ from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.probability import bounds
 from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, judge_pipeline, probe_pipeline
 from wdsflow.validate.pipeline.probe_process import ProbeProcess
-from wdsflow.validate.verdicts.verdict import Verdict
+from wdsflow.validate.rules.kit.base import Context
+from wdsflow.validate.rules.rule_engine import run_rules
+from wdsflow.validate.verdicts.verdict import Reason, Verdict
 
 HERE = Path(__file__).parent
 SMALL = HERE / "small_pipelines.py"
@@ -163,6 +168,19 @@ def test_the_verdict_on_a_pipeline_stands_in_every_report_next_to_those_of_reade
         assert "small_pipelines" in render(report, form), form
     last = json.loads(render(report, "json"))["verdicts"][-1]
     assert (last["least"], last["usable"]) == (30, 30)
+
+
+def test_the_rule_says_what_its_golden_file_says(tmp_path: Path) -> None:
+    golden = HERE.parent / "rules" / "golden" / "P326.txt"
+    reason = Reason("crash", 0, "stage 4 map(caption) raises an exception", "s/0.tar", "000003", 512)
+    facts: dict[str, Any] = {"reader": "pipeline", "title": "train.py:make", "reasons": (reason,)}
+    verdicts = [factories.verdict(outcome, usable=20, **facts) for outcome in ("crashes", "stalls", "loses", "trains")]
+
+    text = shown(run_rules(Context(Evidence("full"), (), verdicts), ["P326"])[0], tmp_path)
+    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
+        golden.write_text(text, encoding="utf-8")
+
+    assert text == golden.read_text(encoding="utf-8")
 
 
 def test_a_pipeline_alone_is_the_only_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
