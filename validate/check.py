@@ -67,7 +67,8 @@ def check(
         jobs: number of processes; None for one per core if there is enough to read.
         engine: ``local`` or ``ray``: a cluster whose nodes all see shards that are files under the same paths.
         address: of the Ray cluster; None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
-        select, ignore: codes or their first letters; only these rules run; with the reason why they are accepted.
+        select: codes or their first letters; only these rules run.
+        ignore: codes or their first letters, with the reason why they are accepted.
         baseline: file of known findings, which do not fail.
         progress: called with the number of shards; what it returns is called after each shard.
         allow_pipe: run ``pipe:`` urls in a shell.
@@ -75,8 +76,7 @@ def check(
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
-        PipelineError: the pipeline cannot be found, imported or built.
-        EngineError, ValueError: no cluster was found, none of its nodes can read the shards; an unknown engine.
+        PipelineError, EngineError, ValueError: no such pipeline; no cluster that reads the shards; no such engine.
     """
     start = time.perf_counter()
     check_engine(engine, address)

@@ -238,7 +238,7 @@ Jobs = Annotated[
 WorldSize = Annotated[
     int,
     typer.Option(
-        "--world-size", min=1, metavar="N", help="Number of ranks (GPUs) that will train.", rich_help_panel=MAIN
+        "--world-size", min=1, metavar="N", help="Number of ranks (GPUs) that will train.", rich_help_panel=MACHINES
     ),
 ]
 AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.", rich_help_panel=OTHER)]
