@@ -9,6 +9,7 @@ from pathlib import Path
 
 from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Verdict
 from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains
@@ -345,7 +346,7 @@ class _Probing:
 
     def _note(self, spec: str, shapes: Sequence[ProbedShape], found: Estimate) -> str:
         tried = sum(len(shape.fates) for shape in shapes)
-        text = f"{spec} was run over {tried:,} samples of {len(shapes):,} shapes"
+        text = f"{spec} was run over {how_many(tried, 'sample')} of {how_many(len(shapes), 'shape')}"
         text += ", and over all shards once" if found.whole else ""
         if found.least != found.most and found.doubts:
             text += f"; the number is a range: {', '.join(dict.fromkeys(found.doubts))}"
