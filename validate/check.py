@@ -22,7 +22,9 @@ from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .advice.leaving_out import keep_most
 from .advice.promises import Trial
+from .finding import Advice, Finding
 from .forecast.forecast import Forecast, forecast
+from .pipeline.probe_pipeline import probe_pipeline
 from .report.baseline import apply_baseline
 from .report.report import Report
 from .rules.kit.base import Context
@@ -50,8 +52,9 @@ def check(
     baseline: str | Path | None = None,
     progress: Found | None = None,
     allow_pipe: bool = False,
+    pipeline: str | None = None,
 ) -> Report:
-    """Report whether shards will train, and what is wrong if they will not. If no shard can be read, there is no verdict.
+    """Report whether shards will train, and what is wrong if they will not. If none can be read, there is no verdict.
 
     Args:
         urls: paths, brace or glob patterns, folders, ``@list.txt``, urls; ``::`` separates several in one string.
@@ -63,17 +66,17 @@ def check(
         max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
         jobs: number of processes; None for one per core if there is enough to read.
         engine: ``local`` or ``ray``: a cluster whose nodes all see shards that are files under the same paths.
-        address: address of the Ray cluster; None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
+        address: of the Ray cluster; None takes ``RAY_ADDRESS``, the cluster of this machine, or a new one.
         select: codes or their first letters; only these rules run.
         ignore: codes or their first letters, with the reason why they are accepted.
         baseline: file of known findings, which do not fail.
         progress: called with the number of shards; what it returns is called after each shard.
         allow_pipe: run ``pipe:`` urls in a shell.
+        pipeline: ``module:object`` or ``train.py:object``: a loader that is run over some samples, in another process.
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
-        EngineError: no cluster was found, or none of its nodes can read the shards.
-        ValueError: an unknown engine.
+        PipelineError, EngineError, ValueError: no such pipeline; no cluster that reads the shards; no such engine.
     """
     start = time.perf_counter()
     check_engine(engine, address)
@@ -84,16 +87,27 @@ def check(
     parsed, readers_of = _readers(readers, arguments, world_size, environment)
     options = scan_options(level, readers_of, expansion.urls, allow_pipe=allow_pipe)
     evidence = _gather(expansion, options, scan, progress)
-    context = _context(evidence, readers_of, max_loss, written, parsed, environment, options, scan)
+    judged = _context(evidence, readers_of, max_loss, written, parsed, environment, options, scan)
+    context = _with_pipeline(judged, pipeline, options)
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, () if baseline is None else baseline)
-    trial = cache(partial(Trial, context, options, scan))
-    training = None if arguments is None else tuple(arguments)
-    asked = Invocation(written, tuple(readers), level, training, world_size, allow_pipe)
-    findings, advice = settle(keep_most(findings, context, trial), advise(context, trial), asked)
+    asked = Invocation(written, tuple(readers), level, _words(arguments), world_size, allow_pipe)
+    findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked)
     evidence.seconds = time.perf_counter() - start
     found = Report(written, evidence, context.verdicts, findings, ignored, known, baseline is not None)
     return replace(found, forecasts=context.forecasts, advice=advice, level=level, seconds=evidence.seconds)
+
+
+def _words(arguments: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if arguments is None else tuple(arguments)
+
+
+def _settled(
+    findings: Sequence[Finding], context: Context, trial: Callable[[], Trial], asked: Invocation
+) -> tuple[list[Finding], list[Advice]]:
+    """Return findings and advice with their commands."""
+    once = cache(trial)
+    return settle(keep_most(findings, context, once), advise(context, once), asked)
 
 
 def _expanded(urls: str | Path | Iterable[str | Path]) -> tuple[tuple[str, ...], Expansion]:
@@ -133,6 +147,14 @@ def _context(
         sidecars,
         environment,
     )
+
+
+def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions) -> Context:
+    """Add the verdict on the user's own pipeline."""
+    if pipeline is None or no_verdict_text(context.evidence.shards):
+        return context
+    probed = probe_pipeline(pipeline, context.evidence, options, context.max_loss)
+    return replace(context, verdicts=(*context.verdicts, probed))
 
 
 def _readers(

@@ -66,6 +66,7 @@ def _verdict(verdict: Verdict, report: Results) -> dict[str, Any]:
         "reasons": [_reason(reason) for reason in verdict.reasons],
         "title": verdict.title,
         "exact": verdict.exact,
+        "least": verdict.usable if verdict.least is None else verdict.least,
         "note": verdict.note,
         "funnel": {
             "members": verdict.funnel.members,

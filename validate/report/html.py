@@ -13,7 +13,7 @@ from wdsflow.text.words import how_many, place, plain, short, size
 
 from ..forecast.forecast import Forecast
 from ..forecast.forecast_text import sentences
-from ..verdicts.verdict import Verdict
+from ..verdicts.verdict import PIPELINE, Verdict
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, fixes, group
 from .next_steps import steps
@@ -98,8 +98,11 @@ def _funnel(verdict: Verdict) -> Iterator[dict[str, Any]]:
     whole = max(verdict.samples, funnel.samples, 1)
     for label, count, kind in (
         (f"samples, of {how_many(funnel.members, 'file')}", funnel.samples, "all"),
-        ("with image and caption", funnel.complete, "all"),
-        ("decode", funnel.decoded, "all"),
+        *(
+            (("with image and caption", funnel.complete, "all"), ("decode", funnel.decoded, "all"))
+            if verdict.reader != PIPELINE
+            else ()
+        ),
         (last, funnel.usable, "good"),
     ):
         yield {"label": label, "count": count, "left": 0.0, "width": count / whole, "kind": kind}

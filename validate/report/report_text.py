@@ -12,7 +12,7 @@ from wdsflow.text.words import duration, how_many, place, plain, short, size, un
 
 from ..finding import Finding
 from ..forecast.forecast_text import sentences
-from ..verdicts.verdict import Outcome, Verdict
+from ..verdicts.verdict import PIPELINE, Outcome, Verdict
 from ..verdicts.wording import lack_text, no_verdict_text
 from .console_writer import Writer
 from .finding_groups import SEVERITIES, FindingGroup, fixes, group
@@ -110,6 +110,8 @@ def said(verdict: Verdict) -> tuple[str, list[str]]:
         return why, others
     most = "" if verdict.exact or not verdict.usable else "up to "
     ends = verdict.usable and verdict.outcome in ("stalls", "crashes")  # the fault is not in the samples
+    if verdict.least is not None:
+        most = f"{verdict.least:,} to "
     text = (
         f"{most}{verdict.usable:,} of {how_many(verdict.samples, 'sample')} {'are usable' if ends else 'reach a batch'}"
     )
@@ -127,8 +129,14 @@ def _funnel(verdict: Verdict) -> str:
     steps = (
         (funnel.members, "members"),
         (funnel.samples, "samples"),
-        (funnel.complete, "with image and caption" if not funnel.complete else "image + caption"),
-        (funnel.decoded, "decode"),
+        *(
+            (
+                (funnel.complete, "with image and caption" if not funnel.complete else "image + caption"),
+                (funnel.decoded, "decode"),
+            )
+            if verdict.reader != PIPELINE  # what it asks of a sample is its own affair
+            else ()
+        ),
         (funnel.usable, "usable" if verdict.outcome == "refused" else "in batches"),
     )
     last = next((index for index, (number, _) in enumerate(steps) if not number), len(steps))

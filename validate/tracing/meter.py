@@ -8,7 +8,7 @@ from typing import Any, Literal, NoReturn
 
 from wdsflow.text.escape import escape
 
-from .stage_words import error_text
+from .stage_words import error_text, line_of
 
 Kind = Literal["", "shard", "member", "sample", "batch"]
 Reason = Literal["", "samples", "time", "asks-ended-source", "pass"]
@@ -33,6 +33,7 @@ class SeenStage:
         self.fields: Counter[str] = Counter()
         self.errors = 0
         self.first_error = ""
+        self.error_line = ""
         self.error_key = ""
         self.error_shard = ""
         self.ended_stream = False  # a handler returned False: the stage stopped before its input ended
@@ -90,7 +91,7 @@ class TraceRun:
         seen.errors += 1
         seen.ended_stream |= not goes_on
         if seen.errors == 1:
-            seen.first_error = error_text(error)
+            seen.first_error, seen.error_line = error_text(error), line_of(error)
             seen.error_key, seen.error_shard = self.place(index)
 
     def place(self, index: int) -> tuple[str, str]:

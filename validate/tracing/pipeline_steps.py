@@ -65,9 +65,9 @@ def take_apart(thing: object) -> Chain:
 def _collect(thing: Any, chain: Chain) -> None:
     if hasattr(thing, "dataloader"):  # OpenCLIP's DataInfo
         thing = thing.dataloader
-    if _is_pipeline(thing):
+    if is_pipeline(thing):
         _collect_pipeline(thing, chain)
-    elif _is_loader(thing):
+    elif is_loader(thing):
         _collect_loader(thing, chain)
     elif isinstance(thing, list | tuple):
         for stage in thing:
@@ -163,17 +163,19 @@ def _batch_size(stage: Any) -> int:
     return next((value for value in values if isinstance(value, int)), 20)  # webdataset's default is 20
 
 
-def _is_pipeline(thing: object) -> bool:
+def is_pipeline(thing: object) -> bool:
+    """Return whether an object is a ``wds.DataPipeline`` or made like one."""
     return isinstance(getattr(thing, "pipeline", None), list) and hasattr(thing, "invoke")
 
 
-def _is_loader(thing: object) -> bool:
+def is_loader(thing: object) -> bool:
+    """Return whether an object is a torch ``DataLoader``."""
     data = sys.modules.get("torch.utils.data")
     return data is not None and isinstance(thing, data.DataLoader)
 
 
 def _is_nested(stage: object) -> bool:
-    return _is_pipeline(stage) or _is_loader(stage)
+    return is_pipeline(stage) or is_loader(stage)
 
 
 def _resampled_urls(stage: Any) -> frozenset[str]:

@@ -1,8 +1,17 @@
 """Short, printable names for stages, values and errors."""
 
+import os
+import sys
+import sysconfig
+import traceback
+
 from wdsflow.text.escape import escape
 
 _CUT = 60
+_LIBRARIES = tuple(
+    {os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib")}
+    | {os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep}
+)
 
 
 def bare_name(stage: object) -> str:
@@ -39,6 +48,16 @@ def error_text(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - errors of other people's making
         text = ""
     return escape(f"{type(error).__name__}: {text}" if text else f"{type(error).__name__} without a message", 200)
+
+
+def line_of(error: BaseException) -> str:
+    """Return the innermost line of the user's own code that an error passed through: "train.py:31"; "" if none."""
+    webdataset = getattr(sys.modules.get("webdataset"), "__file__", None)  # may be installed anywhere
+    libraries = (*_LIBRARIES, os.path.dirname(os.path.realpath(webdataset)) + os.sep) if webdataset else _LIBRARIES
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if os.path.exists(frame.filename) and not os.path.realpath(frame.filename).startswith(libraries):
+            return escape(f"{os.path.relpath(frame.filename)}:{frame.lineno}", 200)
+    return ""
 
 
 def _telling(name: str, value: object) -> bool:

@@ -46,6 +46,13 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
         raise ValueError("samples and seconds must be positive")
     chain = take_apart(pipeline)
     run = TraceRun(len(chain.steps), samples, seconds, chain.urls)
+    with same_random_state():
+        ending = observe(chain, run, seconds)
+    return summary(chain, run, ending)
+
+
+def observe(chain: Chain, run: TraceRun, seconds: float) -> Ending:
+    """Run a chain in a thread for at most ``seconds``; its meters write into ``run``. Return how it ended."""
     context = contextvars.copy_context()
     ending: list[Ending] = []
 
@@ -56,7 +63,7 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
             context.run(_close, meters)
 
     thread = threading.Thread(target=drive, name="wdsflow-trace", daemon=True)
-    with same_random_state(), listening(run, thread):
+    with listening(run, thread):
         try:
             thread.start()
             thread.join(seconds + _GRACE)
@@ -66,8 +73,8 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
         finally:
             run.stopping = True  # also after Ctrl-C: the thread ends at its next item
     if run.blocked or not ending:
-        return _report(chain, run, "asks-ended-source" if run.endless_at >= 0 else "blocked")
-    return _report(chain, run, ending[0])
+        return "asks-ended-source" if run.endless_at >= 0 else "blocked"
+    return ending[0]
 
 
 def _drive(chain: Chain, run: TraceRun, meters: list[Meter]) -> Ending:
@@ -113,7 +120,8 @@ def _interrupt(thread: threading.Thread) -> None:
     thread.join(_GRACE)
 
 
-def _report(chain: Chain, run: TraceRun, ending: Ending) -> Trace:
+def summary(chain: Chain, run: TraceRun, ending: Ending) -> Trace:
+    """Return what a run found out."""
     stages: list[StageTrace] = []
     blocked, waited = run.blocked or (-1, 0.0)
     for index, (step, seen) in enumerate(zip(chain.steps, run.seen, strict=False)):
@@ -132,6 +140,7 @@ def _report(chain: Chain, run: TraceRun, ending: Ending) -> Trace:
                 seconds=max(seen.seconds, waited if index == blocked else 0.0),
                 errors=seen.errors,
                 first_error=seen.first_error,
+                error_line=seen.error_line,
                 error_key=seen.error_key,
                 error_shard=seen.error_shard,
                 ended_stream=seen.ended_stream,

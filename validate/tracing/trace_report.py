@@ -23,6 +23,7 @@ class StageTrace:
     seconds: float  # in its own code
     errors: int  # swallowed by its handler
     first_error: str
+    error_line: str  # "train.py:31": of the user's code, if it passed through any
     error_key: str
     error_shard: str
     ended_stream: bool  # its handler ended the stream

@@ -11,6 +11,8 @@ from wdsflow.text.escape import escape
 from .reader_pass import PassResult, run_pass
 from .wording import crash_text, fields_of, loss_text
 
+PIPELINE = "pipeline"  # the reader that the user wrote
+
 Outcome = Literal["trains", "loses", "stalls", "crashes", "refused"]
 
 
@@ -52,6 +54,7 @@ class Verdict:
     note: str = ""  # what the level could not see, or what was assumed
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples
     barren: tuple[str, ...] = ()  # readable shards from which no sample reaches a batch
+    least: int | None = None  # the number of usable samples is a range from here on; None: it is ``usable``
     reports_losses: bool = False  # the reader counts and reports what it leaves out
 
     def refused(self, reason: str) -> "Verdict":

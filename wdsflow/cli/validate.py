@@ -22,6 +22,7 @@ from wdsflow.cli.shared.cli_options import (
     Levels,
     MaxLoss,
     Output,
+    Pipeline,
     PrintSchema,
     Readers,
     Select,
@@ -64,6 +65,7 @@ def validate(
     context: typer.Context,
     urls: Urls = None,
     readers: Readers = None,
+    pipeline: Pipeline = None,
     level: Levels = Level.headers,
     select: Select = None,
     ignore: Ignore = None,
@@ -101,7 +103,8 @@ def validate(
         _must_load(baseline)
     report = _check(
         urls or _train_data(training or []),
-        readers=readers or ["open-clip"],
+        readers=readers or ([] if pipeline else ["open-clip"]),
+        pipeline=pipeline,
         level=level.value,
         arguments=training,
         world_size=world_size,
@@ -116,10 +119,7 @@ def validate(
     )
     if write_baseline:
         report = _accept(report, write_baseline)
-    if report.nothing_read:
-        _nothing_read(report, form.value, output)
     _tell(report, form.value, output)
-    raise typer.Exit(report.exit_status)
 
 
 def _train_data(training: Sequence[str]) -> list[str]:
@@ -148,6 +148,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check import check
+    from wdsflow.validate.pipeline.load_pipeline import PipelineError
     from wdsflow.validate.rules.rule_catalog import UnknownCode
 
     try:
@@ -159,7 +160,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
         fail(str(error), "all codes: wdsflow explain")
     except ArgumentsError as error:
         fail(f"in the arguments after --: {error}")
-    except (UnknownReader, EngineError) as error:
+    except (UnknownReader, EngineError, PipelineError) as error:
         fail(str(error))
 
 
@@ -183,9 +184,11 @@ def _accept(report: "Report", path: Path) -> "Report":
     return replace(report, findings=findings, known=known, against_baseline=True)
 
 
-def _tell(report: "Report", form: str, output: Path | None) -> None:
+def _tell(report: "Report", form: str, output: Path | None) -> NoReturn:
     from wdsflow.validate.report import render, report_text
 
+    if report.nothing_read:
+        _nothing_read(report, form, output)
     if output is not None:
         write_output(output, render(report, form))
         report_text.show_summary(report, console())
@@ -193,3 +196,4 @@ def _tell(report: "Report", form: str, output: Path | None) -> None:
         report_text.show(report, console())
     else:
         sys.stdout.write(render(report, form))
+    raise typer.Exit(report.exit_status)

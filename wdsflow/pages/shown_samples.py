@@ -7,6 +7,7 @@ from typing import NamedTuple
 from wdsflow.images.image_header import read_header
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.source.source_part import SourcePart
 from wdsflow.shards.tar.member_names import split_name
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.walk import Walk
@@ -43,24 +44,12 @@ class SampleView:
     json: str = ""
 
 
-class _Part(Source):
-    """A tar from one of its members on."""
-
-    def __init__(self, whole: Source, start: int) -> None:
-        self._whole, self._start = whole, start
-        self.url, self.random = whole.url, whole.random
-        self.length = None if whole.length is None else whole.length - start
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        return self._whole.read_at(self._start + offset, size)
-
-
 def samples_at(url: str, starts: Iterable[int]) -> Iterator[tuple[int, FoundSample]]:
     """Yield the samples whose first headers are at these offsets of a tar; those that cannot be read are left out."""
     try:
         with open_source(url) as source:
             for start in sorted(starts):
-                if (found := next(_samples(_Part(source, start)), None)) is not None:
+                if (found := next(_samples(SourcePart(source, start)), None)) is not None:
                     yield start, found[1]
     except SourceError:
         return

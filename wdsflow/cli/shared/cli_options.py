@@ -145,6 +145,16 @@ Readers = Annotated[
         rich_help_panel=MAIN,
     ),
 ]
+Pipeline = Annotated[
+    str | None,
+    typer.Option(
+        "--pipeline",
+        metavar="CODE",
+        help="Judge for your own loader: module:object or path/to/train.py:make, run over a few samples of each kind. Readers of --for are judged only if named.",
+        rich_help_panel=MAIN,
+        show_default=False,
+    ),
+]
 Levels = Annotated[
     Level,
     typer.Option(
@@ -228,7 +238,7 @@ Jobs = Annotated[
 WorldSize = Annotated[
     int,
     typer.Option(
-        "--world-size", min=1, metavar="N", help="Number of ranks (GPUs) that will train.", rich_help_panel=MAIN
+        "--world-size", min=1, metavar="N", help="Number of ranks (GPUs) that will train.", rich_help_panel=MACHINES
     ),
 ]
 AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.", rich_help_panel=OTHER)]

@@ -1,0 +1,162 @@
+"""What becomes of single samples in the user's pipeline, by trying."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from wdsflow.scan.evidence import ShardEvidence
+
+from .load_pipeline import PipelineError
+from .probe_child import ProbeRun, RunRequest
+from .probe_process import ProbeProcess
+from .probe_samples import SamplePlace, ShapeGroup, TinyTars
+
+ProbeKind = Literal["usable", "dropped", "crash", "hang", "ends-shard", "ends-stream"]
+_PATIENCE = 3  # runs that hang or die, each at the cost of a new process: then no more samples are tried
+_COPIES = 256  # of a sample, for a pipeline that gives nothing before a batch is full
+
+
+class ProbedFate(NamedTuple):
+    """What became of one sample."""
+
+    kind: ProbeKind
+    run: ProbeRun
+
+
+@dataclass(slots=True)
+class ProbedShape:
+    """What became of some samples of a shape."""
+
+    group: ShapeGroup
+    fates: dict[SamplePlace, ProbedFate]
+
+    @property
+    def usable(self) -> int:
+        """Probed samples that came out."""
+        return sum(fate.kind == "usable" for fate in self.fates.values())
+
+
+class Prober:
+    """Runs the pipeline over tars of a few samples."""
+
+    def __init__(self, process: ProbeProcess, tars: TinyTars, seconds: float) -> None:
+        self.process, self.tars, self.seconds = process, tars, seconds
+        self.copies = 1
+        self.good: list[SamplePlace] = []  # samples that come out: one put after another shows whether reading goes on
+        self.expands = False  # a sample gives several elements
+        self.runs = 0
+        self.patience = _PATIENCE
+
+    def run(self, urls: Sequence[str], *, most: int = 300) -> ProbeRun:
+        """Return what came of reading some tars once, for at most so many elements."""
+        self.runs += 1
+        return self.process.run(RunRequest(tuple(urls), seconds=self.seconds, most=most, seed=self.runs))
+
+    def first_round(self, groups: Sequence[ShapeGroup], per_shape: int) -> list[ProbedShape]:
+        """Probe some samples of each shape.
+
+        Raises:
+            PipelineError: the pipeline cannot even be built.
+        """
+        shapes = [ProbedShape(group, {}) for group in groups]
+        chosen = [place for group in groups for place in _spread(group.places, per_shape)]
+        self.tars.read(chosen)
+        runs = self._alone(chosen)
+        if runs and all(run.stage == "building the pipeline" for run in runs.values()):
+            run = next(iter(runs.values()))
+            line = f"{run.line}: " if run.line else ""
+            raise PipelineError(f"{self.process.spec} cannot be built: {line}{run.error}")
+        if runs and not any(run.out for run in runs.values()) and any(_opaque(run) for run in runs.values()):
+            self.copies = _COPIES
+            repeated = self._alone(chosen)
+            if any(run.out for run in repeated.values()):
+                runs = repeated
+            else:
+                self.copies = 1
+        self.good = [place for place, run in runs.items() if _comes_out(run)]
+        for shape in shapes:
+            shape.fates = {place: self._fate(place, runs[place]) for place in shape.group.places if place in runs}
+        return shapes
+
+    def more(self, shape: ProbedShape, count: int) -> None:
+        """Probe up to ``count`` more samples of a shape."""
+        places = [place for place in shape.group.places if place not in shape.fates][:count]
+        self.tars.read(places)
+        runs = self._alone(places)
+        self.good += [place for place, run in runs.items() if _comes_out(run)]
+        shape.fates |= {place: self._fate(place, run) for place, run in runs.items()}
+
+    def rest(self, shard: ShardEvidence) -> ProbedFate | None:
+        """Return what the damaged end of a shard does, and its last sample; None if it cannot be tried."""
+        path = shard.url if shard.error is not None else self.tars.rest(shard)
+        if path is None:
+            return None
+        last = shard.runs.tail or shard.runs.head
+        after = self._after([last.key] if last is not None else [])
+        run = self.run([path, *after])
+        if run.how != "ended":
+            return ProbedFate("hang" if run.how == "hung" else "crash", run)
+        if after and not run.out:
+            return ProbedFate("ends-stream", run)
+        return ProbedFate("usable" if run.out > len(after) else "dropped", run)
+
+    def _alone(self, places: Iterable[SamplePlace]) -> dict[SamplePlace, ProbeRun]:
+        runs = {}
+        for place in places:
+            path = self.tars.tar(place) if self.patience > 0 else None
+            if path is not None:
+                run = runs[place] = self.run([path] * self.copies)
+                self.patience -= run.how == "hung" or (run.how == "raised" and run.facts is None and not run.stage)
+        return runs
+
+    def _fate(self, place: SamplePlace, run: ProbeRun) -> ProbedFate:
+        """Judge one sample: one that does not come out is tried again in front of others that do."""
+        if _comes_out(run):
+            self.expands |= run.out > 1 and self.copies == 1 and run.how == "ended"
+            return ProbedFate("usable", run)
+        if run.how == "hung":
+            return ProbedFate("hang", run)
+        if self.patience <= 0 or (run.facts is not None and run.facts.chance):
+            return ProbedFate("crash" if run.how == "raised" else "dropped", run)
+        near = next((each for each in self.good if each.key != place.key), None)
+        path = None if near is None or self.copies > 1 else self.tars.tar(place, near)
+        if near is None or path is None:
+            return ProbedFate("crash" if run.how == "raised" else "dropped", run)
+        after = self._after([near.key, place.key])
+        both = self.run([path, *after])
+        if both.how in ("raised", "hung"):
+            return ProbedFate("crash" if both.how == "raised" else "hang", both)
+        if both.out > len(after):
+            return ProbedFate("dropped", run if run.how == "ended" else both)
+        return ProbedFate("ends-shard" if after and both.out else "ends-stream", run)
+
+    def _after(self, keys: Sequence[str]) -> list[str]:
+        """Return a tar to be read after another, with a sample of another key: webdataset 0.2 joins equal ones."""
+        other = next((place for place in self.good if place.key not in keys), None)
+        tar = None if other is None else self.tars.tar(other)
+        return [] if tar is None else [tar]
+
+
+def _comes_out(run: ProbeRun) -> bool:
+    return run.out > 0 and run.how in ("ended", "endless")
+
+
+def _opaque(run: ProbeRun) -> bool:
+    return run.how == "ended" and run.facts is not None and run.facts.opaque
+
+
+def _spread(places: Iterable[SamplePlace], count: int) -> list[SamplePlace]:
+    """Return some places, from as many shards as possible, spread over all of them."""
+    by_shard: dict[str, list[SamplePlace]] = {}
+    for place in places:
+        by_shard.setdefault(place.shard, []).append(place)
+    rounds = [
+        place
+        for number in range(max(map(len, by_shard.values()), default=0))
+        for some in by_shard.values()
+        for place in some[number : number + 1]
+    ]
+    if len(by_shard) <= count:
+        return rounds[:count]
+    step = (len(by_shard) - 1) / max(1, count - 1)
+    return [rounds[round(index * step)] for index in range(count)]

@@ -1,0 +1,105 @@
+"""Find the pipeline that ``module:object`` or ``train.py:make`` names, and build it for some shards."""
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..tracing.stage_words import error_text, line_of
+
+
+class PipelineError(Exception):
+    """A pipeline that cannot be found, imported or built; the message says why, and what to write instead."""
+
+
+def find(spec: str) -> Any:
+    """Import a module, or a file, and return the object in it.
+
+    Args:
+        spec: ``package.module:object`` or ``path/to/train.py:object``; dots reach into the object.
+
+    Raises:
+        PipelineError: no such module or object, or the module raises an error; the message has its line.
+    """
+    where, colon, name = spec.rpartition(":")
+    if not (colon and where and name):
+        raise PipelineError(f"{spec}: write --pipeline module:object or --pipeline train.py:make")
+    module = _imported(where)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            here = ", ".join(sorted(each for each in vars(module) if not each.startswith("_"))[:12])
+            raise PipelineError(f"{where} has no {name}; it has: {here or 'nothing'}")
+        found = getattr(found, part)
+    return found
+
+
+def build(found: Any, urls: Sequence[str]) -> tuple[Any, bool]:
+    """Return the pipeline for some shards, and whether it was made for them.
+
+    A function gets the shards as a list. One without a parameter is called as it is; its pipeline, as any object that
+    is no function, still names its own shards.
+
+    Raises:
+        Exception: what the function raises.
+    """
+    if not callable(found) or _is_pipeline(found):
+        return found, False
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):
+        return found(list(urls)), True
+    takes = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    some = takes or [each for each in parameters if each.kind == each.VAR_POSITIONAL]
+    return (found(list(urls)), True) if some else (found(), False)
+
+
+def _is_pipeline(found: Any) -> bool:
+    """Return whether an object that can be called is a pipeline all the same."""
+    return not inspect.isclass(found) and not inspect.isroutine(found) and hasattr(found, "__iter__")
+
+
+def _imported(where: str) -> ModuleType:
+    as_file = where.endswith(".py") or os.sep in where
+    try:
+        if not as_file:
+            sys.path.insert(0, os.getcwd())
+            return importlib.import_module(where)
+        return _imported_file(Path(where))
+    except PipelineError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name in (where, where.partition(".")[0]) and not line_of(error):
+            raise PipelineError(
+                f"there is no module {where} here; for a file write its path: --pipeline path/to/train.py:make"
+            ) from None
+        raise _failed(where, error) from None
+    except SyntaxError as error:
+        text = f"{error.filename}:{error.lineno}: {error.msg}"
+        raise PipelineError(f"{where} cannot be imported: {text}") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
+        raise _failed(where, error) from None
+
+
+def _failed(where: str, error: BaseException) -> PipelineError:
+    line = line_of(error)
+    return PipelineError(f"{where} cannot be imported: {f'{line}: ' if line else ''}{error_text(error)}")
+
+
+def _imported_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise PipelineError(f"there is no file {path}")
+    sys.path.insert(0, str(path.resolve().parent))  # as python does for a script
+    sys.argv = [str(path)]
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise PipelineError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,138 @@
+"""The process in which the user's pipeline runs: it builds the pipeline again for each run, and reports what came out."""
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wdsflow.engines.child_process import own_pipes, receive, send, when_gone
+from wdsflow.text.escape import escape
+
+from ..tracing.meter import TraceRun
+from ..tracing.pipeline_steps import take_apart
+from ..tracing.stage_words import error_text, line_of
+from ..tracing.trace import observe, summary
+from ..tracing.trace_report import StageTrace, Trace
+from .load_pipeline import PipelineError, build, find
+from .rewire import PipelineFacts, Rewiring
+
+_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
+
+How = Literal["ended", "raised", "hung", "slow", "endless", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One run over some shards."""
+
+    urls: tuple[str, ...]
+    singly: bool = True  # batches hold one sample
+    seconds: float = 20.0
+    most: int = 300  # elements; a pipeline that gives more repeats its shards
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRun:
+    """What came of one run."""
+
+    how: How
+    out: int = 0  # elements
+    stage: str = ""  # where samples were lost, or what raised or hung: "stage 4 map(caption)"; "" if unknown
+    error: str = ""  # the type and first line of the exception, or of the first that a handler swallowed
+    line: str = ""  # "train.py:31"
+    key: str = ""  # of the sample that a stage was at
+    shard: str = ""
+    facts: PipelineFacts | None = None
+
+
+def serve(spec: str) -> None:
+    """Import the pipeline, then answer one ``RunRequest`` after another, until nobody asks."""
+    requests, answers = own_pipes()
+    when_gone(requests.fileno(), lambda: os.killpg(0, signal.SIGKILL))
+    for name in _RANKS:
+        os.environ.pop(name, None)  # a probe is the only rank
+    try:
+        found = find(spec)
+    except PipelineError as error:
+        send(answers, ProbeRun("wrong", error=str(error)))
+        return
+    send(answers, ProbeRun("ended"))
+    while True:
+        try:
+            request = receive(requests)
+        except EOFError:
+            return
+        answer = _run(found, request)
+        send(answers, answer)
+        if answer.how == "hung":
+            os.killpg(0, signal.SIGKILL)  # the thread of that run would disturb the next
+
+
+def _run(found: Any, request: RunRequest) -> ProbeRun:
+    _seed(request.seed)
+    try:
+        built, made = build(found, request.urls)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
+        return ProbeRun("raised", 0, "building the pipeline", error_text(error), line_of(error))
+    rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly)
+    try:
+        chain = take_apart(rewiring.rewire(built))
+    except (PipelineError, TypeError) as error:
+        return ProbeRun("wrong", error=str(error))
+    run = TraceRun(len(chain.steps), request.most, request.seconds, frozenset())
+    started = time.monotonic()
+    ending = observe(chain, run, request.seconds)
+    trace = summary(chain, run, ending)
+    return _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
+
+
+def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) -> ProbeRun:
+    out = trace.delivered
+    if trace.ending == "raised" and run.raised is not None:
+        index, error = run.raised
+        key, shard = run.place(index)
+        return ProbeRun(
+            "raised", out, _name(trace.stages[index], facts), error_text(error), line_of(error), key, shard, facts
+        )
+    if trace.ending in ("blocked", "asks-ended-source"):
+        index = run.endless_at if run.endless_at >= 0 else (run.blocked or (-1, 0.0))[0]
+        stage = _name(trace.stages[index], facts) if 0 <= index < len(trace.stages) else ""
+        key, shard = run.place(max(index, 0))
+        return ProbeRun("hung", out, stage, "", "", key, shard, facts)
+    lossy = _losing(trace.stages)
+    how: How = "slow" if trace.ending == "time" or (slow and trace.ending != "pass") else "ended"
+    if trace.ending == "samples":
+        how = "endless"
+    if lossy is None:
+        return ProbeRun(how, out, facts=facts)
+    swallowed = lossy.first_error or (lossy.first_log if lossy.logged else "")
+    return ProbeRun(
+        how, out, _name(lossy, facts), swallowed, lossy.error_line, lossy.error_key, lossy.error_shard, facts
+    )
+
+
+def _losing(stages: Sequence[StageTrace]) -> StageTrace | None:
+    """Return the first stage that gave fewer samples than it got, or none of what it got; None if all came through."""
+    for stage in stages[1:]:
+        if stage.lost or (stage.taken and not stage.out) or stage.errors:
+            return stage
+    return None if stages[-1].out else stages[-1]
+
+
+def _name(stage: StageTrace, facts: PipelineFacts) -> str:
+    """Return a stage as the user wrote it, with its own size of batches."""
+    title = facts.stages[stage.number - 1] if stage.number <= len(facts.stages) else stage.title
+    return escape(f"stage {stage.number} {title}")
+
+
+def _seed(seed: int) -> None:
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(seed)

@@ -1,0 +1,355 @@
+"""The verdict on the user's own pipeline: probes of each shape, multiplied by the counts of the scan."""
+
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.text.words import how_many
+
+from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Verdict
+from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains
+from .fates import ProbedFate, ProbedShape, Prober
+from .load_pipeline import PipelineError
+from .probability import bounds
+from .probe_child import ProbeRun, RunRequest
+from .probe_process import ProbeProcess
+from .probe_reasons import reasons_of
+from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, shape_groups
+from .rewire import PipelineFacts
+
+__all__ = ["PipelineError", "ProbeLimits", "probe_pipeline"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeLimits:
+    """How much is tried."""
+
+    per_shape: int = 4
+    shapes: int = 64  # the most frequent ones
+    samples: int = 400  # probed in a set that is too large to be read whole
+    seconds: float = 10.0  # of one run
+    whole_samples: int = 2_000  # a set of at most so many samples is read whole, once
+    whole_bytes: int = 256 << 20
+    whole_seconds: float = 60.0
+    damaged: int = 16  # damaged shards whose ends are tried
+
+
+def probe_pipeline(
+    spec: str, evidence: Evidence, options: ScanOptions, max_loss: float = 0.05, limits: ProbeLimits | None = None
+) -> Verdict:
+    """Return the verdict on a pipeline, by running it over some real samples in a process of its own.
+
+    Args:
+        spec: ``module:object`` or ``train.py:object``; see ``find`` and ``build``.
+        evidence: of the scan of all shards.
+        options: of that scan.
+        max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
+        limits: how much is tried.
+
+    Raises:
+        PipelineError: the pipeline cannot be found, imported or built.
+    """
+    with ProbeProcess(spec) as process:
+        return judge_pipeline(process, evidence, options, max_loss, limits)
+
+
+def judge_pipeline(
+    process: ProbeProcess,
+    evidence: Evidence,
+    options: ScanOptions,
+    max_loss: float = 0.05,
+    limits: ProbeLimits | None = None,
+) -> Verdict:
+    """Return the verdict on the pipeline of a process that is there already; see ``probe_pipeline``."""
+    limits = limits or ProbeLimits()
+    with tempfile.TemporaryDirectory(prefix="wdsflow-probe-") as folder:
+        prober = Prober(process, TinyTars(Path(folder), allow_pipe=options.allow_pipe), limits.seconds)
+        return _Probing(prober, evidence, options, limits).verdict(process.spec, max_loss)
+
+
+class _Probing:
+    def __init__(self, prober: Prober, evidence: Evidence, options: ScanOptions, limits: ProbeLimits) -> None:
+        self.prober, self.evidence, self.options, self.limits = prober, evidence, options, limits
+        self.shards = evidence.shards
+        self.facts = PipelineFacts()
+        self.damage: dict[str, ProbedFate] = {}
+
+    def verdict(self, spec: str, max_loss: float) -> Verdict:
+        groups = shape_groups(self.shards)
+        shapes = self.prober.first_round(groups[: self.limits.shapes], self.limits.per_shape)
+        runs = [fate.run for shape in shapes for fate in shape.fates.values()]
+        self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
+        estimate = self._whole(shapes) or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
+        self._batches(estimate)
+        if estimate.crash is None:
+            estimate.crash = self._collation(estimate)
+        samples = max(self.evidence.samples, estimate.most)
+        reasons = reasons_of(
+            estimate.crash, estimate.hang, shapes, self.damage, self.evidence, samples, estimate.likely
+        )
+        return Verdict(
+            reader=PIPELINE,
+            title=spec,
+            outcome=self._outcome(estimate, samples, max_loss),
+            samples=samples,
+            usable=estimate.most,
+            least=None if estimate.least == estimate.most else estimate.least,
+            reasons=tuple(reasons),
+            funnel=Funnel(
+                sum(shard.members for shard in self.shards),
+                sum(each.count for each in groups),
+                *[estimate.most] * 3,
+            ),
+            exact=estimate.least == estimate.most,
+            note=self._note(spec, shapes, estimate),
+            lost=dict(Counter({reason.slug: reason.count for reason in reasons if reason.count})),
+        )
+
+    def _outcome(self, estimate: Estimate, samples: int, max_loss: float) -> Outcome:
+        if estimate.crash is not None:
+            return "crashes"
+        if estimate.hang is not None or (not estimate.most and (self.facts.resampled or self._repeats)):
+            return "stalls"
+        return "loses" if not estimate.likely or samples - estimate.likely > max_loss * samples else "trains"
+
+    @property
+    def _repeats(self) -> bool:
+        return self.facts.endless and not self.facts.breaks
+
+    def _whole(self, shapes: Sequence[ProbedShape]) -> Estimate | None:
+        """Read a small set whole, once; None if it is too large, too slow, or does not end by itself."""
+        size = sum(shard.size or 0 for shard in self.shards)
+        held = self.evidence.samples
+        fates = [fate for shape in shapes for fate in shape.fates.values()]
+        odd = self.prober.patience <= 0 or any(fate.kind == "hang" or fate.run.how == "endless" for fate in fates)
+        if held > self.limits.whole_samples or size > self.limits.whole_bytes or self.prober.copies > 1 or odd:
+            return None
+        urls = tuple(shard.url for shard in self.shards)
+        run = self._read(urls, 1)
+        if run.how in ("slow", "endless"):
+            return None
+        again = self._read(urls, 2) if not self.facts.blind or run.how != "ended" else run
+        low, high = sorted((run.out, again.out))
+        found = Estimate(low, run.out, high, whole=True)
+        if run.how == "ended":
+            if self.prober.expands:
+                return None
+            if self.facts.opaque and run.out and not any(shape.usable for shape in shapes):
+                found.most = max(held, run.out)
+                found.open_below("nothing comes out for one sample alone: perhaps it gives batches")
+                return found
+            if low != high or self.facts.chance or again.how != run.how:
+                spread = 4 * int(max(1, (held or 1) ** 0.5))
+                found.least, found.most = max(0, low - spread), min(held, high + spread)
+                found.doubts.append("two passes over the shards gave different numbers: samples are dropped by chance")
+            return found
+        if run.how == "hung":
+            found.hang = run
+        else:
+            found.crash = run
+        if self.facts.shuffles or self.facts.workers > 1 or low != high:
+            found.most = sum(shape.group.count for shape in shapes if shape.usable)
+            found.open_below("how many samples come out before the end depends on the order")
+        return found
+
+    def _read(self, urls: tuple[str, ...], seed: int) -> ProbeRun:
+        most = 16 * self.evidence.samples + 100
+        request = RunRequest(urls, seconds=self.limits.whole_seconds, most=most, seed=seed)
+        return self.prober.process.run(request)
+
+    def _from_probes(self, shapes: Sequence[ProbedShape], rare: int) -> Estimate:
+        """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
+        found = Estimate(most=rare)
+        self._packed(shapes, found)
+        self._more_probes(shapes)
+        if rare:
+            found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
+        for shape in shapes:
+            self._add(shape, found)
+        self._ends(shapes, found)
+        self._joined(shapes, found)
+        if self.facts.slices:
+            found.open_below("a stage takes only a certain number of samples")
+        if self.prober.copies > 1:
+            found.open_below("it gives batches, whose samples cannot be told apart")
+        if self.facts.opaque and any(shard.tally("key.again").count for shard in self.shards):
+            found.open_below("some samples are not adjacent, and how it groups members is not known")
+            found.most = max(found.most, self.evidence.samples)
+        if found.crash is not None or found.hang is not None:
+            found.open_below("how many samples come out before the end depends on the order")
+        else:
+            self._together(shapes, found)
+        found.most = max(found.least, found.most)
+        return found
+
+    def _packed(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
+        """Leave out compressed shards that the pipeline cannot read: it is tried on one of each kind."""
+        packed: dict[str, list[ShardEvidence]] = {}
+        for shard in self.shards:
+            if shard.compression is not None and shard.error is None:
+                packed.setdefault(shard.compression, []).append(shard)
+        for kind, some in packed.items():
+            shard = min(some, key=lambda each: each.size or 0)
+            if (shard.size or 0) > MOST_BYTES:
+                found.open_below(f"whether it reads shards compressed by {kind} was not tried")
+                continue
+            run = self.prober.run([shard.url])
+            if run.how == "raised" and not run.out:
+                found.crash = found.crash or run
+            elif not run.out and any(shape.usable for shape in shapes):
+                leave_out({each.url for each in some}, some, [shape.group for shape in shapes])
+                for shape in shapes:
+                    shape.fates = {place: shape.fates[place] for place in shape.group.places if place in shape.fates}
+                self.shards = [each for each in self.shards if each not in some]
+
+    def _more_probes(self, shapes: Sequence[ProbedShape]) -> None:
+        """Spread what is left of the probes over the shapes: small ones are probed wholly, large ones get the rest."""
+        if self.facts.blind and self.evidence.level == "full" and all(map(agree, shapes)):
+            return
+        add_places([shape.group for shape in shapes], self.shards, self.options, 16 * self.limits.samples)
+        left = self.limits.samples - sum(len(shape.fates) for shape in shapes)
+        for number, shape in enumerate(sorted(shapes, key=lambda each: each.group.count)):
+            if left <= 0:
+                return
+            before = len(shape.fates)
+            if not any(fate.kind == "hang" for fate in shape.fates.values()):  # each would cost the whole limit
+                self.prober.more(shape, max(1, left // (len(shapes) - number)))
+            left -= len(shape.fates) - before
+
+    def _add(self, shape: ProbedShape, found: Estimate) -> None:
+        count, tried, usable = shape.group.count, len(shape.fates), shape.usable
+        share = usable / tried if tried else 0.0
+        known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
+        if self.facts.blind and known and tried and agree(shape):
+            low = high = round(share * (count - tried))
+        else:
+            low, high = bounds(usable, tried, count - tried)
+        if self.facts.chance:  # the probes themselves would fare differently next time
+            spread = 4 * math.isqrt(count) + 1
+            low, high = bounds(usable, tried, count)
+            low, high = max(0, low - spread) - usable, min(count, high + spread) - usable
+            found.doubts.append("samples are dropped by chance")
+        found.least += usable + low
+        found.likely += usable + round(share * (count - tried))
+        found.most += usable + high
+        if low != high and tried < count:
+            why = "samples of one shape fare differently" if not agree(shape) else "not every sample was probed"
+            found.doubts.append(why)
+        for fate in shape.fates.values():
+            if fate.kind == "crash":
+                found.crash = found.crash or fate.run
+            elif fate.kind == "hang":
+                found.hang = found.hang or fate.run
+            elif fate.kind.startswith("ends"):
+                found.least = 0
+                found.doubts.append(f"{fate.run.stage or 'the pipeline'} stops reading at some samples")
+
+    def _ends(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
+        """Try the ends of damaged shards as they are: a sample may have lost some of its members there."""
+        joined = {url for chain in joined_chains(self.shards) for url, _ in chain[:-1]}
+        damaged = [shard for shard in self.shards if is_damaged(shard) and shard.url not in joined]
+        for index, shard in enumerate(damaged):
+            fate = self.prober.rest(shard) if index < self.limits.damaged else None
+            last = shard.runs.tail or shard.runs.head
+            counted = counted_in(shapes, [] if last is None else [(shard.url, last)])
+            if fate is None:
+                found.shift(0 if last is None else 1, counted)
+                found.least = max(0, found.least - 1)
+                found.doubts.append("the ends of some damaged shards were not tried")
+                continue
+            self.damage[shard.url] = fate
+            if fate.kind == "crash":
+                found.crash = found.crash or fate.run
+            elif fate.kind == "hang":
+                found.hang = found.hang or fate.run
+            elif fate.kind == "ends-stream":
+                found.open_below("the pipeline stops reading at a damaged shard")
+            else:
+                found.shift(int(fate.kind == "usable"), counted)
+
+    def _joined(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
+        """Try what becomes of samples whose key two shards share: webdataset 0.2 makes one of them."""
+        by_url = {shard.url: shard for shard in self.shards}
+        for index, chain in enumerate(joined_chains(self.shards)):
+            counted = counted_in(shapes, chain)
+            tars = [
+                self.prober.tars.rest(by_url[url])
+                if is_damaged(by_url[url]) and number < len(chain) - 1
+                else self.prober.tars.tar(SamplePlace(url, run.offset, run.key))
+                for number, (url, run) in enumerate(chain)
+            ]
+            urls = [tar for tar in tars if tar is not None]
+            if index >= self.limits.damaged or len(urls) < len(tars):
+                found.shift(len(chain), counted)
+                found.least = max(0, found.least - len(chain))
+                found.doubts.append("some shards begin with the key with which the one before ends")
+                continue
+            run = self.prober.run(urls)
+            if run.how == "raised":
+                found.crash = found.crash or run
+            found.shift(run.out, counted)
+
+    def _together(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
+        """Read all probed samples together: those that come out alone should come out again."""
+        fates = {place.key: (place, fate) for shape in shapes for place, fate in shape.fates.items()}
+        path = self.prober.tars.tar(*(place for place, _ in fates.values())) if fates else None
+        if path is None or self.prober.expands:
+            return
+        alone = sum(fate.kind == "usable" for _, fate in fates.values())
+        if self.prober.patience <= 0:
+            return
+        run = self.prober.run([path], most=1 << 40)
+        if run.how == "raised":
+            found.crash = run
+        if run.out != alone:
+            found.open_below(f"{alone:,} probes come out alone, and {run.out:,} of them together")
+            if run.out > alone:
+                found.most = max(found.most, self.evidence.samples)
+
+    def _batches(self, found: Estimate) -> None:
+        """Leave out what is too little for a whole batch."""
+        if self.facts.resampled or found.crash is not None:
+            return
+        workers = max(1, self.facts.workers)
+        for size, keeps_rest in self.facts.batches:
+            if keeps_rest or size < 2:
+                continue
+            found.least = (
+                found.least // size if workers == 1 else max(0, found.least - workers * (size - 1)) // size
+            ) * size
+            found.likely, found.most = found.likely // size * size, found.most // size * size
+            if found.least != found.most and workers > 1:
+                found.doubts.append("each worker leaves out its last, incomplete batch")
+
+    def _collation(self, found: Estimate) -> ProbeRun | None:
+        """Run with real batches: samples that come out alone may not fit together."""
+        if not any(size > 1 for size, _ in self.facts.batches) or not self.prober.good or not found.most:
+            return None
+        if found.whole:
+            urls = tuple(shard.url for shard in self.shards)
+        else:
+            tars = [self.prober.tars.tar(place) for place in {each.key: each for each in self.prober.good}.values()]
+            urls = tuple(tar for tar in tars if tar is not None)
+            sizes = [size for size, _ in self.facts.batches]
+            if len(urls) < max(sizes):
+                return None
+        run = self.prober.process.run(RunRequest(urls, singly=False, seconds=self.limits.whole_seconds, most=1 << 40))
+        if run.how != "raised":
+            return None
+        found.open_below("how many batches come out before the end depends on the order")
+        return run
+
+    def _note(self, spec: str, shapes: Sequence[ProbedShape], found: Estimate) -> str:
+        tried = sum(len(shape.fates) for shape in shapes)
+        text = f"{spec} was run over {how_many(tried, 'sample')} of {how_many(len(shapes), 'shape')}"
+        text += ", and over all shards once" if found.whole else ""
+        if found.least != found.most and found.doubts:
+            text += f"; the number is a range: {', '.join(dict.fromkeys(found.doubts))}"
+        if self.facts.resampled or self.facts.endless:
+            text += "; it repeats its shards, and the number is that of one pass"
+        return text

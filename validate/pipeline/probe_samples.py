@@ -1,0 +1,202 @@
+"""Real samples of each shape, and tiny tars that hold one of them each."""
+
+import os
+import random
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from wdsflow.scan.evidence import Run, Runs, Shape, ShardEvidence
+from wdsflow.scan.naming import key_of
+from wdsflow.scan.runs import RunCollector
+from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.source.source_part import SourcePart
+from wdsflow.shards.tar.tar_header import padded
+from wdsflow.shards.tar.walk import Walk
+from wdsflow.shards.write_shard import BLOCK
+
+END = bytes(1024)
+MOST_BYTES = 64 << 20  # of a sample, or of the damaged rest of a shard
+_MOST_PLACES = 4096  # of one shape
+
+
+class SamplePlace(NamedTuple):
+    """Where a sample is."""
+
+    shard: str
+    offset: int  # of its first header
+    key: str
+
+
+@dataclass(slots=True)
+class ShapeGroup:
+    """All samples of one shape, in all shards."""
+
+    shape: Shape
+    count: int = 0
+    places: dict[SamplePlace, None] = field(default_factory=dict)  # of some of them, each shard's first one foremost
+
+
+def shape_groups(shards: Sequence[ShardEvidence]) -> list[ShapeGroup]:
+    """Return the shapes of all readable shards, the most frequent first."""
+    groups: dict[Shape, ShapeGroup] = {}
+    for shard in shards:
+        for run, count in _runs(shard.runs):
+            group = groups.setdefault(run.shape, ShapeGroup(run.shape))
+            group.count += count
+            if len(group.places) < _MOST_PLACES:
+                group.places[SamplePlace(shard.url, run.offset, run.key)] = None
+    return sorted(groups.values(), key=lambda group: -group.count)
+
+
+def leave_out(urls: Container[str], shards: Iterable[ShardEvidence], groups: Iterable[ShapeGroup]) -> None:
+    """Take the samples of some shards out of the groups."""
+    known = {group.shape: group for group in groups}
+    for shard in shards:
+        for run, count in _runs(shard.runs):
+            if run.shape in known:
+                known[run.shape].count -= count
+    for group in known.values():
+        group.places = {place: None for place in group.places if place.shard not in urls}
+
+
+def _runs(runs: Runs) -> Iterator[tuple[Run, int]]:
+    for item in runs.inner:
+        yield Run(item.key, item.offset, item.shape), item.count
+    for run in (runs.head, runs.tail):
+        if run is not None:
+            yield run, 1
+
+
+class _RunList(RunCollector):
+    """Keeps every run, where the collector only counts shapes."""
+
+    def __init__(self, found: list[Run]) -> None:
+        super().__init__()
+        self.found = found
+
+    def close(self) -> None:
+        """Note the open run."""
+        self._note()
+        super().close()
+
+    def runs(self) -> Runs:
+        """Note the last run."""
+        self._note()
+        return super().runs()
+
+    def _note(self) -> None:
+        if self.key is not None:
+            self.found.append(Run(self.key, self.offset, tuple(self.parts)))
+
+
+def add_places(groups: Sequence[ShapeGroup], shards: Sequence[ShardEvidence], options: ScanOptions, most: int) -> None:
+    """Add more places, from shards all over the set, until they hold ``most`` samples; shuffled within a shape."""
+    known = {group.shape: group for group in groups}
+    rng = random.Random(0)
+    readable = [shard for shard in shards if shard.error is None]
+    listed = 0
+    for shard in rng.sample(readable, len(readable)):
+        if listed >= most:
+            break
+        found: list[Run] = []
+        scan_shard(shard.url, options, lambda found=found: _RunList(found))  # type: ignore[misc]
+        listed += len(found)
+        for run in found:
+            group = known.get(run.shape)
+            if group is not None and len(group.places) < _MOST_PLACES:
+                group.places[SamplePlace(shard.url, run.offset, run.key)] = None
+    for group in groups:
+        places = list(group.places)
+        rng.shuffle(places)
+        group.places = dict.fromkeys(places)
+
+
+class TinyTars:
+    """Writes tars of single samples into a folder, once each."""
+
+    def __init__(self, folder: Path, *, allow_pipe: bool) -> None:
+        self._folder, self._allow_pipe = folder, allow_pipe
+        self._data: dict[SamplePlace, bytes | None] = {}
+        self._written = 0
+
+    def read(self, places: Iterable[SamplePlace]) -> None:
+        """Read samples; a shard is opened once."""
+        wanted: dict[str, list[SamplePlace]] = {}
+        for place in places:
+            if place not in self._data:
+                wanted.setdefault(place.shard, []).append(place)
+        for url, some in wanted.items():
+            self._data.update(dict.fromkeys(some))
+            left = sorted(some, key=lambda each: each.offset)
+            while left:
+                try:
+                    with open_source(url, allow_pipe=self._allow_pipe) as source:
+                        while left:
+                            place = left.pop(0)
+                            self._data[place] = _run_bytes(source, place.offset)
+                            if not source.random:
+                                break  # the walk has read beyond the next one
+                except SourceError:
+                    continue
+
+    def tar(self, *places: SamplePlace) -> str | None:
+        """Return the path of a tar with these samples; None if one of them cannot be read."""
+        self.read(places)
+        pieces = [data for place in places if (data := self._data[place]) is not None]
+        return self.write(b"".join(pieces) + END, places[0].shard) if len(pieces) == len(places) else None
+
+    def rest(self, shard: ShardEvidence) -> str | None:
+        """Return the path of a tar that is the end of a shard, from its last sample on; None if that is too long."""
+        last = shard.runs.tail or shard.runs.head
+        start = last.offset if last is not None else 0
+        try:
+            with open_source(shard.url, allow_pipe=self._allow_pipe) as source:
+                if source.compression is not None or source.length is None or source.length - start > MOST_BYTES:
+                    return None
+                before = _global_headers(source) if start else b""
+                return self.write(before + source.read_at(start, source.length - start), shard.url)
+        except SourceError:
+            return None
+
+    def write(self, data: bytes, like: str) -> str:
+        """Write a tar into a folder of its own, under the name of the shard that it comes from."""
+        folder = self._folder / f"{self._written:05d}"
+        self._written += 1
+        folder.mkdir()
+        name = os.path.basename(like.partition("?")[0]).partition(".tar")[0] or "shard"
+        path = folder / f"{name[:100]}.tar"
+        path.write_bytes(data)
+        return str(path)
+
+
+def _global_headers(source: Source) -> bytes:
+    """Return the extended headers at the beginning of a tar that hold for all members, as ``git archive`` writes one."""
+    end = 0
+    while (block := source.read_at(end, BLOCK))[156:157] == b"g":
+        try:
+            end += BLOCK + padded(int(block[124:136].strip(b" \0") or b"0", 8))
+        except ValueError:
+            break
+    return source.read_at(0, end) if 0 < end <= MOST_BYTES else b""
+
+
+def _run_bytes(source: Source, start: int) -> bytes | None:
+    """Return the bytes of the members that share the key of the first, as they are in the tar."""
+    part = SourcePart(source, start, _global_headers(source))
+    first, end = None, 0
+    for batch in Walk(part):
+        if batch.beyond:
+            break
+        for member in batch.members:
+            split = key_of(member.name) if member.kind in ("file", "sparse") else None
+            first = first or split
+            if member.header > MOST_BYTES or (split is not None and first and split[0] != first[0]):
+                end = member.header
+                return part.read_at(0, end) if end <= MOST_BYTES else None
+            end = member.end if member.kind == "file" else member.data + member.size
+    return part.read_at(0, end) if 0 < end <= MOST_BYTES else None

@@ -1,0 +1,158 @@
+"""A pipeline as it is, but over other shards, once, and sample by sample."""
+
+import copy
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..tracing.pipeline_steps import is_loader, is_pipeline
+from ..tracing.stage_words import bare_name, title
+from .load_pipeline import PipelineError
+
+# Stages whose effect on a sample depends on its fields, and on whether they decode: on nothing else in them.
+_BLIND = frozenset(
+    "tarfile_samples tarfile_to_samples tar_file_expander group_by_keys check_empty StreamingOpen FileCache url_opener "
+    "single_node_only split_by_node split_by_worker shuffle detshuffle to_tuple rename rename_keys batched unbatched "
+    "unlisted listed".split()
+)
+_OPENS_TARS = ("tarfile", "tar_file", "url_opener", "StreamingOpen", "FileCache")
+_DROPS_BY_CHANCE = ("rsample",)
+_TAKES_SOME = ("slice", "islice")
+
+
+@dataclass(slots=True)
+class PipelineFacts:
+    """What a pipeline's own object tells, before it runs."""
+
+    stages: list[str] = field(default_factory=list)
+    batches: list[tuple[int, bool]] = field(default_factory=list)  # samples of each kind of batch; keeps the last part
+    workers: int = 0  # processes of its loaders
+    endless: bool = False  # repeats its shards as often as an epoch needs
+    breaks: bool = False  # but not where a pass gives nothing
+    resampled: bool = False  # draws shards with replacement
+    shuffles: bool = False
+    splits: bool = False  # shards are dealt to workers in turn
+    chance: bool = False  # drops samples by chance
+    slices: bool = False  # takes a certain number only
+    blind: bool = True  # no stage looks at contents, beyond decoding them
+    opaque: bool = False  # it is not made of stages that are known here
+
+
+class Rewiring:
+    """Copies a pipeline: other shards, ``batched(1)`` where ``singly``. The object itself is not changed."""
+
+    def __init__(self, urls: Sequence[str], *, made_for_them: bool, singly: bool) -> None:
+        self.urls, self.made_for_them, self.singly = list(urls), made_for_them, singly
+        self.facts = PipelineFacts()
+
+    def rewire(self, thing: Any) -> Any:
+        """Return the copy. Raises PipelineError if the shards of an object cannot be replaced."""
+        if hasattr(thing, "dataloader"):  # OpenCLIP's DataInfo
+            thing = thing.dataloader
+        if is_pipeline(thing):
+            return self._pipeline(thing)
+        if is_loader(thing):
+            return self._loader(thing)
+        self.facts.stages.append(bare_name(thing))
+        self.facts.blind, self.facts.opaque = False, True
+        return thing if self.made_for_them else self._redirected(thing)
+
+    def _pipeline(self, pipeline: Any) -> Any:
+        twin = copy.copy(pipeline)
+        first, *others = pipeline.pipeline
+        opens = any(mark in bare_name(stage) for stage in others for mark in _OPENS_TARS)
+        nested = is_pipeline(first) or is_loader(first)
+        first = self._source(first) if not nested and opens else self.rewire(first)
+        twin.pipeline = [first, *map(self._stage, others)]
+        repetitions = getattr(pipeline, "repetitions", 1)
+        if repetitions > sys.maxsize // 2:
+            code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)
+            self.facts.endless = True
+            self.facts.breaks = code is not None and "count" in code.co_varnames
+        return twin
+
+    def _source(self, stage: Any) -> Any:
+        self.facts.stages.append(title(stage))
+        self.facts.resampled |= getattr(stage, "nshards", 0) > sys.maxsize // 2 or "esampled" in bare_name(stage)
+        self.facts.shuffles |= bool(getattr(stage, "seed", None)) and not self.facts.resampled
+        return [{"url": url} for url in self.urls]
+
+    def _stage(self, stage: Any) -> Any:
+        facts, name = self.facts, bare_name(stage)
+        facts.stages.append(title(stage))
+        facts.shuffles |= "shuffle" in name and _shuffles(stage)
+        facts.splits |= name == "split_by_worker"
+        facts.chance |= name in _DROPS_BY_CHANCE
+        facts.slices |= name in _TAKES_SOME
+        facts.blind &= name in _BLIND or _only_decodes(stage)
+        if name in ("unbatched", "unlisted") and facts.batches:
+            facts.batches.pop()
+        if name != "batched":
+            return stage
+        positional, named = list(getattr(stage, "args", ())), dict(getattr(stage, "kw", {}))
+        size = named.get("batchsize", positional[0] if positional else 20)  # webdataset's default
+        keeps_rest = named.get("partial", positional[2] if len(positional) > 2 else True)
+        facts.batches.append((int(size), bool(keeps_rest)))
+        facts.blind &= not any(callable(each) for each in (*positional[1:2], named.get("collation_fn")))
+        if not self.singly or not hasattr(stage, "kw"):
+            return stage
+        twin = copy.copy(stage)
+        rest = {name: value for name, value in named.items() if name not in ("batchsize", "partial")}
+        if len(positional) > 1:
+            rest["collation_fn"] = positional[1]
+        twin.args, twin.kw = (), {**rest, "batchsize": 1, "partial": True}
+        return twin
+
+    def _loader(self, loader: Any) -> Any:
+        facts, twin = self.facts, copy.copy(loader)
+        facts.workers = max(facts.workers, int(loader.num_workers))
+        # Torch refuses these assignments after the constructor: the loader's sampler would be the old one's.
+        twin.__dict__["dataset"] = self.rewire(loader.dataset)
+        facts.stages.append(f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})")
+        if loader.batch_size is not None:
+            facts.batches.append((loader.batch_size, not loader.drop_last))
+            facts.blind = False  # its collate function may refuse what it likes
+            if self.singly:
+                twin.__dict__.update(batch_size=1, drop_last=False)
+        return twin
+
+    def _redirected(self, thing: Any) -> Any:
+        """Replace the shards in the attributes of an object that is no pipeline of webdataset."""
+        twin, found = copy.copy(thing), 0
+        for name, value in vars(thing).items() if hasattr(thing, "__dict__") else ():
+            if is_pipeline(value) or is_loader(value):
+                setattr(twin, name, self.rewire(value))
+                found += 1
+            elif isinstance(value, list | tuple) and value and all(map(_is_shard, value)):
+                setattr(twin, name, type(value)(self.urls))
+                found += 1
+        if not found:
+            raise PipelineError(
+                f"the shards of this {type(thing).__name__} cannot be replaced; name a function of the shards instead:"
+                " def make(urls): ..."
+            )
+        return twin
+
+
+def _shuffles(stage: Any) -> bool:
+    """Return whether a shuffle has a buffer: webdataset writes ``shardshuffle=False`` as one without."""
+    size = next(iter(getattr(stage, "args", ())), getattr(stage, "kw", {}).get("bufsize", True))
+    return bool(size)
+
+
+def _only_decodes(stage: Any) -> bool:
+    """Return whether a stage is webdataset's ``decode`` with none but webdataset's own handlers."""
+    decoder = next(iter(getattr(stage, "args", ())), None)
+    handlers = getattr(decoder, "handlers", None)
+    own = type(decoder).__module__.startswith("webdataset.") and isinstance(handlers, list)
+    return own and all(_module(each).startswith("webdataset.") for each in handlers or ())
+
+
+def _module(thing: Any) -> str:
+    return str(getattr(thing, "__module__", None) or type(thing).__module__)
+
+
+def _is_shard(value: object) -> bool:
+    return isinstance(value, str | os.PathLike) and ".tar" in os.fspath(value)[-12:]
