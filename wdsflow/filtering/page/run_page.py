@@ -55,18 +55,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     start = _only(start, sliders)
     shown, views = _pictures(rows, places, sliders) if pictures else ({}, [])
     studio = {
-        "rows": len(rows),
-        "total": facts.total("samples"),
-        "troubled": len(places) - len(rows),
-        "drawn": len(places),
-        "unknownKeeps": keeps,
-        "twins": twins_of([listed for _, listed in shards]) if len(places) == facts.total("samples") else [],
-        "rest": {"text": " and ".join(map(str, start.rest)), "results": results_of(rows, start.rest)}
-        if start.rest
-        else None,
-        "compared": {"text": " and ".join(map(str, start.compared)), "kept": facts.total("kept")}
-        if start.compared
-        else None,
+        **_judged(facts, shards, rows, start),
         "scores": [for_script(each, start, shown.get(each.call, ())) for each in sliders],
         "pictures": [_for_script(each) for each in views],
         "command": _command(facts),
@@ -91,6 +80,24 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         missing=bool(sliders) and pictures and not views,
         damage=[(record.url, each) for record in facts.records for each in record.damage],
     )
+
+
+def _judged(
+    facts: RunFacts, shards: Sequence[tuple[str, Sequence[Row]]], rows: Sequence[Row], parts: PredicateParts
+) -> dict[str, Any]:
+    """Return what the sliders need to know of the samples, and of the terms that are no sliders."""
+    total, drawn = facts.total("samples"), sum(len(listed) for _, listed in shards)
+    rest = {"text": " and ".join(map(str, parts.rest)), "results": results_of(rows, parts.rest)}
+    compared = {"text": " and ".join(map(str, parts.compared)), "kept": facts.total("kept")}
+    return {
+        "rows": len(rows),
+        "total": total,
+        "drawn": drawn,
+        "unknownKeeps": facts.recipe.get("unknown") == "keep",
+        "twins": twins_of([listed for _, listed in shards]) if drawn == total else [],
+        "rest": rest if parts.rest else None,
+        "compared": compared if parts.compared else None,
+    }
 
 
 def _only(start: PredicateParts, sliders: Sequence[Slider]) -> PredicateParts:
