@@ -42,7 +42,7 @@ def on(cluster: Cluster, **more: Any) -> RunOptions:
 class Meanwhile:
     """A ``begin`` that suspends chosen processes at a result, and acts at the next one.
 
-    A shard is under way in whoever is suspended, for a worker is given its next one before a result is told. While
+    A suspended worker has a shard: the engine gives each worker its next shard before it reports a result. While
     ``choose`` finds nobody to suspend, the workers that are there are held, so that the next result comes from another.
     """
 

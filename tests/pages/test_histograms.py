@@ -1,14 +1,16 @@
 """Histograms hold every value once, in bars that a person can read."""
 
 import math
+from decimal import Decimal
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.filtering.page.score_codes import codes_of, edges_of, shortest, spelled_number
+from wdsflow.filtering.page.score_codes import codes_of, edges_of
 from wdsflow.pages.histograms import chart
+from wdsflow.text.round_numbers import number_text, roundest_after
 
 numbers = st.floats(-1e6, 1e6) | st.integers(-1000, 1000).map(float)
 
@@ -51,7 +53,7 @@ def test_codes_say_of_each_value_and_edge_what_the_numbers_say(values, most, als
     edges = edges_of(np.array(values), most, also)
     assert edges == sorted(set(edges))
     assert len(edges) <= most + len(also)
-    assert [float(spelled_number(edge)) for edge in edges] == edges
+    assert [float(number_text(edge)) for edge in edges] == edges
     for value, code in zip(values, codes_of(np.array(values), edges).tolist(), strict=True):
         for index, edge in enumerate(edges):
             assert (value >= edge) == (code >= 2 * index + 1)
@@ -62,9 +64,13 @@ def test_codes_say_of_each_value_and_edge_what_the_numbers_say(values, most, als
 def test_an_edge_of_few_digits_divides_as_the_value_does(one, other):
     below, value = min(one, other), max(one, other)
     if below < value:
-        edge = shortest(below, value)
+        edge = roundest_after(below, value)
         assert below < edge <= value
-        assert len(spelled_number(edge)) <= len(spelled_number(value))
+        assert digits(edge) <= digits(value)
+
+
+def digits(number: float) -> int:
+    return len(Decimal(repr(number)).normalize().as_tuple().digits)
 
 
 def test_values_beyond_the_ends_are_said_to_be_in_the_bars_there():

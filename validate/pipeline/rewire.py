@@ -33,7 +33,6 @@ class PipelineFacts:
     breaks: bool = False  # but not where a pass gives nothing
     resampled: bool = False  # draws shards with replacement
     shuffles: bool = False
-    splits: bool = False  # shards are dealt to workers in turn
     chance: bool = False  # drops samples by chance
     slices: bool = False  # takes a certain number only
     blind: bool = True  # no stage looks at contents, beyond decoding them
@@ -83,7 +82,6 @@ class Rewiring:
         facts, name = self.facts, bare_name(stage)
         facts.stages.append(title(stage))
         facts.shuffles |= "shuffle" in name and _shuffles(stage)
-        facts.splits |= name == "split_by_worker"
         facts.chance |= name in _DROPS_BY_CHANCE
         facts.slices |= name in _TAKES_SOME
         facts.blind &= name in _BLIND or _only_decodes(stage)

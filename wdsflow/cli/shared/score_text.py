@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape
+from wdsflow.text.round_numbers import number_text
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
@@ -87,8 +88,6 @@ def _histogram(column: "ScoreColumn") -> Iterator[str]:
 
 
 def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, taken: set[str]) -> Iterator[str]:
-    from wdsflow.filtering.ledger.example_predicate import number_text
-
     urls = [record.url for record in scores.records]
     if column.where is None:
         recipe, out = ledger / "_wdsflow" / "run.json", free(Path(f"{ledger}-all"))

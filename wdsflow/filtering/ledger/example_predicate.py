@@ -8,6 +8,7 @@ from typing import Any
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.where.language.values import Unknown, spelled
+from wdsflow.text.round_numbers import number_text
 
 from .ledger import read_ledger
 from .ledger_metadata import LedgerError, calls_of
@@ -48,12 +49,3 @@ def _floor(value: float) -> str:
     """
     short = float(f"{value:.4g}")
     return number_text(short if value * 0.99 <= short <= value else float(value))
-
-
-def number_text(number: float) -> str:
-    """Return a number as predicates have it.
-
-    >>> number_text(200.0), number_text(0.25), number_text(-3.0), number_text(1e-07)
-    ('200', '0.25', '-3', '1e-07')
-    """
-    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)

@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +22,8 @@ from wdsflow.filtering.where.language.tree import NameRef, Reduce
 from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
 from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow.text.round_numbers import number_text, roundest
 
-from .example_predicate import number_text
 from .ledger import column_of, read_ledger
 from .ledger_metadata import LedgerError, MissingScore, calls_of, read_about
 from .ledger_row import Row
@@ -318,21 +317,3 @@ def _count(column: ScoreColumn, values: Sequence[Any]) -> None:
         column.counts.update(values)
         if len(column.counts) > _MOST_TEXTS:
             column.counts = None
-
-
-def roundest(low: float, high: float) -> float:
-    """Return the number of fewest digits that is at least ``low`` and below ``high``.
-
-    >>> roundest(0.2345, 0.2891), roundest(180.0, 320.0), roundest(-1.0, 1.0), roundest(3.0, 4.0)
-    (0.25, 200.0, 0.0, 3.0)
-    """
-    if not (math.isfinite(low) and math.isfinite(high)) or low <= 0 < high:
-        return 0.0 if low <= 0 < high else low
-    first = math.floor(math.log10(max(abs(low), abs(high))))
-    for exponent in range(first, first - 18, -1):
-        for unit in (5, 2, 1):
-            step = Decimal(unit).scaleb(exponent)
-            found = float((Decimal(low) / step).to_integral_value(ROUND_CEILING) * step)
-            if low <= found < high:
-                return found
-    return low

@@ -7,10 +7,11 @@ v <= e[k] if code <= 2k + 1, and v < e[k] if code <= 2k.
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 import numpy as np
+
+from wdsflow.text.round_numbers import roundest_after
 
 UNKNOWN, PENDING = -1, -2  # could not be computed; was not needed
 
@@ -28,28 +29,10 @@ def edges_of(values: Any, most: int, also: Sequence[float] = ()) -> list[float]:
     else:
         places = np.unique(np.searchsorted(distinct, ordered[np.linspace(0, len(ordered) - 1, most).astype(np.int64)]))
         found = {
-            shortest(float(distinct[place - 1]) if place else -math.inf, float(distinct[place]))
+            roundest_after(float(distinct[place - 1]) if place else -math.inf, float(distinct[place]))
             for place in places.tolist()
         }
     return sorted(found | {float(each) for each in also if math.isfinite(each)})
-
-
-def shortest(below: float, value: float) -> float:
-    """Return a number of few digits that is greater than ``below`` and not greater than ``value``.
-
-    >>> shortest(0.281234, 0.283456), shortest(-1.55, -1.5499), shortest(9.7, 10.2)
-    (0.282, -1.5499, 10.0)
-    """
-    if not math.isfinite(below):
-        return value
-    low, high = Decimal(below), Decimal(value)
-    for digits in range(-int(high.adjusted()) if high else 0, 20):
-        step = Decimal(1).scaleb(-digits)
-        tried = (low / step).to_integral_value(ROUND_CEILING) * step
-        tried = tried + step if tried == low else tried
-        if tried <= high and below < float(tried) <= value:
-            return min(value, float(tried), key=lambda each: len(spelled_number(each)))
-    return value
 
 
 def codes_of(values: Any, edges: Sequence[float]) -> Any:
@@ -58,12 +41,3 @@ def codes_of(values: Any, edges: Sequence[float]) -> Any:
     left = np.searchsorted(ends, values, "left")
     equal = ends[np.minimum(left, len(ends) - 1)] == values if len(ends) else np.zeros(len(values), bool)
     return 2 * left + equal
-
-
-def spelled_number(value: float) -> str:
-    """Return a number as a predicate has it.
-
-    >>> spelled_number(512.0), spelled_number(0.28), spelled_number(-1e-07)
-    ('512', '0.28', '-1e-07')
-    """
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))

@@ -16,14 +16,14 @@ from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
 from wdsflow.filtering.where.predicate import Term, parse
 from wdsflow.pages.histograms import Chart, chart, number
 from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow.text.round_numbers import number_text
 
 from .score_codes import PENDING as NOT_COMPUTED
-from .score_codes import UNKNOWN, codes_of, edges_of, spelled_number
+from .score_codes import UNKNOWN, codes_of, edges_of
 
 _MOST_EDGES = 500
 _MOST_BYTES = 2_000_000  # of all codes, before they are written as text
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_RESULTS = {False: 0, True: 1}  # 2: unknown, 3: not computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[in
     }
     return {
         "name": str(found.call),
-        "edges": [spelled_number(edge) for edge in found.edges],
+        "edges": [number_text(edge) for edge in found.edges],
         "bits": 8 * np.dtype(kind).itemsize,
         "low": packed(found.low),
         "high": None if same else packed(found.high),
