@@ -18,7 +18,9 @@ from tests.processes import MARK, left_behind
 from tests.skips import SkipWatch, expected_skips
 
 # The same cases each time, and no clock: what fails here was changed here. `scripts/test deep` draws new ones, and more.
-settings.register_profile("gate", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "gate", max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("search", parent=settings.get_profile("gate"), derandomize=False, max_examples=1_000)
 settings.load_profile("gate")
 

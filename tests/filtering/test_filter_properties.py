@@ -7,9 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from tests.shards.archives import Entry, read_tar, tar_bytes
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
@@ -45,7 +46,7 @@ def written(path: Path) -> list[Entry]:
     return [entry for entry in read_tar(path) if belongs(entry[0])] if path.exists() else []
 
 
-@settings(max_examples=100)
+@cases(40)
 @given(ENTRIES, FORMS, st.one_of(st.none(), st.integers(0, 12_000)), st.sampled_from(["has('jpg')", "key != 'b'"]))
 def test_every_member_of_a_sample_ends_in_one_place_unchanged(entries, form, cut, where):
     with TemporaryDirectory() as name:

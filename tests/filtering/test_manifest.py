@@ -6,9 +6,10 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from tests.filtering.shards import digests, write_shards
 from wdsflow.filtering.folder.other_run import Differs
 from wdsflow.filtering.folder.shard_record import ShardRecord
@@ -40,7 +41,7 @@ def resumes(folder: Path, whole: dict[str, str], lines: bytes) -> None:
     assert digests(folder / "out") == whole
 
 
-@settings(max_examples=60)
+@cases(25)
 @given(st.sampled_from([field.name for field in fields(ShardRecord) if field.name != "struck"]), trees, st.booleans())
 def test_a_line_with_a_value_of_any_other_kind_never_stops_the_next_run(done, name, value, missing):
     folder, whole = done

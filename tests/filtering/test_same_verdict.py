@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow.filtering.deciding.program import program_of
@@ -78,7 +79,7 @@ def decided_by(scored: Path, recipe: Recipe) -> list[Any]:
     return found
 
 
-@settings(max_examples=20)
+@cases(6)
 @given(shard_sets, predicates, st.sampled_from(["quarantine", "keep", "drop"]))
 def test_a_filter_keeps_what_a_cut_by_the_scores_of_all_samples_keeps(shards, where, unknown):
     with TemporaryDirectory() as name:

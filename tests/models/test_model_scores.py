@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from tests.processes import await_end, living_children
 
 pytest.importorskip("torch", reason="torch is not installed")
@@ -87,7 +88,7 @@ def test_one_model_serves_all_workers_and_the_bytes_are_those_of_one_process(tmp
 
 
 @pytest.mark.deep
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(cases(2), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 60))
 def test_running_out_of_memory_costs_only_what_does_not_fit_alone(lengths, most):
     model = own.Brittle(most=most).models()[0]

@@ -7,7 +7,8 @@ import pytest
 
 from tests.printed.pasted import paste, run
 from tests.printed.sets import SETS, write
-from wdsflow.validate.rule_pages import catalogue, explain
+from wdsflow.validate.rule_pages import catalogue, page
+from wdsflow.validate.rules.rule_catalog import catalog
 
 COMMAND = re.compile(r"``?(wdsflow [a-z]+ [^`]*?)``?(?!`)", re.DOTALL)
 STANDS_FOR = {
@@ -20,7 +21,7 @@ STANDS_FOR = {
 
 
 def commands() -> list[str]:
-    found = {" ".join(each.split()) for code, _, _ in catalogue() for each in COMMAND.findall(explain(code))}
+    found = {" ".join(each.split()) for rule in catalog().values() for each in COMMAND.findall(page(rule))}
     assert len(found) > 12
     return sorted(found)
 

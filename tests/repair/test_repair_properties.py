@@ -4,9 +4,10 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from tests.shards.archives import read_tar, tar_bytes
 from wdsflow.repair.clean_names import junk
 from wdsflow.repair.run_repair import repair_shards
@@ -44,7 +45,7 @@ def repaired(data: bytes, folder: Path) -> tuple[Entries, bytes | None]:
     return read_tar(folder / "one/in.tar"), first
 
 
-@settings(max_examples=50)
+@cases(20)
 @given(MEMBERS, MEMBERS, st.booleans())
 def test_every_member_that_is_no_junk_comes_out_once_with_its_bytes(first, second, concatenated):
     one, two = entries_of(first, "a"), entries_of(second, "b")
@@ -78,7 +79,7 @@ def duplicates(entries: Entries) -> int:
     return sum(count - 1 for count in seen.values())
 
 
-@settings(max_examples=40)
+@cases(15)
 @given(MEMBERS, st.data())
 def test_damaged_shards_are_read_as_far_as_possible(members, draw):
     data = bytearray(tar_bytes(entries_of(members, "a")))

@@ -1,7 +1,7 @@
 """Names: one key for one sample, and nothing that a reader splits otherwise."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.repair.clean_names import tidy_names
@@ -89,7 +89,6 @@ FOLDERS = st.sampled_from(["", "", "./", "/", "../", "img/", "txt/", "d/img/", "
 NAMES = st.tuples(FOLDERS, STEMS, FIELDS).map(lambda parts: f"{parts[0]}{parts[1]}.{parts[2]}")
 
 
-@settings(max_examples=400)
 @given(st.lists(st.tuples(NAMES, st.integers(0, 2)), max_size=14))
 def test_tidy_names_stay_as_they_are_and_split_the_same_for_all(members: list[tuple[str, int]]):
     archives = sorted(archive for _, archive in members)
@@ -108,7 +107,6 @@ def test_tidy_names_stay_as_they_are_and_split_the_same_for_all(members: list[tu
         assert name.replace("é", "e").isprintable()
 
 
-@settings(max_examples=200)
 @given(st.lists(NAMES, max_size=12, unique=True))
 def test_members_that_differ_in_more_than_case_and_folder_never_become_one(members: list[str]):
     flat = [name for name in members if "/" not in name and name == name.lower()]

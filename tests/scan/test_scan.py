@@ -6,9 +6,10 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from wdsflow.scan.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ShardEvidence
 from wdsflow.scan.scan import ScanOptions, runs_of, scan_shard
 from wdsflow.shards.tar.member_names import is_meta, split_name
@@ -44,7 +45,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("scan")
 
 
-@settings(max_examples=150)
 @given(NAMES)
 def test_runs_are_those_of_a_plain_reading_at_both_speeds(folder: Path, names: list[str]) -> None:
     path = write(folder / "a.tar", [(name, b"x") for name in names])
@@ -66,7 +66,7 @@ def test_runs_are_those_of_a_plain_reading_at_both_speeds(folder: Path, names: l
     }
 
 
-@settings(max_examples=100)
+@cases(40)
 @given(NAMES)
 def test_hidden_members_are_left_out_of_the_visible_runs(folder: Path, names: list[str]) -> None:
     path = write(folder / "b.tar", [(name, b"x") for name in names])

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shards.archives import tar_bytes
@@ -67,7 +67,6 @@ def test_the_member_after_a_long_header_is_read_as_tarfile_reads_it(what, conten
             assert by_walk(source, contents=contents)[0] == expected
 
 
-@settings(max_examples=300)
 @given(seed=st.integers(0, 2**40))
 def test_headers_that_are_read_piece_by_piece_mean_what_they_mean_as_a_whole(seed):
     r = Random(seed)

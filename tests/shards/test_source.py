@@ -19,9 +19,10 @@ from random import Random
 import fsspec
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from tests.processes import await_end
 from tests.shards.tars import by_tarfile, by_walk
 from wdsflow.shards.source.base import SourceError
@@ -76,7 +77,7 @@ def test_compression_is_told_by_the_first_bytes_whatever_the_name(tmp_path, kind
         assert source.damage is None
 
 
-@settings(max_examples=50)
+@cases(20)
 @given(seed=st.integers(0, 2**40), kind=st.sampled_from(READ_BY_TARFILE))
 def test_compressed_tars_are_read_as_by_tarfile_also_when_damaged(tmp_path_factory, seed, kind):
     r = Random(seed)

@@ -4,7 +4,7 @@ import subprocess
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shards.tars import MemorySource, by_tarfile, by_walk, hurt, random_tar
@@ -19,13 +19,11 @@ def assert_the_same(data: bytes, seed: int) -> None:
     assert by_walk(MemorySource(data), contents=True)[0] == expected, seed
 
 
-@settings(max_examples=150)
 @given(seed=SEEDS)
 def test_healthy_tars_are_read_alike(seed):
     assert_the_same(random_tar(Random(seed)), seed)
 
 
-@settings(max_examples=1200)
 @given(seed=SEEDS)
 def test_hurt_tars_are_read_alike(seed):
     r = Random(seed)
@@ -43,7 +41,6 @@ def test_a_cut_at_every_place_is_read_alike(seed):
         assert_the_same(data[:at], at)
 
 
-@settings(max_examples=300)
 @given(seed=SEEDS)
 def test_the_size_of_the_windows_does_not_matter(seed):
     r = Random(seed)

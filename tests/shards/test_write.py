@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from tests.shards.archives import read_tar
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.source.opening import open_source
@@ -53,7 +54,7 @@ def test_headers_are_ustar_and_the_same_every_time(tmp_path: Path):
     assert len(header(LONGER, 5)) > 512
 
 
-@settings(max_examples=100)
+@cases(40)
 @given(
     st.text(st.characters(blacklist_characters="\0/", blacklist_categories=["Cs"]), min_size=1, max_size=150),
     st.sampled_from([0, 1, 511, 512, 8**11 - 1, 8**11, 1 << 50]),

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from tests.depth import cases
 from wdsflow.memory.weigh import weigh
 from wdsflow.stages import Batch, StageError
 
@@ -61,7 +62,7 @@ def test_bytes_are_added_up():
     assert sizes(Batch(max_bytes=2 * weigh(samples[0])), samples) == [2, 2, 1]
 
 
-@settings(max_examples=60)
+@cases(25)
 @given(
     st.lists(st.integers(1, 30), max_size=40),
     st.none() | st.integers(1, 6),

@@ -1,7 +1,7 @@
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import SCORES, predicates
@@ -185,7 +185,6 @@ def check_only_where_errors(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=14).map(" ".join) | st.text(max_size=40))
-@settings(max_examples=1500)
 def test_no_text_raises_anything_else(text):
     check_only_where_errors(text)
 
@@ -195,7 +194,6 @@ def test_a_control_character_behind_a_backslash_is_refused():
 
 
 @given(predicates, st.data())
-@settings(max_examples=400)
 def test_no_damage_to_a_predicate_raises_anything_else(text, data):
     at = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(at, min(at + 5, len(text))))

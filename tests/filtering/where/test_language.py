@@ -1,7 +1,7 @@
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import SCORES, plain_values, predicates
@@ -54,7 +54,6 @@ def test_a_predicate_has_one_canonical_form(text, canonical):
 
 
 @given(predicates)
-@settings(max_examples=300)
 def test_the_canonical_form_means_the_same(text):
     where = parse(text, SCORES)
     again = parse(str(where), SCORES)
@@ -77,7 +76,6 @@ PYTHON = st.recursive(
 
 
 @given(PYTHON, plain_values)
-@settings(max_examples=300)
 def test_what_python_can_say_means_what_it_means_in_python(text, values):
     names = {call.name: value for call, value in values.items() if not call.settings}
     names = {name: value for name, value in names.items() if value != float("inf")}

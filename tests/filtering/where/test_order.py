@@ -1,7 +1,7 @@
 """The order of work decides what is computed, never what comes out."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import KINDS, SCORES, plain_values, predicates, values
@@ -13,7 +13,6 @@ costs = st.fixed_dictionaries({call: st.sampled_from([1e-6, 1e-3, 1.0]) for call
 
 @pytest.mark.deep
 @given(predicates, values, st.permutations(list(KINDS)))
-@settings(max_examples=500)
 def test_what_is_settled_by_some_scores_is_what_all_scores_say(text, known, order):
     where = parse(text, SCORES)
     last = where.judge(known)
@@ -28,7 +27,6 @@ def test_what_is_settled_by_some_scores_is_what_all_scores_say(text, known, orde
 
 
 @given(predicates, values, costs, st.data())
-@settings(max_examples=500)
 def test_every_plan_has_the_same_outcome(text, known, cost, data):
     where = parse(text, SCORES)
     passing = {term: data.draw(st.sampled_from([0.0, 0.5, 1.0])) for term in where.terms}
@@ -52,7 +50,6 @@ def one_by_one(order, known):
 
 
 @given(predicates, plain_values)
-@settings(max_examples=300)
 def test_the_short_way_for_plain_values_says_what_the_long_way_says(text, known):
     where = parse(text, SCORES)
     for term in where.terms:

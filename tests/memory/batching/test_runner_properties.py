@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.memory.batching.ceiling import Ceiling, Known
@@ -101,7 +101,6 @@ WORLDS = {
 }
 
 
-@settings(max_examples=400)
 @given(st.lists(st.integers(1, 1500), max_size=40), st.fixed_dictionaries(WORLDS))
 def test_no_item_is_lost_and_none_is_run_twice(costs, chosen):
     world = World(**chosen)
@@ -124,7 +123,6 @@ def test_no_item_is_lost_and_none_is_run_twice(costs, chosen):
     assert world.restarts == 0
 
 
-@settings(max_examples=400)
 @given(
     st.lists(st.integers(1, 1500), max_size=40),
     st.fixed_dictionaries(

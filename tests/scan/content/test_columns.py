@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from wdsflow.scan.content.fitting import Column
 from wdsflow.scan.content.typed_columns import infer, value_of
 
@@ -87,13 +88,12 @@ def parsed_fast(data: bytes) -> Any:
     return look_at_json(data, ())[2]
 
 
-@settings(max_examples=250)
 @given(st.lists(_VALUES, min_size=1, max_size=2), st.lists(_VALUES, max_size=3))
 def test_json_fits_where_the_reader_converts_it(first: list[Any], later: list[Any]) -> None:
     agree(first, [*later, *first])
 
 
-@settings(max_examples=100)
+@cases(40)
 @given(st.lists(_ARRAYS, min_size=1, max_size=2), st.lists(_ARRAYS, max_size=2))
 def test_arrays_fit_where_the_reader_converts_them(first: list[Any], later: list[Any]) -> None:
     agree(first, [*later, *first])

@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pictures import encoded, photo
@@ -29,7 +29,6 @@ def npz(**arrays):
 
 
 @given(st.binary(max_size=8) | st.from_regex(rb"\A[ \n]*[+-]?[0-9_]{1,8}[ \n]*\Z"))
-@settings(max_examples=500)
 def test_an_integer_is_what_int_takes(data):
     try:
         int(data)

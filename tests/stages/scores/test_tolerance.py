@@ -1,6 +1,7 @@
 """Decoding at a reduced scale changes values by no more than the scores say; exact decoding gives the libraries' own."""
 
 import io
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,16 @@ from tests.stages.scores import tiny_models
 from tests.videos import written
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-LARGE = [
-    encoded(smooth(1600, 1200), "JPEG", quality=90),
-    encoded(smooth(1300, 2000, 1), "JPEG", quality=90),
-    encoded(smooth(1600, 1200, 2), "PNG"),
-]
 BUDGET = 1 << 30
+
+
+@cache
+def large_pictures():
+    return [
+        encoded(smooth(1600, 1200), "JPEG", quality=90),
+        encoded(smooth(1300, 2000, 1), "JPEG", quality=90),
+        encoded(smooth(1600, 1200, 2), "PNG"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["blur", "brightness", "contrast", "entropy", "phash"])
@@ -40,7 +45,7 @@ def test_pixel_scores_keep_what_they_say_of_the_scale(name):
     score: Any = SCORES[name]()
     most, of = score.scale_tolerance
     differences = []
-    for data in LARGE:
+    for data in large_pictures():
         reduced, whole = score.of(decode_picture(data, BUDGET)), score.of(Picture(full_size(data, BUDGET)))
         if of == "bits":
             differences.append((int(reduced, 16) ^ int(whole, 16)).bit_count())
@@ -64,7 +69,7 @@ def settings_of(folder):
 def test_models_see_pixels_that_keep_what_their_scores_say_of_the_scale(name, side):
     assert SCORES[name].scale_tolerance is SEEN_PIXELS
     geometry = Geometry(size=(side, side), fit="short")
-    for data in LARGE:
+    for data in large_pictures():
         fast, exact = (Prepare(geometry=geometry, decode=how)(data, BUDGET).astype(float) for how in ("fast", "exact"))
         assert 0 < np.abs(fast - exact).mean() <= SEEN_PIXELS.most
 
@@ -82,7 +87,7 @@ def test_decoded_at_full_size_classify_gives_the_librarys_own_number(folder):
     settings = settings_of(folder)
     model = transformers.ViTForImageClassification.from_pretrained(settings["model"]).eval()
     processor = transformers.AutoImageProcessor.from_pretrained(settings["model"])
-    for data in LARGE:
+    for data in large_pictures():
         pixels = processor(images=Image.open(io.BytesIO(data)).convert("RGB"), return_tensors="pt")["pixel_values"]
         with torch.inference_mode():
             expected = float(model(pixel_values=pixels).logits.softmax(-1)[0, 1])
@@ -91,7 +96,7 @@ def test_decoded_at_full_size_classify_gives_the_librarys_own_number(folder):
 
 def test_pictures_that_are_decoded_in_two_ways_may_share_a_batch(folder):
     settings = settings_of(folder)
-    view = View({"jpg": LARGE[0]})
+    view = View({"jpg": large_pictures()[0]})
     requests = [made("classify", decode=how, **settings).requests(view)[0] for how in ("fast", "exact", "fast")]
     items = [request.make() for request in requests]
     assert [item.dtype for item in items] == [np.uint8, np.float32, np.uint8]
@@ -104,7 +109,7 @@ def test_pictures_that_are_decoded_in_two_ways_may_share_a_batch(folder):
 
 
 def test_a_custom_score_gets_pictures_of_full_size_where_it_asks_for_them():
-    view = View({"jpg": LARGE[0]})
+    view = View({"jpg": large_pictures()[0]})
     fast, exact = (Brightest(decode=how).requests(view)[0].make() for how in ("fast", "exact"))
     assert (fast.shape, exact.shape) == ((600, 800, 3), (1200, 1600, 3))
     assert not exact.flags.writeable
