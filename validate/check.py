@@ -25,7 +25,7 @@ from .advice.promises import Trial
 from .finding import Advice, Finding
 from .forecast.forecast import Forecast, forecast
 from .pipeline.probe_pipeline import probe_pipeline
-from .report.baseline import apply_baseline
+from .report.baseline import accepted_by, apply_baseline, fingerprint
 from .report.report import Report
 from .rules.kit.base import Context
 from .rules.rule_engine import check_codes, run_rules
@@ -53,6 +53,7 @@ def check(
     progress: Found | None = None,
     allow_pipe: bool = False,
     pipeline: str | None = None,
+    identify: bool = False,
 ) -> Report:
     """Report whether shards will train, and what is wrong if they will not. If none can be read, there is no verdict.
 
@@ -73,6 +74,7 @@ def check(
         progress: called with the number of shards; what it returns is called after each shard.
         allow_pipe: run ``pipe:`` urls in a shell.
         pipeline: ``module:object`` or ``train.py:object``: a loader that is run over some samples, in another process.
+        identify: read all bytes of the shards and hash them, for a certificate.
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
@@ -86,16 +88,18 @@ def check(
     environment = versions()
     parsed, readers_of = _readers(readers, arguments, world_size, environment)
     options = scan_options(level, readers_of, expansion.urls, allow_pipe=allow_pipe)
-    evidence = _gather(expansion, options, scan, progress)
+    evidence = _gather(expansion, replace(options, identify=identify), scan, progress)
     judged = _context(evidence, readers_of, max_loss, written, parsed, environment, options, scan)
     context = _with_pipeline(judged, pipeline, options)
     findings, ignored = run_rules(context, select, ignore or {})
-    findings, known = apply_baseline(findings, () if baseline is None else baseline)
+    accepted = accepted_by(() if baseline is None else baseline, findings)
+    findings, known = apply_baseline(findings, [fingerprint(each) for each in accepted])
     asked = Invocation(written, tuple(readers), level, _words(arguments), world_size, allow_pipe)
     findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked)
     evidence.seconds = time.perf_counter() - start
     found = Report(written, evidence, context.verdicts, findings, ignored, known, baseline is not None)
-    return replace(found, forecasts=context.forecasts, advice=advice, level=level, seconds=evidence.seconds)
+    found = replace(found, forecasts=context.forecasts, advice=advice, accepted=accepted)
+    return replace(found, level=level, seconds=evidence.seconds)
 
 
 def _words(arguments: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -44,6 +44,12 @@ def apply_baseline(findings: Iterable[Finding], baseline: str | Path | Collectio
     return fresh, len(everything) - len(fresh)
 
 
+def accepted_by(baseline: str | Path | Collection[str], findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that are in the baseline: those that ``apply_baseline`` leaves out. Raises BaselineError."""
+    known = load_baseline(baseline) if isinstance(baseline, str | Path) else frozenset(baseline)
+    return [finding for finding in findings if fingerprint(finding) in known]
+
+
 def load_baseline(path: str | Path) -> frozenset[str]:
     """Read the fingerprints of a file that ``--write-baseline`` made, or of a plain JSON list of them.
 
