@@ -22,6 +22,7 @@ from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .advice.leaving_out import keep_most
 from .advice.promises import Trial
+from .certificate.certificate import CertificateError
 from .finding import Advice, Finding
 from .forecast.forecast import Forecast, forecast
 from .pipeline.probe_pipeline import probe_pipeline
@@ -78,6 +79,7 @@ def check(
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
+        CertificateError: bytes are to be hashed that come from a command.
         PipelineError, EngineError, ValueError: no such pipeline; no cluster that reads the shards; no such engine.
     """
     start = time.perf_counter()
@@ -85,6 +87,8 @@ def check(
     scan = partial(scan_shards, jobs=jobs, engine=engine, address=address)
     written, expansion = _expanded(urls)
     check_codes(select, ignore or {})
+    if identify and (command := next((url for url in expansion.urls if url.startswith("pipe:")), None)):
+        raise CertificateError(f"the output of a command has no identity: name the shards as files or urls: {command}")
     environment = versions()
     parsed, readers_of = _readers(readers, arguments, world_size, environment)
     options = scan_options(level, readers_of, expansion.urls, allow_pipe=allow_pipe)

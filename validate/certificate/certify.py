@@ -80,7 +80,9 @@ def identities(shards: Sequence[ShardEvidence]) -> tuple[str, dict[str, Identity
         assert shard.identity is not None
         name = url.removeprefix(folder)
         if found.setdefault(name, shard.identity) != shard.identity:
-            raise CertificateError(f"{shard.url} is named twice, with other contents: it changed, or urls differ by query")
+            raise CertificateError(
+                f"{shard.url} is named twice, with other contents: it changed, or urls differ by query"
+            )
     return folder, found
 
 

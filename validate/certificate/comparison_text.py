@@ -70,7 +70,10 @@ def _steps(found: Comparison, file: str, again: str) -> Iterator[tuple[str, str]
     if found.unreadable:
         yield "make those unreadable readable, and compare again", f"{again}{' --full' * found.full}"
     if found.missing:
-        yield "get those missing again from where the set came from, and compare again", f"{again}{' --full' * found.full}"
+        yield (
+            "get those missing again from where the set came from, and compare again",
+            f"{again}{' --full' * found.full}",
+        )
     if found.urls and (found.changed or found.missing or found.added):
         yield "or accept the shards as they are now: judge and certify them again", _certify(found, file)
 

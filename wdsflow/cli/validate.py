@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from wdsflow.cli.shared.certificates import write_certificate, write_croissant
 from wdsflow.cli.shared.cli_options import (
     Address,
     AllowPipe,
     Baseline,
+    Certify,
+    Croissant,
     EngineChoice,
     Engines,
     FormatChoice,
@@ -79,6 +82,8 @@ def validate(
     address: Address = None,
     world_size: WorldSize = 1,
     allow_pipe: AllowPipe = False,
+    certify: Certify = None,
+    croissant: Croissant = None,
     print_schema: PrintSchema = False,
 ) -> None:
     """Report whether shards will train, why not, and what to do.
@@ -95,7 +100,8 @@ def validate(
         print(schema(), end="")
         return
     training: list[str] | None = context.obj
-    for path, name in ((output, "output"), (write_baseline, "write_baseline")):
+    files = {"output": output, "write_baseline": write_baseline, "certify": certify, "croissant": croissant}
+    for name, path in files.items():
         check_output(path, name, Typed(context))
     if address is not None and engine is not EngineChoice.ray:
         fail("--address is for --engine ray")
@@ -116,10 +122,15 @@ def validate(
         ignore=_reasons(ignore),
         baseline=None if write_baseline else baseline,
         allow_pipe=allow_pipe,
+        identify=certify is not None or croissant is not None,
     )
     if write_baseline:
         report = _accept(report, write_baseline)
     _tell(report, form.value, output)
+    written = croissant is None or write_croissant(report, croissant)
+    if certify is not None:
+        written = write_certificate(report, certify, pipeline, Typed(context)) and written
+    raise typer.Exit(report.exit_status if written else 1)
 
 
 def _train_data(training: Sequence[str]) -> list[str]:
@@ -147,6 +158,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
+    from wdsflow.validate.certificate.certificate import CertificateError
     from wdsflow.validate.check import check
     from wdsflow.validate.pipeline.load_pipeline import PipelineError
     from wdsflow.validate.rules.rule_catalog import UnknownCode
@@ -160,7 +172,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
         fail(str(error), "all codes: wdsflow explain")
     except ArgumentsError as error:
         fail(f"in the arguments after --: {error}")
-    except (UnknownReader, EngineError, PipelineError) as error:
+    except (UnknownReader, EngineError, PipelineError, CertificateError) as error:
         fail(str(error))
 
 
@@ -178,13 +190,14 @@ def _accept(report: "Report", path: Path) -> "Report":
     from wdsflow.validate.report.baseline import apply_baseline, dump_baseline, fingerprint
 
     write_output(path, dump_baseline(report.findings))
-    accepted = [fingerprint(finding) for finding in report.findings]
+    accepted_findings = list(report.findings)
+    accepted = [fingerprint(finding) for finding in accepted_findings]
     findings, known = apply_baseline(report.findings, accepted)
     print(f"wrote {len(set(accepted)):,} findings to {path}; with --baseline {path} they do not fail", file=sys.stderr)
-    return replace(report, findings=findings, known=known, against_baseline=True)
+    return replace(report, findings=findings, known=known, accepted=accepted_findings, against_baseline=True)
 
 
-def _tell(report: "Report", form: str, output: Path | None) -> NoReturn:
+def _tell(report: "Report", form: str, output: Path | None) -> None:
     from wdsflow.validate.report import render, report_text
 
     if report.nothing_read:
@@ -196,4 +209,3 @@ def _tell(report: "Report", form: str, output: Path | None) -> NoReturn:
         report_text.show(report, console())
     else:
         sys.stdout.write(render(report, form))
-    raise typer.Exit(report.exit_status)
