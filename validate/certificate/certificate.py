@@ -1,6 +1,7 @@
 """A certificate as a file: ``docs/certificate.md`` describes the format for other programs."""
 
 import json
+import os
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,16 +80,18 @@ def load(path: str | Path) -> Certificate:
     tree = _tree(data, path)
     if found is None or found.end() != len(data) or sha256(data[: found.start()]).hexdigest() != found[1].decode():
         raise CertificateError(f"{path} was changed after it was written: its lines do not have the digest at its end")
-    if tree["wdsflow_certificate"] != VERSION:
-        raise CertificateError(f"{path} is a certificate of version {tree['wdsflow_certificate']}, not {VERSION}")
+    if (version := tree.pop("wdsflow_certificate")) != VERSION:
+        raise CertificateError(f"{path} is a certificate of version {version}, not {VERSION}")
     try:
         shards = dict(_shards(tree.pop("shards")))
-        root, folder, whole = str(tree.pop("root")), str(tree.pop("folder")), bool(tree.pop("whole"))
+        folder, whole = str(tree.pop("folder")), bool(tree.pop("whole"))
         certificate = Certificate(folder, shards, tree, whole)
+        root, real = tree.pop("root"), certificate.root
+        del tree["digest"]
         _check(tree)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CertificateError(f"{path} is not a certificate: {type(error).__name__}: {error}") from None
-    if certificate.root != root:
+    if real != root:
         raise CertificateError(f"{path} was changed after it was written: its shards do not have its root {root}")
     return certificate
 
@@ -104,35 +107,42 @@ def _tree(data: bytes, path: str | Path) -> dict[str, Any]:
 
 
 def _check(facts: Mapping[str, Any]) -> None:
-    """Raise KeyError or TypeError if something is missing that is read later."""
+    """Raise KeyError or TypeError if something is missing, or wrong, that is read later."""
+    texts = [facts["level"], facts["created"]]
+    numbers = [facts["accepted_findings"]]
     for verdict in facts["verdicts"]:
-        _ = {name: verdict[name] for name in ("reader", "title", "outcome", "usable", "samples", "exact")}
-    _ = facts["level"], facts["created"], len(facts["accepted"])
+        texts += [verdict[name] for name in ("reader", "title", "outcome")]
+        numbers += [verdict[name] for name in ("usable", "samples", "exact")]
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
+        raise TypeError("a fact is not of its type")
 
 
 def _shard_lines(shards: Mapping[str, Identity]) -> Iterator[str]:
-    """Yield ``"folder/": [`` for each folder, and a row for each shard in it."""
+    """Yield ``"start of names": [`` for the shards of each folder, and a row with the rest of the name for each."""
     yield '"shards": {'
-    rows: dict[str, list[str]] = {}
+    folders: dict[str, list[str]] = {}
     for name in in_order(shards):
-        size, value, mark = shards[name]
-        folder, slash, last = name.rpartition("/")
-        row = [last, size, b64encode(value).decode(), mark]
-        rows.setdefault(folder + slash, []).append(json.dumps(row, separators=(",", ":")))
-    for number, (folder, lines) in enumerate(rows.items(), 1):
-        yield f"{json.dumps(folder)}: ["
-        yield ",\n".join(lines)
-        yield "]" if number == len(rows) else "],"
+        folders.setdefault(name[: name.rfind("/") + 1], []).append(name)
+    for number, names in enumerate(folders.values(), 1):
+        shared = os.path.commonprefix(names)  # noqa: RUF071 - characters are meant
+        start = shared[: max(map(shared.rfind, "/-_")) + 1]
+        yield f"{json.dumps(start)}: ["
+        yield ",\n".join(_row(name[len(start) :], shards[name]) for name in names)
+        yield "]" if number == len(folders) else "],"
     yield "},"
 
 
+def _row(rest: str, shard: Identity) -> str:
+    return json.dumps([rest, shard.size, b64encode(shard.sha256).decode(), shard.mark], separators=(",", ":"))
+
+
 def _shards(tree: Mapping[str, Any]) -> Iterator[tuple[str, Identity]]:
-    for folder, rows in tree.items():
-        for last, size, value, mark in rows:
+    for start, rows in tree.items():
+        for rest, size, value, mark in rows:
             digest = b64decode(value, validate=True)
             if len(digest) != 32 or not isinstance(size, int) or not isinstance(mark, int | str | None):
-                raise ValueError(f"the row of {last} is wrong")
-            yield folder + last, Identity(size, digest, mark)
+                raise ValueError(f"the row of {rest} is wrong")
+            yield start + rest, Identity(size, digest, mark)
 
 
 def _bytes_of(name: str) -> bytes:

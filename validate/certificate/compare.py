@@ -11,6 +11,7 @@ from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.shard_identity import Identity, stored
 from wdsflow.shards.source.base import SourceError, local_path
+from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing
 from wdsflow.shards.urls import expand
 
 from .certificate import Certificate, in_order
@@ -41,7 +42,8 @@ class Comparison:
     unknown: list[Difference] = field(default_factory=list)  # of the same size: only their bytes can tell
     unreadable: list[Difference] = field(default_factory=list)
     unlisted: str = ""  # why added shards were not looked for
-    urls: list[str] = field(default_factory=list)  # of all shards that are there now
+    folder: str = ""  # that holds all shards, and no others
+    urls: list[str] = field(default_factory=list)  # all shards that are there now
 
     @property
     def ok(self) -> bool:
@@ -93,8 +95,9 @@ def compare(
     if full and remain:
         told = begin(len(remain)) if begin is not None else None
         _by_hash(found, places, remain, jobs, told)
-    found.urls = [url for name, url in places.items() if name not in {each.name for each in found.missing}]
-    found.urls += [each.url for each in found.added]
+    gone = {each.name for each in found.missing}
+    there = [url for name, url in places.items() if name not in gone] + [each.url for each in found.added]
+    found.urls = [found.folder] if found.folder and there else sorted(there)
     return found
 
 
@@ -121,7 +124,9 @@ def _as_folder(urls: Sequence[str]) -> str | None:
     path = local_path(urls[0])
     if path is not None and os.path.isdir(path):
         return os.path.join(path, "")
-    return urls[0] if path is None and urls[0].endswith("/") and "::" not in urls[0] else None
+    if path is not None or "::" in urls[0] or is_listing(urls[0].rstrip("/")):
+        return None
+    return None if urls[0].partition("?")[0].lower().endswith(SUFFIXES) else f"{urls[0].rstrip('/')}/"
 
 
 def _look_for_added(found: Comparison, folder: str, names: Sequence[str]) -> None:
@@ -133,6 +138,7 @@ def _look_for_added(found: Comparison, folder: str, names: Sequence[str]) -> Non
     if there is None:
         found.unlisted = f"{folder or 'where the shards are'} has no list of its files"
         return
+    found.folder = folder if not any("/" in name for name in names) else ""
     certified = found.certificate.shards
     found.added = [Difference(name, folder + name, "") for name in in_order(there) if name not in certified]
 

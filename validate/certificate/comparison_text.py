@@ -82,7 +82,7 @@ def _certify(found: Comparison, file: str) -> str:
     """Return the command that certifies what is there now, for the same readers, next to the old certificate."""
     facts = found.certificate.facts
     stem, ending = os.path.splitext(file)
-    words = ["wdsflow", "validate", *(quote_path(url) for url in compact(sorted(found.urls)))]
+    words = ["wdsflow", "validate", *(quote_path(url) for url in compact(found.urls))]
     for verdict in found.certificate.verdicts:
         if verdict["reader"] != "pipeline":
             words += ["--for", quote(verdict["reader"])]
