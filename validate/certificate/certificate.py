@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from wdsflow.shards.shard_identity import Identity
+from wdsflow.shards.identity import Identity
 
 from .merkle import root_of
 

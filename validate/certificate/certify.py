@@ -9,7 +9,7 @@ from typing import Any
 import wdsflow
 from wdsflow.readers.installed_versions import versions
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.shards.shard_identity import Identity
+from wdsflow.shards.identity import Identity
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing
 from wdsflow.shards.source.remote_listing import listed as remote_list

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from wdsflow.scan.identify import identify_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
-from wdsflow.shards.shard_identity import Identity, stored
+from wdsflow.shards.identity import Identity
+from wdsflow.shards.shard_identity import stored
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing
 from wdsflow.shards.urls import expand

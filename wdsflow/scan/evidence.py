@@ -7,7 +7,7 @@ kind of trouble only the first place and the number of places are kept.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from wdsflow.shards.shard_identity import Identity
+from wdsflow.shards.identity import Identity
 
 if TYPE_CHECKING:
     from wdsflow.scan.content.typed_columns import Columns

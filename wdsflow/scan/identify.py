@@ -2,7 +2,8 @@
 
 import time
 
-from wdsflow.shards.shard_identity import Identity, stored
+from wdsflow.shards.identity import Identity
+from wdsflow.shards.shard_identity import stored
 from wdsflow.shards.source.base import SourceChangedError, SourceError, local_path
 from wdsflow.shards.source.digest import Digest
 from wdsflow.shards.source.opening import open_source

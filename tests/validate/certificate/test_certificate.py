@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.shards.shard_identity import Identity
+from wdsflow.shards.identity import Identity
 from wdsflow.validate.certificate.certificate import Certificate, CertificateError, dump, leaf, load
 from wdsflow.validate.certificate.merkle import root_of
 from wdsflow.validate.certificate.shard_names import by_name, found_folder, plain_url, shared_folder, stored_folder
