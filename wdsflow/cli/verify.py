@@ -36,9 +36,9 @@ def verify(
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare shards with the certificate that validate --certify wrote.
+    """Compare shards with their certificate.
 
-    Reports shards that changed, are missing or were added:
+    validate --certify wrote it. Reports shards that changed, are missing or were added:
 
     wdsflow verify certificate.json
 
