@@ -33,7 +33,7 @@ def scan_shard(
     shard = ShardEvidence(url)
     try:
         identifying = Identifying(url) if options.identify else None
-        digest = identifying and identifying.digest
+        digest = identifying.digest if identifying is not None else None
         with open_source(url, allow_pipe=options.allow_pipe, digest=digest) as source:
             _scan(source, shard, options, collector())
             if identifying is not None:
