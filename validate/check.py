@@ -22,10 +22,11 @@ from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .advice.leaving_out import keep_most
 from .advice.promises import Trial
+from .certificate.certificate import CertificateError
 from .finding import Advice, Finding
 from .forecast.forecast import Forecast, forecast
 from .pipeline.probe_pipeline import probe_pipeline
-from .report.baseline import apply_baseline
+from .report.baseline import split_by_baseline
 from .report.report import Report
 from .rules.kit.base import Context
 from .rules.rule_engine import check_codes, run_rules
@@ -53,6 +54,7 @@ def check(
     progress: Found | None = None,
     allow_pipe: bool = False,
     pipeline: str | None = None,
+    identify: bool = False,
 ) -> Report:
     """Report whether shards will train, and what is wrong if they will not. If none can be read, there is no verdict.
 
@@ -73,29 +75,46 @@ def check(
         progress: called with the number of shards; what it returns is called after each shard.
         allow_pipe: run ``pipe:`` urls in a shell.
         pipeline: ``module:object`` or ``train.py:object``: a loader that is run over some samples, in another process.
+        identify: read all bytes of the shards and hash them, for a certificate.
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError: unknown names; the message suggests the nearest.
-        PipelineError, EngineError, ValueError: no such pipeline; no cluster that reads the shards; no such engine.
+        PipelineError, EngineError, CertificateError, ValueError: no such pipeline, cluster or engine; a pipe to hash.
     """
     start = time.perf_counter()
-    check_engine(engine, address)
-    scan = partial(scan_shards, jobs=jobs, engine=engine, address=address)
-    written, expansion = _expanded(urls)
+    scan = _scan_on(jobs, engine, address)
+    written, expansion = _expanded(urls, identify=identify)
     check_codes(select, ignore or {})
-    environment = versions()
-    parsed, readers_of = _readers(readers, arguments, world_size, environment)
+    parsed, readers_of = _readers(readers, arguments, world_size)
     options = scan_options(level, readers_of, expansion.urls, allow_pipe=allow_pipe)
-    evidence = _gather(expansion, options, scan, progress)
-    judged = _context(evidence, readers_of, max_loss, written, parsed, environment, options, scan)
+    evidence = _gather(expansion, replace(options, identify=identify), scan, progress)
+    judged = _context(evidence, readers_of, max_loss, written, parsed, options, scan)
     context = _with_pipeline(judged, pipeline, options)
     findings, ignored = run_rules(context, select, ignore or {})
-    findings, known = apply_baseline(findings, () if baseline is None else baseline)
+    findings, accepted = split_by_baseline(findings, () if baseline is None else baseline)
     asked = Invocation(written, tuple(readers), level, _words(arguments), world_size, allow_pipe)
     findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked)
     evidence.seconds = time.perf_counter() - start
-    found = Report(written, evidence, context.verdicts, findings, ignored, known, baseline is not None)
-    return replace(found, forecasts=context.forecasts, advice=advice, level=level, seconds=evidence.seconds)
+    found = _report(written, context, findings, ignored, accepted, against_baseline=baseline is not None)
+    return replace(found, advice=advice, level=level, seconds=evidence.seconds)
+
+
+def _report(
+    urls: Sequence[str],
+    context: Context,
+    findings: list[Finding],
+    ignored: list[tuple[Finding, str]],
+    accepted: Sequence[Finding],
+    *,
+    against_baseline: bool,
+) -> Report:
+    found = Report(urls, context.evidence, context.verdicts, findings, ignored, len(accepted), against_baseline)
+    return replace(found, forecasts=context.forecasts, accepted=accepted)
+
+
+def _scan_on(jobs: int | None, engine: EngineName, address: str | None) -> Scan:
+    check_engine(engine, address)
+    return partial(scan_shards, jobs=jobs, engine=engine, address=address)
 
 
 def _words(arguments: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -110,9 +129,12 @@ def _settled(
     return settle(keep_most(findings, context, once), advise(context, once), asked)
 
 
-def _expanded(urls: str | Path | Iterable[str | Path]) -> tuple[tuple[str, ...], Expansion]:
+def _expanded(urls: str | Path | Iterable[str | Path], *, identify: bool) -> tuple[tuple[str, ...], Expansion]:
     written = tuple(str(url) for url in ([urls] if isinstance(urls, str | Path) else urls))
-    return written, expand(written)
+    found = expand(written)
+    if identify and (command := next((url for url in found.urls if url.startswith("pipe:")), None)):
+        raise CertificateError(f"the output of a command has no identity: name the shards as files or urls: {command}")
+    return written, found
 
 
 def _context(
@@ -121,11 +143,11 @@ def _context(
     max_loss: float,
     urls: tuple[str, ...],
     parsed: Arguments | None,
-    environment: dict[str, str],
     options: ScanOptions,
     scan: Scan,
 ) -> Context:
     """Return the input of rules; it has verdicts and forecasts if there is a sample to judge."""
+    environment = versions()
     sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
     if no_verdict_text(evidence.shards):
         return Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=environment)
@@ -158,8 +180,9 @@ def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions)
 
 
 def _readers(
-    asked: Sequence[str], arguments: Sequence[str] | None, world_size: int, environment: dict[str, str]
+    asked: Sequence[str], arguments: Sequence[str] | None, world_size: int
 ) -> tuple[Arguments | None, list[Reader]]:
+    environment = versions()
     names = list(dict.fromkeys(name for each in asked for name in resolve(each, environment)))
     parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, readers=names)
     return parsed, [READERS[name](parsed.options(name) if parsed else Options()) for name in names]

@@ -31,7 +31,7 @@ def to_dict(report: Results) -> dict[str, Any]:
         "ok": report.ok,
         "samples": report.samples,
         "shards": [_shard(shard) for shard in report.evidence.shards],
-        "verdicts": [_verdict(verdict, report) for verdict in report.verdicts],
+        "verdicts": [verdict_to_dict(verdict, report) for verdict in report.verdicts],
         "findings": [_finding(finding) for finding in report.findings],
     }
     cleaned = clean(tree)
@@ -56,7 +56,8 @@ def _shard(shard: ShardEvidence) -> dict[str, Any]:
     }
 
 
-def _verdict(verdict: Verdict, report: Results) -> dict[str, Any]:
+def verdict_to_dict(verdict: Verdict, report: Results) -> dict[str, Any]:
+    """Return a verdict with its forecast and advice as plain values; strings may still have lone surrogates."""
     forecasts = [as_dict(each) for each in report.forecasts]
     return {
         "reader": verdict.reader,

@@ -38,10 +38,20 @@ def apply_baseline(findings: Iterable[Finding], baseline: str | Path | Collectio
     Raises:
         BaselineError: the file cannot be read.
     """
+    fresh, accepted = split_by_baseline(findings, baseline)
+    return fresh, len(accepted)
+
+
+def split_by_baseline(
+    findings: Iterable[Finding], baseline: str | Path | Collection[str]
+) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings that are not in the baseline, and those that are. Arguments and errors: ``apply_baseline``."""
     known = load_baseline(baseline) if isinstance(baseline, str | Path) else frozenset(baseline)
-    everything = list(findings)
-    fresh = [finding for finding in everything if fingerprint(finding) not in known]
-    return fresh, len(everything) - len(fresh)
+    fresh: list[Finding] = []
+    accepted: list[Finding] = []
+    for finding in findings:
+        (accepted if fingerprint(finding) in known else fresh).append(finding)
+    return fresh, accepted
 
 
 def load_baseline(path: str | Path) -> frozenset[str]:

@@ -27,6 +27,7 @@ class Results:
     level: Level = "headers"
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    accepted: Sequence[Finding] = ()  # the findings in the baseline
 
     @property
     def ok(self) -> bool:

@@ -15,6 +15,7 @@ from wdsflow.cli.shared.help_panels import PanelHelp
 
 COMMANDS = (
     "validate",
+    "verify",
     "inspect",
     "explain",
     "repair",

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from wdsflow.cli.shared.certificates import write_certificate, write_croissant
 from wdsflow.cli.shared.cli_options import (
     Address,
     AllowPipe,
     Baseline,
+    Certify,
+    Croissant,
     EngineChoice,
     Engines,
     FormatChoice,
@@ -79,6 +82,8 @@ def validate(
     address: Address = None,
     world_size: WorldSize = 1,
     allow_pipe: AllowPipe = False,
+    certify: Certify = None,
+    croissant: Croissant = None,
     print_schema: PrintSchema = False,
 ) -> None:
     """Report whether shards will train, why not, and what to do.
@@ -90,17 +95,13 @@ def validate(
     Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong or nothing could be read.
     """
     if print_schema:
-        from wdsflow.validate.report import schema
-
-        print(schema(), end="")
+        _print_schema()
         return
     training: list[str] | None = context.obj
-    for path, name in ((output, "output"), (write_baseline, "write_baseline")):
-        check_output(path, name, Typed(context))
+    _check_files(context, output=output, write_baseline=write_baseline, certify=certify, croissant=croissant)
     if address is not None and engine is not EngineChoice.ray:
         fail("--address is for --engine ray")
-    if baseline is not None and write_baseline is None:
-        _must_load(baseline)
+    known = None if write_baseline else _must_load(baseline)
     report = _check(
         urls or _train_data(training or []),
         readers=readers or ([] if pipeline else ["open-clip"]),
@@ -114,12 +115,34 @@ def validate(
         address=address,
         select=several(select),
         ignore=_reasons(ignore),
-        baseline=None if write_baseline else baseline,
+        baseline=known,
         allow_pipe=allow_pipe,
+        identify=certify is not None or croissant is not None,
     )
     if write_baseline:
         report = _accept(report, write_baseline)
     _tell(report, form.value, output)
+    written = _describe(report, certify, croissant, pipeline, Typed(context))
+    raise typer.Exit(report.exit_status if written else 1)
+
+
+def _describe(
+    report: "Report", certify: Path | None, croissant: Path | None, pipeline: str | None, typed: Typed
+) -> bool:
+    """Write what was asked for besides the report; return whether all of it was written."""
+    described = croissant is None or write_croissant(report, croissant)
+    return (certify is None or write_certificate(report, certify, pipeline, typed)) and described
+
+
+def _print_schema() -> None:
+    from wdsflow.validate.report import schema
+
+    print(schema(), end="")
+
+
+def _check_files(context: typer.Context, **files: Path | None) -> None:
+    for name, path in files.items():
+        check_output(path, name, Typed(context))
 
 
 def _train_data(training: Sequence[str]) -> list[str]:
@@ -147,6 +170,7 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
+    from wdsflow.validate.certificate.certificate import CertificateError
     from wdsflow.validate.check import check
     from wdsflow.validate.pipeline.load_pipeline import PipelineError
     from wdsflow.validate.rules.rule_catalog import UnknownCode
@@ -160,31 +184,33 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
         fail(str(error), "all codes: wdsflow explain")
     except ArgumentsError as error:
         fail(f"in the arguments after --: {error}")
-    except (UnknownReader, EngineError, PipelineError) as error:
+    except (UnknownReader, EngineError, PipelineError, CertificateError) as error:
         fail(str(error))
 
 
-def _must_load(baseline: Path) -> None:
-    """Read the baseline before any shard: a wrong path must not cost an hour."""
+def _must_load(baseline: Path | None) -> Path | None:
+    """Read the baseline before any shard, and return its path: a wrong one must not cost an hour."""
     from wdsflow.validate.report.baseline import BaselineError, load_baseline
 
     try:
-        load_baseline(baseline)
+        if baseline is not None:
+            load_baseline(baseline)
     except BaselineError as error:
         fail(str(error))
+    return baseline
 
 
 def _accept(report: "Report", path: Path) -> "Report":
-    from wdsflow.validate.report.baseline import apply_baseline, dump_baseline, fingerprint
+    from wdsflow.validate.report.baseline import dump_baseline, fingerprint
 
-    write_output(path, dump_baseline(report.findings))
-    accepted = [fingerprint(finding) for finding in report.findings]
-    findings, known = apply_baseline(report.findings, accepted)
-    print(f"wrote {len(set(accepted)):,} findings to {path}; with --baseline {path} they do not fail", file=sys.stderr)
-    return replace(report, findings=findings, known=known, against_baseline=True)
+    accepted = report.findings
+    write_output(path, dump_baseline(accepted))
+    count = len(set(map(fingerprint, accepted)))
+    print(f"wrote {count:,} findings to {path}; with --baseline {path} they do not fail", file=sys.stderr)
+    return replace(report, findings=[], known=len(accepted), accepted=accepted, against_baseline=True)
 
 
-def _tell(report: "Report", form: str, output: Path | None) -> NoReturn:
+def _tell(report: "Report", form: str, output: Path | None) -> None:
     from wdsflow.validate.report import render, report_text
 
     if report.nothing_read:
@@ -196,4 +222,3 @@ def _tell(report: "Report", form: str, output: Path | None) -> NoReturn:
         report_text.show(report, console())
     else:
         sys.stdout.write(render(report, form))
-    raise typer.Exit(report.exit_status)

@@ -7,6 +7,8 @@ kind of trouble only the first place and the number of places are kept.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from wdsflow.shards.identity import Identity
+
 if TYPE_CHECKING:
     from wdsflow.scan.content.typed_columns import Columns
 
@@ -187,6 +189,7 @@ class ShardEvidence:
     image_sketch: tuple[int, ...] = ()  # the same for image bytes (level "full")
     frequent_images: dict[int, int] = field(default_factory=dict)  # hash -> Misra-Gries lower bound ("full")
     bytes_read: int = 0
+    identity: Identity | None = None  # which bytes it has, where the scan was asked for it
     seconds: float = 0.0
     by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
 

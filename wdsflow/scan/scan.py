@@ -8,6 +8,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
 from .evidence import ShardEvidence, Stop
+from .identify import Identifying
 from .runs import RunCollector
 from .scan_options import ScanOptions
 from .scanner import Scanner
@@ -31,8 +32,13 @@ def scan_shard(
     start = time.perf_counter()
     shard = ShardEvidence(url)
     try:
-        with open_source(url, allow_pipe=options.allow_pipe) as source:
+        identifying = Identifying(url) if options.identify else None
+        digest = identifying.digest if identifying is not None else None
+        with open_source(url, allow_pipe=options.allow_pipe, digest=digest) as source:
             _scan(source, shard, options, collector())
+            if identifying is not None:
+                shard.identity = identifying.done()
+                shard.bytes_read = shard.identity.size
         if options.arrow:
             shard.by_arrow = by_arrow(
                 shard,

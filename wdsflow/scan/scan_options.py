@@ -19,6 +19,7 @@ class ScanOptions:
     image_key: tuple[str, ...] = ()  # the same for images
     arrow: bool = False  # some reader reads through Arrow
     columns: Columns | None = None  # into which values must fit
+    identify: bool = False  # hash all bytes as they are stored
 
     def kinds(self) -> dict[str, str]:
         """Return what kind the named fields are; a field that has a decoder of its own keeps it."""

@@ -1,13 +1,50 @@
 """Whether a shard is still the one that it was."""
 
 import os
+import stat
+from base64 import b64encode
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any
 
+from wdsflow.shards.identity import Stored
 from wdsflow.shards.source.base import SourceError, local_path, open_file
 
 _PIECES, _PIECE = 16, 4 << 10
 _MARKS = ("etag", "ETag", "md5Hash", "crc32c", "generation", "LastModified", "Last-Modified", "last_modified", "mtime")
+_TAGS = frozenset(("etag", "ETag"))  # the server changes it with the contents; through any url of a file it is the same
+
+
+def stored(url: str) -> Stored:
+    """Return size and mark of a shard as it is now; nothing of it is read. Raises SourceError."""
+    path = local_path(url)
+    if path is None:
+        return _remotely_stored(url)
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        raise SourceError("missing", "no such file") from None
+    except PermissionError:
+        raise SourceError("denied", "permission denied") from None
+    except (OSError, ValueError) as error:
+        raise SourceError("io", str(error)) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise SourceError("refused", "is not a regular file")
+    return Stored(found.st_size, found.st_mtime_ns // 1000)
+
+
+def _remotely_stored(url: str) -> Stored:
+    from wdsflow.shards.source.remote import about
+
+    found = about(url)
+    mark = next(((name, str(found[name])) for name in _MARKS if found.get(name) is not None), None)
+    size = found.get("size")
+    return Stored(size if isinstance(size, int) else None, mark and _short(*mark))
+
+
+def _short(name: str, value: str) -> str:
+    text = f"etag:{value.removeprefix('W/').strip(chr(34))}" if name in _TAGS else f"{name}:{value}"
+    return b64encode(sha256(text.encode()).digest()[:12]).decode()
 
 
 def fingerprint(path: str) -> dict[str, Any]:

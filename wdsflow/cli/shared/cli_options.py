@@ -200,6 +200,26 @@ WriteBaseline = Annotated[
         rich_help_panel=OTHER,
     ),
 ]
+Certify = Annotated[
+    Path | None,
+    typer.Option(
+        "--certify",
+        metavar="FILE",
+        help="If no error is found, write a certificate: what was judged, and the hash of each shard, for wdsflow verify. Reads all bytes.",
+        rich_help_panel=OUTPUT,
+        show_default=False,
+    ),
+]
+Croissant = Annotated[
+    Path | None,
+    typer.Option(
+        "--croissant",
+        metavar="FILE",
+        help="Write metadata in the Croissant format (JSON-LD), with the hash of each shard. Reads all bytes.",
+        rich_help_panel=OUTPUT,
+        show_default=False,
+    ),
+]
 Formats = Annotated[
     FormatChoice,
     typer.Option(

@@ -4,13 +4,15 @@ import os
 
 from .base import FIRST, NEXT, LocalSource, Source, SourceError, local_path, open_file
 from .compression import compression_of
+from .digest import Digest
 from .streams import ForwardSource
 
 
-def open_source(url: str, *, allow_pipe: bool = False) -> Source:
+def open_source(url: str, *, allow_pipe: bool = False, digest: Digest | None = None) -> Source:
     """Open a shard: a local path, a ``file:`` url, a url that fsspec knows, or (``allow_pipe``) a shell command.
 
-    Compression is recognized by the first bytes, whatever the name. Raises ``SourceError``.
+    Compression is recognized by the first bytes, whatever the name. ``digest`` hashes a shard of another machine while
+    it is read. Raises ``SourceError``.
     """
     if url.startswith("pipe:"):
         if not allow_pipe:
@@ -23,7 +25,7 @@ def open_source(url: str, *, allow_pipe: bool = False) -> Source:
         return _open_local(url, path)
     from .remote import open_remote
 
-    return open_remote(url)
+    return open_remote(url, digest)
 
 
 def _open_local(url: str, path: str) -> Source:

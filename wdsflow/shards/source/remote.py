@@ -7,6 +7,7 @@ from zlib import crc32
 
 from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
 from .compression import compression_of
+from .digest import Digest, Fetch
 from .server_faults import trying
 from .streams import ForwardSource
 
@@ -14,8 +15,6 @@ from .streams import ForwardSource
 # counts as a jump. A request takes about as long as half a megabyte.
 _START, _LEAST, _MOST, _GAP = 512 << 10, 64 << 10, 4 << 20, 512 << 10
 _PIECE = 256 << 10  # of a stream
-
-Fetch = Callable[[int, int], bytes]  # first byte, byte after the last; raises SourceError
 
 
 class RemoteSource(Source):
@@ -106,11 +105,11 @@ class _Stream:
             raise SourceChangedError("it starts with other bytes than before")
 
 
-def open_remote(url: str) -> Source:
-    """Open a url through fsspec. Raises ``SourceError``."""
+def open_remote(url: str, digest: Digest | None = None) -> Source:
+    """Open a url through fsspec; ``digest`` hashes all that is stored there. Raises ``SourceError``."""
     system, path = filesystem(url)
     if "https" in system.protocol:
-        return _open_http(system, url, path)
+        return _open_http(system, url, path, digest)
 
     def opened(**settings: Any) -> Any:
         try:
@@ -125,9 +124,9 @@ def open_remote(url: str) -> Source:
         file = trying(lambda: opened(block_size=_MOST, cache_type="none"), url)
         size = getattr(file, "size", None)
         if size is not None and file.seekable():
-            return _unpacked(RemoteSource(url, size, _parts_of(file, url), file.close))
+            return _unpacked(_in_parts(url, size, _parts_of(file, url), file.close, digest))
         file.close()
-        return _onwards(_Stream(url, lambda: opened(block_size=0)), size)
+        return _onwards(_Stream(url, lambda: opened(block_size=0)), size, digest)
 
     try:
         return source()
@@ -138,14 +137,20 @@ def open_remote(url: str) -> Source:
         return source()
 
 
-def _open_http(system: Any, url: str, path: str) -> Source:
+def _open_http(system: Any, url: str, path: str, digest: Digest | None) -> Source:
     from .http import HttpFile
 
     file = HttpFile(system, path)
     start = file.first(_START)
     if isinstance(start, bytes):
-        return _unpacked(RemoteSource(url, file.size or 0, file.fetch, lambda: None, start))
-    return _onwards(_Stream(url, file.stream, start), file.size)
+        return _unpacked(_in_parts(url, file.size or 0, file.fetch, lambda: None, digest, start))
+    return _onwards(_Stream(url, file.stream, start), file.size, digest)
+
+
+def _in_parts(
+    url: str, size: int, fetch: Fetch, close: Callable[[], object], digest: Digest | None, start: bytes = b""
+) -> RemoteSource:
+    return RemoteSource(url, size, digest.of_parts(fetch, size, start) if digest else fetch, close, start)
 
 
 def _parts_of(file: Any, url: str) -> Fetch:
@@ -176,10 +181,11 @@ def _unpacked(source: RemoteSource) -> Source:
     return ForwardSource(source.url, raw, start, size=source.size, close=_silent(source.close))
 
 
-def _onwards(stream: _Stream, size: int | None) -> Source:
+def _onwards(stream: _Stream, size: int | None, digest: Digest | None) -> Source:
+    read = digest.of_stream(stream.read) if digest else stream.read
     with _closed_on_error(stream):
-        start = stream.read(FIRST)
-    return ForwardSource(stream.url, lambda: stream.read(NEXT), start, size=size, close=_silent(stream.close))
+        start = read(FIRST)
+    return ForwardSource(stream.url, lambda: read(NEXT), start, size=size, close=_silent(stream.close))
 
 
 @contextmanager

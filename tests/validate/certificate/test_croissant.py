@@ -1,0 +1,106 @@
+"""Croissant metadata, read by MLCommons' own package."""
+
+import json
+import os
+import subprocess
+import sys
+from hashlib import sha256
+
+import pytest
+from support import faults, scenes
+
+from tests.cli import shards
+from tests.cli.test_verify import run
+from tests.test_readme import img2dataset
+
+PYTHON = os.environ.get("WDSFLOW_MLCROISSANT", sys.executable)  # of an environment that has mlcroissant
+_READ = """
+import json, sys
+import mlcroissant
+data = mlcroissant.Dataset(jsonld=sys.argv[1])
+found = {}
+for each in data.metadata.record_sets:
+    rows = list(data.records(each.id))
+    key, content = f"{each.id}/__key__", f"{each.id}/content"
+    show = lambda value: value.decode() if isinstance(value, bytes) else list(value.size)
+    found[each.id] = {row[key].decode(): show(row[content]) for row in rows}
+print(json.dumps({"errors": list(data.metadata.ctx.issues.errors), "records": found}))
+"""
+
+
+def has_mlcroissant():
+    return subprocess.run([PYTHON, "-c", "import mlcroissant"], capture_output=True, check=False).returncode == 0
+
+
+def read(path, cache):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [PYTHON, "-c", _READ, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**environment, "CROISSANT_CACHE": str(cache)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_real_package_reads_images_captions_and_json_from_the_tars(tmp_path):
+    if not has_mlcroissant():
+        pytest.skip("mlcroissant is not installed")
+    drawn = scenes.draw(12)
+    img2dataset(tmp_path / "set", drawn)
+    assert run("validate", tmp_path / "set", "--croissant", tmp_path / "croissant.json") == 0
+    found = read(tmp_path / "croissant.json", tmp_path / "cache")
+    assert found["errors"] == []
+    records = found["records"]
+    assert set(records) == {"jpg", "txt", "json"}
+    assert {len(each) for each in records.values()} == {12}
+    assert sorted(records["txt"].values()) == sorted(scene.caption for scene in drawn)
+    assert {key: json.loads(text)["caption"] for key, text in records["json"].items()} == records["txt"]
+    assert records["jpg"].keys() == records["txt"].keys()
+    assert all(len(size) == 2 for size in records["jpg"].values())
+
+
+def test_one_shard_and_fields_in_upper_case_are_read_too(tmp_path):
+    if not has_mlcroissant():
+        pytest.skip("mlcroissant is not installed")
+    members = {f"a/{n}.{kind}": data for n in range(3) for kind, data in (("JPG", shards.jpeg()), ("txt", b"words"))}
+    shards.write(tmp_path / "0.tar", members)
+    run("validate", tmp_path / "0.tar", "--croissant", tmp_path / "croissant.json")
+    records = read(tmp_path / "croissant.json", tmp_path / "cache")["records"]
+    assert {field: sorted(each) for field, each in records.items()} == {
+        "jpg": ["a/0", "a/1", "a/2"],
+        "txt": ["a/0", "a/1", "a/2"],
+    }
+
+
+def test_every_tar_has_its_hash_and_every_field_its_files(tmp_path):
+    faults.captions_in_json(tmp_path / "set", scenes.draw(8))
+    assert run("validate", tmp_path / "set", "--croissant", tmp_path / "croissant.json") == 1  # captions are in json
+    tree = json.loads((tmp_path / "croissant.json").read_bytes())
+    tars = {each["contentUrl"]: each["sha256"] for each in tree["distribution"] if "sha256" in each}
+    assert tars == {
+        f"set/{n:03d}.tar": sha256((tmp_path / "set" / f"{n:03d}.tar").read_bytes()).hexdigest() for n in range(4)
+    }
+    assert [each["includes"] for each in tree["distribution"] if "includes" in each] == ["*.jpg", "*.json"]
+    assert "description" in tree["recordSet"][1]["description"]
+
+
+def test_a_field_whose_name_ends_as_another_is_kept_apart(tmp_path):
+    members = {f"{n}.{kind}": shards.jpeg() for n in range(3) for kind in ("jpg", "seg.jpg")}
+    shards.write(tmp_path / "0.tar", members)
+    run("validate", tmp_path / "0.tar", "--croissant", tmp_path / "croissant.json")
+    tree = json.loads((tmp_path / "croissant.json").read_bytes())
+    sets = {
+        each["@id"]: (each["includes"], each.get("excludes")) for each in tree["distribution"] if "includes" in each
+    }
+    assert sets == {"jpg-files": ("*.jpg", ["*.seg.jpg"]), "seg.jpg-files": ("*.seg.jpg", None)}
+
+
+def test_no_metadata_are_written_of_shards_that_were_not_all_read(tmp_path, capsys):
+    shards.with_txt(tmp_path)
+    (tmp_path / "0001.tar").unlink()
+    assert run("validate", f"{tmp_path}/{{0000..0001}}.tar", "--croissant", tmp_path / "c.json") == 1
+    assert "no Croissant metadata written" in capsys.readouterr().err
+    assert not (tmp_path / "c.json").exists()

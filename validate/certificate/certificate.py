@@ -1,0 +1,149 @@
+"""A certificate as a file: ``docs/certificate.md`` describes the format for other programs."""
+
+import json
+import os
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from wdsflow.shards.identity import Identity
+
+from .merkle import root_of
+
+VERSION = 1  # of the format; rises only if programs for the old one would break
+_DIGEST = re.compile(rb'"digest": "([0-9a-f]{64})"\n\}\n')
+
+
+class CertificateError(ValueError):
+    """A file that is no certificate, or one that was changed after it was written; or shards that cannot have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Which bytes were judged, and with what result."""
+
+    folder: str  # of all shards, as the file names it; see ``shard_names``
+    shards: Mapping[str, Identity]  # by name: the url without the folder
+    facts: Mapping[str, Any] = field(default_factory=dict)  # everything else, as it is in the file
+    whole: bool = False  # the folders of the shards held no other shards
+
+    @property
+    def root(self) -> str:
+        """Return the Merkle root over the shards, 64 hexadecimal digits: the same for the same names and bytes."""
+        return root_of(leaf(name, self.shards[name]) for name in in_order(self.shards)).hex()
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all shards as stored."""
+        return sum(shard.size for shard in self.shards.values())
+
+    @property
+    def verdicts(self) -> Sequence[Mapping[str, Any]]:
+        """Return the verdict for each reader."""
+        found: Sequence[Mapping[str, Any]] = self.facts["verdicts"]
+        return found
+
+
+def leaf(name: str, shard: Identity) -> bytes:
+    """Return the input of the leaf of a shard: hash, size and name as one line of text."""
+    return f"{shard.sha256.hex()} {shard.size} ".encode() + _bytes_of(name)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return names in the order of a certificate: by their bytes."""
+    return sorted(names, key=_bytes_of)
+
+
+def dump(certificate: Certificate) -> bytes:
+    """Return the file: JSON with a line for each shard; the last line but one has the hash of all lines before it."""
+    head = {
+        "wdsflow_certificate": VERSION,
+        "root": certificate.root,
+        "folder": certificate.folder,
+        "whole": certificate.whole,
+        **certificate.facts,
+    }
+    lines = ["{", *(f"{json.dumps(name)}: {json.dumps(value, allow_nan=False)}," for name, value in head.items())]
+    lines += [*_shard_lines(certificate.shards), ""]
+    text = "\n".join(lines).encode()
+    return text + f'"digest": "{sha256(text).hexdigest()}"\n}}\n'.encode()
+
+
+def load(path: str | Path) -> Certificate:
+    """Read a certificate. Raises CertificateError if it is none, or was changed; OSError if it cannot be read."""
+    data = Path(path).read_bytes()
+    found = _DIGEST.search(data, max(0, len(data) - 100))
+    tree = _tree(data, path)
+    if found is None or found.end() != len(data) or sha256(data[: found.start()]).hexdigest() != found[1].decode():
+        raise CertificateError(f"{path} was changed after it was written: its lines do not have the digest at its end")
+    if (version := tree.pop("wdsflow_certificate")) != VERSION:
+        raise CertificateError(f"{path} is a certificate of version {version}, not {VERSION}")
+    try:
+        shards = dict(_shards(tree.pop("shards")))
+        folder, whole = str(tree.pop("folder")), bool(tree.pop("whole"))
+        certificate = Certificate(folder, shards, tree, whole)
+        root, real = tree.pop("root"), certificate.root
+        del tree["digest"]
+        _check(tree)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CertificateError(f"{path} is not a certificate: {type(error).__name__}: {error}") from None
+    if real != root:
+        raise CertificateError(f"{path} was changed after it was written: its shards do not have its root {root}")
+    return certificate
+
+
+def _tree(data: bytes, path: str | Path) -> dict[str, Any]:
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CertificateError(f"{path} is not a certificate, or was damaged: it is not JSON: {error}") from None
+    if not isinstance(tree, dict) or "wdsflow_certificate" not in tree:
+        raise CertificateError(f"{path} is not a certificate; write one with wdsflow validate URL... --certify FILE")
+    return tree
+
+
+def _check(facts: Mapping[str, Any]) -> None:
+    """Raise KeyError or TypeError if something is missing, or wrong, that is read later."""
+    texts = [facts["level"], facts["created"]]
+    numbers = [facts["accepted_findings"]]
+    for verdict in facts["verdicts"]:
+        texts += [verdict[name] for name in ("reader", "title", "outcome")]
+        numbers += [verdict[name] for name in ("usable", "samples", "exact")]
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
+        raise TypeError("a fact is not of its type")
+
+
+def _shard_lines(shards: Mapping[str, Identity]) -> Iterator[str]:
+    """Yield ``"start of names": [`` for the shards of each folder, and a row with the rest of the name for each."""
+    yield '"shards": {'
+    folders: dict[str, list[str]] = {}
+    for name in in_order(shards):
+        folders.setdefault(name[: name.rfind("/") + 1], []).append(name)
+    for number, names in enumerate(folders.values(), 1):
+        shared = os.path.commonprefix(names)  # noqa: RUF071 - characters are meant
+        start = shared[: max(map(shared.rfind, "/-_")) + 1]
+        yield f"{json.dumps(start)}: ["
+        yield ",\n".join(_row(name[len(start) :], shards[name]) for name in names)
+        yield "]" if number == len(folders) else "],"
+    yield "},"
+
+
+def _row(rest: str, shard: Identity) -> str:
+    return json.dumps([rest, shard.size, b64encode(shard.sha256).decode(), shard.mark], separators=(",", ":"))
+
+
+def _shards(tree: Mapping[str, Any]) -> Iterator[tuple[str, Identity]]:
+    for start, rows in tree.items():
+        for rest, size, value, mark in rows:
+            digest = b64decode(value, validate=True)
+            if len(digest) != 32 or not isinstance(size, int) or not isinstance(mark, int | str | None):
+                raise ValueError(f"the row of {rest} is wrong")
+            yield start + rest, Identity(size, digest, mark)
+
+
+def _bytes_of(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")

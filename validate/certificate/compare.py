@@ -1,0 +1,204 @@
+"""Shards as they are now, compared with their certificate."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wdsflow.scan.identify import identify_shard
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.scan_pool import Progress, scan_shards
+from wdsflow.shards.identity import Identity
+from wdsflow.shards.shard_identity import stored
+from wdsflow.shards.source.base import SourceError, local_path
+from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing
+from wdsflow.shards.urls import expand
+
+from .certificate import Certificate, in_order
+from .certify import listed
+from .shard_names import by_name, found_folder
+
+_ASKED_AT_ONCE = 16  # requests to servers
+
+
+class Difference(NamedTuple):
+    """One shard that is not as it was certified, or of which that is not known."""
+
+    name: str
+    url: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What became of the shards of a certificate."""
+
+    certificate: Certificate
+    full: bool  # all bytes were read
+    same: int = 0
+    changed: list[Difference] = field(default_factory=list)
+    missing: list[Difference] = field(default_factory=list)
+    added: list[Difference] = field(default_factory=list)
+    unknown: list[Difference] = field(default_factory=list)  # of the same size: only their bytes can tell
+    unreadable: list[Difference] = field(default_factory=list)
+    unlisted: str = ""  # why added shards were not looked for
+    folder: str = ""  # that holds all shards, and no others
+    urls: list[str] = field(default_factory=list)  # all shards that are there now
+
+    @property
+    def ok(self) -> bool:
+        """Whether every shard was compared and is the same, and none was added."""
+        others = (self.changed, self.missing, self.added, self.unknown, self.unreadable)
+        return self.same == len(self.certificate.shards) and not any(others)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON."""
+        kinds = ("changed", "missing", "added", "unknown", "unreadable")
+        return {
+            "version": 1,
+            "ok": self.ok,
+            "full": self.full,
+            "root": self.certificate.root,
+            "trains": self.certificate.facts.get("trains"),
+            "shards": len(self.certificate.shards),
+            "same": self.same,
+            **{kind: [each._asdict() for each in getattr(self, kind)] for kind in kinds},
+            "not_looked_for": self.unlisted,
+        }
+
+
+def compare(
+    certificate: Certificate,
+    file: str | os.PathLike[str],
+    urls: Sequence[str] = (),
+    *,
+    full: bool = False,
+    jobs: int | None = None,
+    begin: Callable[[int], Progress | None] | None = None,
+) -> Comparison:
+    """Compare shards with their certificate.
+
+    Args:
+        certificate: what was certified.
+        file: path of the certificate, which it may name shards relative to.
+        urls: where the shards are now: one folder, or all shards; none for where the certificate says.
+        full: hash all bytes; otherwise size and ETag, or time of change, are compared.
+        jobs: processes that hash; None for one per core if there is enough to read.
+        begin: called with the number of shards to hash; what it returns is called after each.
+
+    Raises:
+        NoShards: a pattern matches nothing.
+    """
+    found = Comparison(certificate, full)
+    places = _places(found, os.fspath(file), urls)
+    remain = _by_size_and_mark(found, places)
+    if full and remain:
+        told = begin(len(remain)) if begin is not None else None
+        _by_hash(found, places, remain, jobs, told)
+    gone = {each.name for each in found.missing}
+    there = [url for name, url in places.items() if name not in gone] + [each.url for each in found.added]
+    found.urls = [found.folder] if found.folder and there else sorted(there)
+    return found
+
+
+def _places(found: Comparison, file: str, urls: Sequence[str]) -> dict[str, str]:
+    """Return the url of each certified shard, and note those that were added."""
+    certificate, names = found.certificate, in_order(found.certificate.shards)
+    folder = found_folder(certificate.folder, file) if not urls else _as_folder(urls)
+    if folder is None:
+        places, others = by_name(expand(urls).urls, certificate.shards)
+        found.added = [Difference(os.path.basename(url), url, "") for url in others]
+        found.missing = [Difference(name, "", "not among the shards given") for name in names if name not in places]
+        return places
+    if urls or certificate.whole:
+        _look_for_added(found, folder, names)
+    else:
+        found.unlisted = "the certificate is about some of the shards in their folders, or these had no list"
+    return {name: folder + name for name in names}
+
+
+def _as_folder(urls: Sequence[str]) -> str | None:
+    """Return the folder that a single url names, with its slash; None for everything else."""
+    if len(urls) != 1:
+        return None
+    path = local_path(urls[0])
+    if path is not None and os.path.isdir(path):
+        return os.path.join(path, "")
+    if path is not None or "::" in urls[0] or is_listing(urls[0].rstrip("/")):
+        return None
+    return None if urls[0].partition("?")[0].lower().endswith(SUFFIXES) else f"{urls[0].rstrip('/')}/"
+
+
+def _look_for_added(found: Comparison, folder: str, names: Sequence[str]) -> None:
+    try:
+        there = listed(folder, names)
+    except (SourceError, OSError) as error:
+        found.unlisted = f"{folder} could not be listed: {error}"
+        return
+    if there is None:
+        found.unlisted = f"{folder or 'where the shards are'} has no list of its files"
+        return
+    found.folder = folder if not any("/" in name for name in names) else ""
+    certified = found.certificate.shards
+    found.added = [Difference(name, folder + name, "") for name in in_order(there) if name not in certified]
+
+
+def _by_size_and_mark(found: Comparison, places: Mapping[str, str]) -> list[str]:
+    """Sort shards by what is known without reading them; return those whose bytes have to be compared."""
+    remain = []
+    for name, now in _stored(places):
+        url, then = places[name], found.certificate.shards[name]
+        if isinstance(now, SourceError):
+            kind = found.missing if now.kind == "missing" else found.unreadable
+            kind.append(Difference(name, url, str(now)))
+        elif now.size not in (None, then.size):
+            found.changed.append(Difference(name, url, f"{then.size:,} bytes when it was certified, now {now.size:,}"))
+        elif found.full:
+            remain.append(name)
+        elif now.size is None:
+            found.unknown.append(Difference(name, url, "its server does not tell its size"))
+        elif now.mark == then.mark and now.mark is not None:
+            found.same += 1
+        else:
+            found.unknown.append(Difference(name, url, _why_unknown(then.mark, now.mark)))
+    return remain
+
+
+def _why_unknown(then: object, now: object) -> str:
+    if isinstance(then, int) and isinstance(now, int):
+        return "same size, other time of change"
+    if then is None or now is None:
+        return "same size; no ETag and no time of change to compare"
+    return "same size, other ETag" if type(then) is type(now) else "same size; it is stored elsewhere now"
+
+
+def _stored(places: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """Yield each name with size and mark now, or with SourceError."""
+
+    def ask(url: str) -> Any:
+        try:
+            return stored(url)
+        except SourceError as error:
+            return error
+
+    if all(local_path(url) is not None for url in places.values()):
+        yield from ((name, ask(url)) for name, url in places.items())
+        return
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        yield from zip(places, pool.map(ask, places.values()), strict=True)
+
+
+def _by_hash(
+    found: Comparison, places: Mapping[str, str], names: Sequence[str], jobs: int | None, told: Progress | None
+) -> None:
+    urls = [places[name] for name in names]
+    shards = scan_shards(urls, ScanOptions(), jobs, told, how=[identify_shard] * len(urls))
+    for name, shard in zip(names, shards, strict=True):
+        then: Identity = found.certificate.shards[name]
+        if shard.identity is None:
+            found.unreadable.append(Difference(name, shard.url, shard.error_detail or str(shard.error)))
+        elif shard.identity[:2] == then[:2]:
+            found.same += 1
+        else:
+            found.changed.append(Difference(name, shard.url, "other contents"))

@@ -1,0 +1,92 @@
+"""A comparison with a certificate as text: what differs, and the commands that help."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+from wdsflow.shards.compact import compact
+from wdsflow.text.escape import escape
+from wdsflow.text.shell import quote, quote_path
+from wdsflow.text.words import how_many, plain, size
+
+from .compare import Comparison, Difference
+
+_SHOWN = 20  # shards of each kind
+
+
+def comparison_lines(found: Comparison, file: str, again: str) -> Iterator[str]:
+    """Yield the lines of the report; ``again`` is the command that was typed, without ``--full`` and ``--json``."""
+    certificate = found.certificate
+    yield f"certificate: {how_many(len(certificate.shards), 'shard')}, {size(certificate.size)}, root {certificate.root}"
+    yield from _verdicts(found)
+    for kind in ("changed", "missing", "added", "unreadable", "unknown"):
+        yield from _differences(kind, getattr(found, kind), again)
+    yield ""
+    yield _summary(found)
+    if found.unlisted:
+        yield f"added shards were not looked for: {escape(found.unlisted, 500)}"
+    if found.ok:
+        if not found.full:
+            yield f"contents were not read; to hash them all: {again} --full"
+        return
+    yield ""
+    yield "What to do"
+    for number, (text, command) in enumerate(_steps(found, file, again), 1):
+        yield f"  {number}. {text}"
+        yield f"       {command}"
+
+
+def _verdicts(found: Comparison) -> Iterator[str]:
+    for verdict in found.certificate.verdicts:
+        most = "" if verdict["exact"] else "up to "
+        numbers = f"{most}{verdict['usable']:,} of {verdict['samples']:,} samples reach a batch"
+        yield f"certified {plain(found.certificate.facts['created'])}: {plain(verdict['title'])}  {verdict['outcome'].upper()}  {numbers}"
+    if accepted := found.certificate.facts.get("accepted_findings"):
+        yield f"{how_many(accepted, 'finding')} had been accepted"
+
+
+def _differences(kind: str, shards: Sequence[Difference], again: str) -> Iterator[str]:
+    for shard in shards[:_SHOWN]:
+        yield f"{kind:<10} {escape(shard.name, 500)}{f': {plain(shard.detail)}' if shard.detail else ''}"
+    if len(shards) > _SHOWN:
+        yield f"{kind:<10} {len(shards) - _SHOWN:,} more; all of them: {again} --json"
+
+
+def _summary(found: Comparison) -> str:
+    total = len(found.certificate.shards)
+    how = "all bytes were hashed" if found.full else "compared by size and by ETag or time of change"
+    if found.ok:
+        return f"the same: all {how_many(total, 'shard')}; {how}"
+    kinds = ("changed", "missing", "added", "unreadable", "unknown")
+    counts = [f"{len(getattr(found, kind)):,} {kind}" for kind in kinds if getattr(found, kind)]
+    return f"NOT the same: {', '.join(counts)}; {found.same:,} of {how_many(total, 'shard')} the same; {how}"
+
+
+def _steps(found: Comparison, file: str, again: str) -> Iterator[tuple[str, str]]:
+    if found.unknown and not found.full:
+        yield "compare the contents of those unknown, and of all others", f"{again} --full"
+    if found.changed:
+        urls = " ".join(quote_path(url) for url in compact([each.url for each in found.changed])[:_SHOWN])
+        yield "see whether those changed are damaged", f"wdsflow validate {urls}"
+    if found.unreadable:
+        yield "make those unreadable readable, and compare again", f"{again}{' --full' * found.full}"
+    if found.missing:
+        yield (
+            "get those missing again from where the set came from, and compare again",
+            f"{again}{' --full' * found.full}",
+        )
+    if found.urls and (found.changed or found.missing or found.added):
+        yield "or accept the shards as they are now: judge and certify them again", _certify(found, file)
+
+
+def _certify(found: Comparison, file: str) -> str:
+    """Return the command that certifies what is there now, for the same readers, next to the old certificate."""
+    facts = found.certificate.facts
+    stem, ending = os.path.splitext(file)
+    words = ["wdsflow", "validate", *(quote_path(url) for url in compact(found.urls))]
+    for verdict in found.certificate.verdicts:
+        if verdict["reader"] != "pipeline":
+            words += ["--for", quote(verdict["reader"])]
+    if facts.get("pipeline"):
+        words += ["--pipeline", quote(str(facts["pipeline"]))]
+    words += ["--level", quote(str(facts["level"])), "--certify", quote_path(f"{stem}-2{ending}")]
+    return " ".join(words)

@@ -1,0 +1,209 @@
+"""Metadata of shards in the Croissant format, https://docs.mlcommons.org/croissant: JSON-LD on tars and their fields."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.source.base import local_path
+from wdsflow.text.words import how_many, listed, size
+
+from ..inspect.overview import Overview, overview
+from ..report.as_json import clean
+from .certify import identities
+from .shard_names import stored_folder
+
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileProperty": "cr:fileProperty",
+    "fileObject": "cr:fileObject",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "excludes": "cr:excludes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+_ARCHIVES = {
+    None: "application/x-tar",
+    "gz": "application/gzip",
+    "bz2": "application/x-bzip2",
+    "xz": "application/x-xz",
+    "zst": "application/zstd",
+}
+_KINDS = {  # field -> its encoding, and the type of its contents where Croissant has one
+    "jpg": ("image/jpeg", "sc:ImageObject"),
+    "jpeg": ("image/jpeg", "sc:ImageObject"),
+    "png": ("image/png", "sc:ImageObject"),
+    "webp": ("image/webp", "sc:ImageObject"),
+    "gif": ("image/gif", "sc:ImageObject"),
+    "tif": ("image/tiff", "sc:ImageObject"),
+    "tiff": ("image/tiff", "sc:ImageObject"),
+    "txt": ("text/plain", "sc:Text"),
+    "text": ("text/plain", "sc:Text"),
+    "caption": ("text/plain", "sc:Text"),
+    "transcript": ("text/plain", "sc:Text"),
+    "cls": ("text/plain", "sc:Text"),
+    "json": ("application/json", "sc:Text"),
+    "mp3": ("audio/mpeg", "sc:AudioObject"),
+    "wav": ("audio/wav", "sc:AudioObject"),
+    "flac": ("audio/flac", "sc:AudioObject"),
+    "mp4": ("video/mp4", "sc:VideoObject"),
+    "webm": ("video/webm", "sc:VideoObject"),
+}
+_NAMES = 10  # of json objects, in the description
+_KEY = r"^((?:.*/)?[^/.]+)\..*$"  # webdataset's: the path up to the first dot of the file's name
+
+
+def croissant(shards: Sequence[ShardEvidence], file: str | Path, name: str = "") -> str:
+    """Return Croissant metadata as JSON-LD.
+
+    Tars are named relative to the folder of ``file`` where a folder holds both.
+
+    Args:
+        shards: evidence of a scan that hashed them; where it read json, the description has its names.
+        file: where the metadata will be.
+        name: of the data set; by default that of the folder of the shards.
+
+    Raises:
+        CertificateError: a shard was not read.
+    """
+    folder, found = identities(shards)
+    place = stored_folder(folder, os.fspath(file)).removeprefix("./")
+    packed = {each.identity: each.compression for each in shards}
+    total = overview(shards)
+    tars = [
+        {
+            "@type": "cr:FileObject",
+            "@id": url,
+            "name": url,
+            "contentUrl": place + url,
+            "contentSize": f"{identity.size} B",
+            "encodingFormat": _ARCHIVES[packed[identity]],
+            "sha256": identity.sha256.hex(),
+        }
+        for url, identity in found.items()
+    ]
+    ids = [{"@id": url} for url in found]
+    suffixes = _suffixes(shards)
+    tree: dict[str, Any] = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": name or _name_of(folder),
+        "description": f"{how_many(total.samples, 'sample')} in {how_many(len(found), 'WebDataset shard')}, {size(total.size)}",
+        "dateModified": datetime.now(timezone.utc).date().isoformat(),
+        "distribution": [*tars, *(_file_set(field, suffixes, ids) for field in suffixes)],
+        "recordSet": [_record_set(field, total) for field in suffixes if _kind(field)[1]],
+    }
+    if local_path(folder) is None:
+        tree["url"] = folder
+    return json.dumps(clean(tree), indent=1) + "\n"
+
+
+def _name_of(folder: str) -> str:
+    last = folder.rstrip("/").rpartition("/")[2]
+    return re.sub(r"[^\w.-]+", "-", last).strip("-") or "shards"
+
+
+def _suffixes(shards: Sequence[ShardEvidence]) -> dict[str, list[str]]:
+    """Return for each field name in lower case those in the tars, the most frequent field first."""
+    spelled: dict[str, set[str]] = {}
+    for shard in shards:
+        runs = shard.runs
+        shapes = [run.shape for run in (runs.head, runs.tail) if run] + [item.shape for item in runs.inner]
+        for part in {part.suffix for shape in shapes for part in shape}:
+            spelled.setdefault(part.lower(), set()).add(part)
+    return {
+        field: sorted(spelled.get(field.lower(), {field.removeprefix("*.")}))
+        for field in overview(shards).fields
+        if field
+    }
+
+
+def _file_set(field: str, suffixes: Mapping[str, Sequence[str]], ids: list[dict[str, str]]) -> dict[str, Any]:
+    globs = [f"*.{_literal(suffix)}" for suffix in suffixes[field]]
+    longer = [f"*.{_literal(each)}" for other in suffixes for each in suffixes[other] if other.endswith(f".{field}")]
+    return {
+        "@type": "cr:FileSet",
+        "@id": f"{_identifier(field)}-files",
+        "name": f"{_identifier(field)}-files",
+        "containedIn": ids if len(ids) > 1 else ids[0],
+        "encodingFormat": _kind(field)[0],
+        "includes": globs if len(globs) > 1 else globs[0],
+        **({"excludes": longer} if longer else {}),
+    }
+
+
+def _literal(suffix: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", suffix)
+
+
+def _identifier(field: str) -> str:
+    return re.sub(r"[^\w.]", "_", field)
+
+
+def _kind(field: str) -> tuple[str, str]:
+    return _KINDS.get(field.rpartition(".")[2], ("application/octet-stream", ""))
+
+
+def _record_set(field: str, total: Overview) -> dict[str, Any]:
+    """Return the records of one field: the key of the sample, and the contents."""
+    identifier = _identifier(field)
+    key = {"extract": {"fileProperty": "fullpath"}, "transform": {"regex": _KEY}}
+    content = {"extract": {"fileProperty": "content"}}
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {"__key__": ("sc:Text", key), "content": (_kind(field)[1], content)}
+    return {
+        "@type": "cr:RecordSet",
+        "@id": identifier,
+        "name": identifier,
+        "description": f"{how_many(total.fields[field].count, 'file')} {field}, at most one for each sample{_names(field, total)}",
+        "field": [
+            {
+                "@type": "cr:Field",
+                "@id": f"{identifier}/{name}",
+                "name": f"{identifier}/{name}",
+                "dataType": kind,
+                "source": {"fileSet": {"@id": f"{identifier}-files"}, **source},
+            }
+            for name, (kind, source) in kinds.items()
+        ],
+    }
+
+
+def _names(field: str, total: Overview) -> str:
+    """Return in words what json holds, where the scan has read it."""
+    names = list(total.json_keys)[:_NAMES]
+    return f": objects with the names {listed(names)}" if field == "json" and names else ""
