@@ -9,11 +9,12 @@ import pytest
 from tests.conformance.compare import Environment, RealReader, compare, environments
 from wdsflow.readers import READERS
 
-SETS = {"open-clip-3.3": 50, "open-clip-4": 20, "webdataset-1": 40, "datasets": 40, "ray-data": 6}
+SETS = {"open-clip-3.3": 25, "open-clip-4": 20, "webdataset-1": 25, "datasets": 20, "ray-data": 4}  # in the gate
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("environment", environments(os.environ), ids=lambda environment: environment.reader)
-def test_the_prediction_is_what_the_real_reader_does(environment: Environment, tmp_path: Path) -> None:
+def test_the_prediction_is_what_the_real_reader_does(environment: Environment, times: int, tmp_path: Path) -> None:
     if environment.missing:
         pytest.skip(environment.missing)
     shards = tmp_path / "shards"
@@ -22,7 +23,7 @@ def test_the_prediction_is_what_the_real_reader_does(environment: Environment, t
     with closing(RealReader(environment, tmp_path)) as reader:
         wrong = [
             str(result)
-            for result in compare(reader, environment.reader, range(SETS[environment.reader]), shards)
+            for result in compare(reader, environment.reader, range(times * SETS[environment.reader]), shards)
             if result.differences
         ]
 

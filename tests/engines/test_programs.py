@@ -43,6 +43,7 @@ def started(environment: dict[str, str]) -> list[psutil.Process]:
     return [process for process in every if (process.info["environ"] or {}).get("RAY_TMPDIR") == folder]
 
 
+@pytest.mark.deep
 def test_a_program_that_forks_later_is_as_it_was_and_a_cluster_of_its_own_is_gone(
     tmp_path: Path, alone: dict[str, str]
 ) -> None:

@@ -124,6 +124,7 @@ def test_scores_and_cuts_have_the_bytes_of_runs_on_one_machine(tmp_path: Path, c
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "alone-scores", "cut", "in", "scores"]
 
 
+@pytest.mark.deep
 def test_a_shard_that_cannot_be_read_is_told_and_the_others_are_done(tmp_path: Path, cluster: Cluster):
     source = write_shards(tmp_path / "in", shards=2, samples=4)
     urls = [f"{source}/00000.tar", f"{source}/none.tar", f"{source}/00001.tar"]
@@ -282,6 +283,7 @@ def test_validation_finds_what_one_process_finds(tmp_path: Path, cluster: Cluste
     assert replace(together, seconds=0) == replace(alone, seconds=0)
 
 
+@pytest.mark.deep
 def test_a_node_without_the_shards_ends_the_run_with_its_name(cluster: Cluster):
     task = ScanTask(0, "/nowhere/a.tar", ScanOptions())
     with connected(cluster.address) as start:

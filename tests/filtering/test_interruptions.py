@@ -131,6 +131,7 @@ def test_whatever_moment_a_run_is_killed_at_the_next_one_ends_with_the_same_file
         assert tree(out) == whole, f"killed before: {changes[at]}"
 
 
+@pytest.mark.deep
 def test_workers_of_a_killed_run_end_and_the_next_run_goes_on(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=8, samples=60)
     filter_shards(source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(workers=0))

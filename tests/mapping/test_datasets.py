@@ -57,6 +57,7 @@ def test_the_result_is_that_of_map_in_types_format_and_bytes():
     assert mine[3]["image"].size == (4, 5)
 
 
+@pytest.mark.deep
 def test_slices_formats_and_rows_that_become_several_are_those_of_map():
     dataset = pictures(60).select(range(59, 0, -2)).with_format("numpy", columns=["id", "label"])
 
@@ -116,6 +117,7 @@ def test_transforms_formats_without_a_type_and_tables_are_those_of_map():
     assert_same(wdsflow.bounded_map(dataset, table, MEMORY, 1), dataset.map(table, batched=True))
 
 
+@pytest.mark.deep
 def test_a_dataset_that_lies_in_files_and_in_memory_is_not_copied_to_each_worker(tmp_path):
     datasets.Dataset.from_dict({"id": list(range(300_000))}).save_to_disk(tmp_path / "saved")
     saved = datasets.load_from_disk(tmp_path / "saved")

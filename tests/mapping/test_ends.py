@@ -53,7 +53,7 @@ def alive(pid):
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("which", ["rows", "dataset"])
+@pytest.mark.parametrize("which", [pytest.param("rows", marks=pytest.mark.deep), "dataset"])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_no_process_outlives_the_one_that_asked_and_no_file_the_next_call(tmp_path, which, how):
     pytest.importorskip("datasets")

@@ -26,6 +26,7 @@ def mapped_alike(fn, dataset=NUMBERS, **more):
     return assert_same(mine, dataset.map(fn, batched=True, **more))
 
 
+@pytest.mark.deep
 def test_batches_that_give_no_row_say_nothing_of_types():
     def some(batch):
         return {"n": [number / 2 for number in batch["id"] if number % 9 == 5]}
@@ -67,6 +68,7 @@ def test_values_of_several_types_become_json(caplog):
     assert "column 'value' becomes Json" in caplog.text
 
 
+@pytest.mark.deep
 def test_what_does_not_go_together_is_said_when_it_comes_and_not_at_the_end(tmp_path):
     def kinds(batch):
         (tmp_path / f"seen-{max(batch['id'])}").touch()
@@ -100,6 +102,7 @@ def test_types_that_take_turns_do_not_make_a_file_each():
     assert mine["n"][:8] == [None, None, None, 1.5, 2.0, None, None, 3.5]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 6))])
 def test_any_types_come_out_as_with_map(seed):
     values = {

@@ -82,6 +82,7 @@ def test_the_first_row_that_fails_is_named_with_its_error_and_where_it_was_raise
     assert "in fn" in caught.value.detail
 
 
+@pytest.mark.deep
 def test_rows_that_are_dropped_are_counted_in_the_log(caplog):
     def fn(numbers):
         return [1 // (number % 20) for number in numbers]
@@ -105,6 +106,7 @@ def test_an_iterable_is_read_only_as_far_as_results_are_asked_for():
     found.close()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("which", ["rows", "dataset"])
 def test_no_worker_stays_where_somebody_keeps_the_error(which):
     datasets = pytest.importorskip("datasets")
@@ -172,6 +174,7 @@ def test_no_more_workers_start_than_there_are_rows_for(monkeypatch):
     assert len(started) == 1
 
 
+@pytest.mark.deep
 def test_a_function_that_takes_a_batch_for_a_whole_is_told_of(caplog):
     def fn(columns):
         return {"n": columns["n"], "most": [max(columns["n"])]}  # one value, whatever the rows
@@ -224,6 +227,7 @@ def test_a_process_that_the_function_started_ends_with_its_worker(tmp_path):
     await_end(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.deep
 def test_what_the_function_started_counts_as_its_memory():
     def fn(sizes):
         import subprocess

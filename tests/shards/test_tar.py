@@ -278,6 +278,7 @@ def test_hostile_archives_cost_neither_time_nor_memory(case):
     assert peak < (30 << 20) + 3 * len(data)
 
 
+@pytest.mark.deep
 def test_thousands_of_mutations_end_without_an_exception():
     for seed in range(3000):
         r = Random(seed)

@@ -164,7 +164,7 @@ def test_an_error_survives_the_way_between_processes():
 
 @pytest.mark.webdataset
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12's
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.deep), "spawn", "forkserver"])
 def test_a_worker_yields_what_this_process_yields_however_it_was_started(method):
     pytest.importorskip("webdataset")
     pytest.importorskip("torch")

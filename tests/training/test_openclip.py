@@ -60,7 +60,7 @@ def epochs(dataset, count):
 
 @needs_their_loader
 @pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.deep), 3])
-@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("world", [pytest.param(1, marks=pytest.mark.deep), 2])
 @pytest.mark.parametrize("resampled", [False, True])
 @pytest.mark.parametrize("seed", [0, pytest.param(7, marks=pytest.mark.deep)])
 def test_each_worker_of_each_rank_reads_what_openclips_reads(

@@ -17,6 +17,8 @@ from wdsflow.stages.scores.score_catalog import all_scores
 
 pytest.importorskip("torch", reason="torch is not installed")
 
+METHODS = ["spawn", pytest.param("fork", marks=pytest.mark.deep), pytest.param("forkserver", marks=pytest.mark.deep)]
+
 
 @pytest.fixture(autouse=True)
 def own_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -34,7 +36,7 @@ def lines(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.deep), 1])
-@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+@pytest.mark.parametrize("method", METHODS)
 def test_files_are_the_same_in_a_process_of_any_kind(tmp_path: Path, method: str, workers: int) -> None:
     source = lines(tmp_path / "in")
     recipe = Recipe(
@@ -54,7 +56,7 @@ def test_files_are_the_same_in_a_process_of_any_kind(tmp_path: Path, method: str
     assert digests(tmp_path / "there") == digests(tmp_path / "here")
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+@pytest.mark.parametrize("method", METHODS)
 def test_a_token_that_occurs_nowhere_keeps_nothing_in_a_process_of_any_kind(tmp_path: Path, method: str) -> None:
     source = lines(tmp_path / "in")
     recipe = Recipe(where="min(letters) >= 0", image_token="<picture>", chunk_end="<end>")

@@ -126,6 +126,7 @@ def peak(name, count, folder):
     return most
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "name",
     [

@@ -41,14 +41,8 @@ def slug(name, fields, **settings):
     return caught.value.slug
 
 
-@pytest.mark.parametrize(
-    ("reduce", "reduced"),
-    [
-        pytest.param("mean", mean, marks=pytest.mark.deep),
-        ("max", max),
-        pytest.param("min", min, marks=pytest.mark.deep),
-    ],
-)
+@pytest.mark.deep
+@pytest.mark.parametrize(("reduce", "reduced"), [("mean", mean), ("max", max), ("min", min)])
 def test_the_area_of_a_video_is_data_juicers(reduce, reduced):
     areas = [by_data_juicer(image) for image in sampled(film(), 3)]
     assert len(set(areas)) == 3

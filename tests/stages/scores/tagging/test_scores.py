@@ -227,6 +227,7 @@ def test_parts_of_speech_are_counted_or_a_share(folder):
         value("pos", TEXT, model=folder, tag="VBX", tags="xpos")
 
 
+@pytest.mark.deep
 def test_entities_are_counted_by_type(folder):
     assert value("entities", TEXT, model=folder) == 3
     assert value("entities", TEXT, model=folder, type="PERSON") == 2
