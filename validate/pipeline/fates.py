@@ -29,6 +29,7 @@ class ProbedShape:
 
     group: ShapeGroup
     fates: dict[SamplePlace, ProbedFate]
+    certain: bool = False  # its fields alone decide that all its samples are lost
 
     @property
     def usable(self) -> int:
@@ -77,6 +78,17 @@ class Prober:
         for shape in shapes:
             shape.fates = {place: self._fate(place, runs[place]) for place in shape.group.places if place in runs}
         return shapes
+
+    def find_certain(self, shape: ProbedShape) -> None:
+        """Find out whether the fields of a shape alone decide that its samples are lost, where all its probes are."""
+        stages = {fate.run.stage for fate in shape.fates.values()}
+        lost = all(fate.kind in ("dropped", "crash") for fate in shape.fates.values())
+        if not lost or len(stages) != 1 or not all(stages) or self.copies > 1 or self.patience <= 0:
+            return
+        path = self.tars.tar(next(iter(shape.fates)))
+        if path is not None:
+            run = self.process.run(RunRequest((path,), seconds=self.seconds, seed=1, fields_alone=True))
+            shape.certain = run.how == "ended" and run.stage in stages
 
     def more(self, shape: ProbedShape, count: int) -> None:
         """Probe up to ``count`` more samples of a shape."""

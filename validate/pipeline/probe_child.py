@@ -18,6 +18,7 @@ from ..tracing.stage_words import error_text, line_of
 from ..tracing.trace import observe, summary
 from ..tracing.trace_report import StageTrace, Trace
 from .load_pipeline import PipelineError, build, find
+from .lost_by_fields import lost_by_fields
 from .rewire import PipelineFacts, Rewiring
 
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
@@ -34,6 +35,7 @@ class RunRequest:
     seconds: float = 20.0
     most: int = 300  # elements; a pipeline that gives more repeats its shards
     seed: int = 0
+    fields_alone: bool = False  # ask whether the fields of the one sample decide that it is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,10 @@ def _run(found: Any, request: RunRequest) -> ProbeRun:
         chain = take_apart(rewiring.rewire(built))
     except (PipelineError, TypeError) as error:
         return ProbeRun("wrong", error=str(error))
+    if request.fields_alone:
+        number = lost_by_fields(chain, rewiring.facts)
+        stage = escape(f"stage {number} {rewiring.facts.stages[number - 1]}") if number else ""
+        return ProbeRun("ended", stage=stage, facts=rewiring.facts)
     run = TraceRun(len(chain.steps), request.most, request.seconds, frozenset())
     started = time.monotonic()
     ending = observe(chain, run, request.seconds)

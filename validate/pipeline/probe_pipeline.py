@@ -166,6 +166,8 @@ class _Probing:
         """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
         found = Estimate(most=rare)
         self._packed(shapes, found)
+        for shape in shapes:
+            self.prober.find_certain(shape)
         self._more_probes(shapes)
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
@@ -217,7 +219,9 @@ class _Probing:
             if left <= 0:
                 return
             before = len(shape.fates)
-            if not any(fate.kind == "hang" for fate in shape.fates.values()):  # each would cost the whole limit
+            if not shape.certain and not any(
+                fate.kind == "hang" for fate in shape.fates.values()
+            ):  # each would cost the whole limit
                 self.prober.more(shape, max(1, left // (len(shapes) - number)))
             left -= len(shape.fates) - before
 
@@ -225,7 +229,9 @@ class _Probing:
         count, tried, usable = shape.group.count, len(shape.fates), shape.usable
         share = usable / tried if tried else 0.0
         known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
-        if self.facts.blind and known and tried and agree(shape):
+        if shape.certain:
+            low = high = 0
+        elif self.facts.blind and known and tried and agree(shape):
             low = high = round(share * (count - tried))
         else:
             low, high = bounds(usable, tried, count - tried)

@@ -18,6 +18,8 @@ _BLIND = frozenset(
     "unlisted listed".split()
 )
 _OPENS_TARS = ("tarfile", "tar_file", "url_opener", "StreamingOpen", "FileCache")
+_FORM_SAMPLES = ("samples", "group_by_keys", "tar_file_expander")
+_PICK_MEMBERS = ("select_files", "rename_files", "keys", "suffixes")
 _DROPS_BY_CHANCE = ("rsample",)
 _TAKES_SOME = ("slice", "islice")
 
@@ -37,6 +39,8 @@ class PipelineFacts:
     slices: bool = False  # takes a certain number only
     blind: bool = True  # no stage looks at contents, beyond decoding them
     opaque: bool = False  # it is not made of stages that are known here
+    picks_members: bool = False  # own code chooses or renames the members of samples
+    decoders: list[int] = field(default_factory=list)  # numbers of stages that only change values
 
 
 class Rewiring:
@@ -85,6 +89,10 @@ class Rewiring:
         facts.chance |= name in _DROPS_BY_CHANCE
         facts.slices |= name in _TAKES_SOME
         facts.blind &= name in _BLIND or _only_decodes(stage)
+        if _decoder(stage) is not None:
+            facts.decoders.append(len(facts.stages))
+        if any(mark in name for mark in _FORM_SAMPLES) and any(map(getattr(stage, "kw", {}).get, _PICK_MEMBERS)):
+            facts.picks_members, facts.blind = True, False
         if name in ("unbatched", "unlisted") and facts.batches:
             facts.batches.pop()
         if name != "batched":
@@ -142,10 +150,15 @@ def _shuffles(stage: Any) -> bool:
 
 def _only_decodes(stage: Any) -> bool:
     """Return whether a stage is webdataset's ``decode`` with none but webdataset's own handlers."""
-    decoder = next(iter(getattr(stage, "args", ())), None)
-    handlers = getattr(decoder, "handlers", None)
-    own = type(decoder).__module__.startswith("webdataset.") and isinstance(handlers, list)
-    return own and all(_module(each).startswith("webdataset.") for each in handlers or ())
+    decoder = _decoder(stage)
+    return decoder is not None and all(_module(each).startswith("webdataset.") for each in decoder.handlers)
+
+
+def _decoder(stage: Any) -> Any:
+    """Return the decoder of webdataset's ``decode``: it gives the fields that it gets; None for another stage."""
+    values = [*getattr(stage, "args", ()), *(getattr(stage, "kw", None) or {}).values()][:1]
+    own = (each for each in values if type(each).__module__.startswith("webdataset."))
+    return next((each for each in own if isinstance(getattr(each, "handlers", None), list)), None)
 
 
 def _module(thing: Any) -> str:

@@ -1,8 +1,6 @@
 import io
 import json
 import os
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,6 +12,7 @@ import pytest
 
 from tests import factories
 from tests.conformance.generate import make_set
+from tests.validate.pipeline.really import RealRun
 from tests.validate.rules.build import shown
 from wdsflow.cli.main import main
 from wdsflow.scan.evidence import Evidence, Level
@@ -202,32 +201,6 @@ def test_bounds_hold_the_share_that_was_seen(hits: int, tried: int) -> None:
     assert low <= 100 * hits <= high
     assert (low == 0) == (hits == 0)
     assert (high == 1000) == (hits == tried)
-
-
-class RealRun:
-    """Runs pipelines over whole sets, in a process of its own."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "real_run.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def run(self, name: str, urls: list[str]) -> dict[str, Any]:
-        """Return how many samples came out, and the error that ended the run."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"make": name, "urls": urls}) + "\n")
-        self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
 
 
 @contextmanager
