@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 
 from wdsflow.scan.evidence import ShardEvidence
 
-from .load_pipeline import PipelineError
 from .probe_child import ProbeRun, RunRequest
 from .probe_process import ProbeProcess
 from .probe_samples import SamplePlace, ShapeGroup, TinyTars
@@ -54,19 +53,11 @@ class Prober:
         return self.process.run(RunRequest(tuple(urls), seconds=self.seconds, most=most, seed=self.runs))
 
     def first_round(self, groups: Sequence[ShapeGroup], per_shape: int) -> list[ProbedShape]:
-        """Probe some samples of each shape.
-
-        Raises:
-            PipelineError: the pipeline cannot even be built.
-        """
+        """Probe some samples of each shape."""
         shapes = [ProbedShape(group, {}) for group in groups]
         chosen = [place for group in groups for place in _spread(group.places, per_shape)]
         self.tars.read(chosen)
         runs = self._alone(chosen)
-        if runs and all(run.stage == "building the pipeline" for run in runs.values()):
-            run = next(iter(runs.values()))
-            line = f"{run.line}: " if run.line else ""
-            raise PipelineError(f"{self.process.spec} cannot be built: {line}{run.error}")
         if runs and not any(run.out for run in runs.values()) and any(_opaque(run) for run in runs.values()):
             self.copies = _COPIES
             repeated = self._alone(chosen)

@@ -19,6 +19,7 @@ from ..tracing.trace import observe, summary
 from ..tracing.trace_report import StageTrace, Trace
 from .load_pipeline import PipelineError, build, find
 from .lost_by_fields import lost_by_fields
+from .other_datasets import cause_of, start_ray
 from .rewire import PipelineFacts, Rewiring
 
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
@@ -60,6 +61,7 @@ def serve(spec: str) -> None:
         os.environ.pop(name, None)  # a probe is the only rank
     try:
         found = find(spec)
+        start_ray()
     except PipelineError as error:
         send(answers, ProbeRun("wrong", error=str(error)))
         return
@@ -101,6 +103,7 @@ def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) ->
     out = trace.delivered
     if trace.ending == "raised" and run.raised is not None:
         index, error = run.raised
+        error = cause_of(error)
         key, shard = run.place(index)
         return ProbeRun(
             "raised", out, _name(trace.stages[index], facts), error_text(error), line_of(error), key, shard, facts

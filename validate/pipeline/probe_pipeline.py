@@ -84,7 +84,9 @@ class _Probing:
         shapes = self.prober.first_round(groups[: self.limits.shapes], self.limits.per_shape)
         runs = [fate.run for shape in shapes for fate in shape.fates.values()]
         self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
-        estimate = self._whole(shapes) or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
+        whole = self._whole(shapes)
+        self._check_built(runs if whole is None else [run for run in (whole.crash,) if run is not None])
+        estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
         self._batches(estimate)
         if estimate.crash is None:
             estimate.crash = self._collation(estimate)
@@ -116,6 +118,12 @@ class _Probing:
         if estimate.hang is not None or (not estimate.most and (self.facts.resampled or self._repeats)):
             return "stalls"
         return "loses" if not estimate.likely or samples - estimate.likely > max_loss * samples else "trains"
+
+    def _check_built(self, runs: Sequence[ProbeRun]) -> None:
+        """Raise PipelineError if the pipeline cannot even be built."""
+        if runs and all(run.stage == "building the pipeline" for run in runs):
+            line = f"{runs[0].line}: " if runs[0].line else ""
+            raise PipelineError(f"{self.prober.process.spec} cannot be built: {line}{runs[0].error}")
 
     @property
     def _repeats(self) -> bool:
@@ -177,6 +185,8 @@ class _Probing:
         self._joined(shapes, found)
         if self.facts.slices:
             found.open_below("a stage takes only a certain number of samples")
+        if self.facts.by_first and len(shapes) > 1:
+            found.open_below("it makes columns from the first samples, and may refuse others")
         if self.prober.copies > 1:
             found.open_below("it gives batches, whose samples cannot be told apart")
         if self.facts.opaque and any(shard.tally("key.again").count for shard in self.shards):
@@ -247,6 +257,8 @@ class _Probing:
             why = "samples of one shape fare differently" if not agree(shape) else "not every sample was probed"
             found.doubts.append(why)
         for fate in shape.fates.values():
+            if fate.kind == "crash" and self.facts.by_first and fate.run.stage == "building the pipeline":
+                continue  # others, read before, may decide
             if fate.kind == "crash":
                 found.crash = found.crash or fate.run
             elif fate.kind == "hang":
@@ -310,7 +322,7 @@ class _Probing:
         if self.prober.patience <= 0:
             return
         run = self.prober.run([path], most=1 << 40)
-        if run.how == "raised":
+        if run.how == "raised" and not self.facts.by_first:
             found.crash = run
         if run.out != alone:
             found.open_below(f"{alone:,} probes come out alone, and {run.out:,} of them together")
@@ -319,6 +331,8 @@ class _Probing:
 
     def _batches(self, found: Estimate) -> None:
         """Leave out what is too little for a whole batch."""
+        if found.crash is not None:  # a batch is lost if its samples are not complete by then
+            found.least = max(0, found.least - sum(size - 1 for size, _ in self.facts.batches))
         if self.facts.resampled or found.crash is not None:
             return
         workers = max(1, self.facts.workers)

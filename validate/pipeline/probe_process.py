@@ -28,6 +28,7 @@ class ProbeProcess:
         self.spec = spec
         self._process: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
+        self._cache = tempfile.TemporaryDirectory(prefix="wdsflow-cache-", ignore_cleanup_errors=True)
 
     def __enter__(self) -> "ProbeProcess":  # noqa: PYI034 - typing has Self from 3.11 on
         try:
@@ -44,6 +45,7 @@ class ProbeProcess:
         """End the process with all that it started."""
         self._end()
         self._log.close()
+        self._cache.cleanup()
 
     def run(self, request: RunRequest) -> ProbeRun:
         """Return what came of a run; "hung" if it was killed at its limit. Raises PipelineError if it cannot run."""
@@ -63,6 +65,7 @@ class ProbeProcess:
     def _start(self) -> "subprocess.Popen[bytes]":
         self._end()
         process = self._process = start_python(
+            f"import os; os.environ['HF_DATASETS_CACHE'] = {self._cache.name!r}; "  # no probe in the cache of the user
             f"from wdsflow.validate.pipeline.probe_child import serve; serve({self.spec!r})",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

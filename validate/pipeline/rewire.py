@@ -10,6 +10,7 @@ from typing import Any
 from ..tracing.pipeline_steps import is_loader, is_pipeline
 from ..tracing.stage_words import bare_name, title
 from .load_pipeline import PipelineError
+from .other_datasets import Items, Rows, is_map_style, is_ray, order_of
 
 # Stages whose effect on a sample depends on its fields, and on whether they decode: on nothing else in them.
 _BLIND = frozenset(
@@ -39,6 +40,7 @@ class PipelineFacts:
     slices: bool = False  # takes a certain number only
     blind: bool = True  # no stage looks at contents, beyond decoding them
     opaque: bool = False  # it is not made of stages that are known here
+    by_first: bool = False  # makes its columns from the first samples, and may refuse others
     picks_members: bool = False  # own code chooses or renames the members of samples
     decoders: list[int] = field(default_factory=list)  # numbers of stages that only change values
 
@@ -58,8 +60,17 @@ class Rewiring:
             return self._pipeline(thing)
         if is_loader(thing):
             return self._loader(thing)
+        if isinstance(thing, dict):
+            raise PipelineError(
+                f"it gives a {type(thing).__name__} of {', '.join(map(repr, thing))}; return one of them"
+            )
         self.facts.stages.append(bare_name(thing))
         self.facts.blind, self.facts.opaque = False, True
+        self.facts.by_first |= type(thing).__module__.startswith(("datasets.", "ray.data"))
+        if is_ray(thing) or is_map_style(thing):
+            if not self.made_for_them:
+                raise _irreplaceable(thing)
+            return Rows(thing) if is_ray(thing) else Items(thing)
         return thing if self.made_for_them else self._redirected(thing)
 
     def _pipeline(self, pipeline: Any) -> Any:
@@ -113,9 +124,17 @@ class Rewiring:
 
     def _loader(self, loader: Any) -> Any:
         facts, twin = self.facts, copy.copy(loader)
-        facts.workers = max(facts.workers, int(loader.num_workers))
+        by_number = is_map_style(loader.dataset) or hasattr(loader.dataset, "__getitems__")
+        if not by_number:  # then each of its processes makes batches of its own samples
+            facts.workers = max(facts.workers, int(loader.num_workers))
         # Torch refuses these assignments after the constructor: the loader's sampler would be the old one's.
-        twin.__dict__["dataset"] = self.rewire(loader.dataset)
+        dataset = twin.__dict__["dataset"] = self.rewire(loader.dataset)
+        if by_number:
+            twin.__dict__["dataset"] = Items(getattr(dataset, "dataset", dataset), order_of(loader))
+            facts.shuffles |= "Sequential" not in type(loader.sampler).__name__
+            if loader.batch_size is None and loader.batch_sampler is not None:
+                twin.__dict__["batch_size"] = 1
+                facts.batches.append((int(getattr(loader.batch_sampler, "batch_size", None) or 1), True))
         facts.stages.append(f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})")
         if loader.batch_size is not None:
             facts.batches.append((loader.batch_size, not loader.drop_last))
@@ -135,11 +154,15 @@ class Rewiring:
                 setattr(twin, name, type(value)(self.urls))
                 found += 1
         if not found:
-            raise PipelineError(
-                f"the shards of this {type(thing).__name__} cannot be replaced; name a function of the shards instead:"
-                " def make(urls): ..."
-            )
+            raise _irreplaceable(thing)
         return twin
+
+
+def _irreplaceable(thing: Any) -> PipelineError:
+    return PipelineError(
+        f"the shards of this {type(thing).__name__} cannot be replaced; name a function of the shards instead:"
+        " def make(urls): ..."
+    )
 
 
 def _shuffles(stage: Any) -> bool:

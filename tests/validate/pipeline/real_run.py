@@ -10,6 +10,8 @@ import warnings
 
 def rows(element):
     """Return the samples in a batch."""
+    if isinstance(element, list) and isinstance(element[0], dict):
+        return len(element)
     first = element[0] if isinstance(element, (list, tuple)) and not isinstance(element[0], (list, tuple)) else element
     return len(first)
 
