@@ -88,7 +88,7 @@ def check(
     options = scan_options(level, readers_of, expansion.urls, allow_pipe=allow_pipe)
     evidence = _gather(expansion, options, scan, progress)
     judged = _context(evidence, readers_of, max_loss, written, parsed, environment, options, scan)
-    context = _with_pipeline(judged, pipeline, options)
+    context = _with_pipeline(judged, pipeline, options, world_size)
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, () if baseline is None else baseline)
     asked = Invocation(written, tuple(readers), level, _words(arguments), world_size, allow_pipe)
@@ -149,11 +149,11 @@ def _context(
     )
 
 
-def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions) -> Context:
+def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions, world_size: int) -> Context:
     """Add the verdict on the user's own pipeline."""
     if pipeline is None or no_verdict_text(context.evidence.shards):
         return context
-    probed = probe_pipeline(pipeline, context.evidence, options, context.max_loss)
+    probed = probe_pipeline(pipeline, context.evidence, options, context.max_loss, world_size=world_size)
     return replace(context, verdicts=(*context.verdicts, probed))
 
 

@@ -11,7 +11,7 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.text.words import how_many
 
-from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Verdict
+from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
 from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains
 from .fates import ProbedFate, ProbedShape, Prober
 from .load_pipeline import PipelineError
@@ -21,6 +21,7 @@ from .probe_process import ProbeProcess
 from .probe_reasons import reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, shape_groups
 from .rewire import PipelineFacts
+from .worker_split import judge_split
 
 __all__ = ["PipelineError", "ProbeLimits", "probe_pipeline"]
 
@@ -40,7 +41,12 @@ class ProbeLimits:
 
 
 def probe_pipeline(
-    spec: str, evidence: Evidence, options: ScanOptions, max_loss: float = 0.05, limits: ProbeLimits | None = None
+    spec: str,
+    evidence: Evidence,
+    options: ScanOptions,
+    max_loss: float = 0.05,
+    limits: ProbeLimits | None = None,
+    world_size: int = 1,
 ) -> Verdict:
     """Return the verdict on a pipeline, by running it over some real samples in a process of its own.
 
@@ -50,12 +56,13 @@ def probe_pipeline(
         options: of that scan.
         max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
         limits: how much is tried.
+        world_size: ranks that train.
 
     Raises:
         PipelineError: the pipeline cannot be found, imported or built.
     """
     with ProbeProcess(spec) as process:
-        return judge_pipeline(process, evidence, options, max_loss, limits)
+        return judge_pipeline(process, evidence, options, max_loss, limits, world_size)
 
 
 def judge_pipeline(
@@ -64,16 +71,20 @@ def judge_pipeline(
     options: ScanOptions,
     max_loss: float = 0.05,
     limits: ProbeLimits | None = None,
+    world_size: int = 1,
 ) -> Verdict:
     """Return the verdict on the pipeline of a process that is there already; see ``probe_pipeline``."""
     limits = limits or ProbeLimits()
     with tempfile.TemporaryDirectory(prefix="wdsflow-probe-") as folder:
         prober = Prober(process, TinyTars(Path(folder), allow_pipe=options.allow_pipe), limits.seconds)
-        return _Probing(prober, evidence, options, limits).verdict(process.spec, max_loss)
+        return _Probing(prober, evidence, options, limits, world_size).verdict(process.spec, max_loss)
 
 
 class _Probing:
-    def __init__(self, prober: Prober, evidence: Evidence, options: ScanOptions, limits: ProbeLimits) -> None:
+    def __init__(
+        self, prober: Prober, evidence: Evidence, options: ScanOptions, limits: ProbeLimits, world_size: int
+    ) -> None:
+        self.world_size = world_size
         self.prober, self.evidence, self.options, self.limits = prober, evidence, options, limits
         self.shards = evidence.shards
         self.facts = PipelineFacts()
@@ -91,13 +102,17 @@ class _Probing:
         if estimate.crash is None:
             estimate.crash = self._collation(estimate)
         samples = max(self.evidence.samples, estimate.most)
+        told = judge_split(self.facts, self.evidence.shards, shapes, self.world_size)
         reasons = reasons_of(
             estimate.crash, estimate.hang, shapes, self.damage, self.evidence, samples, estimate.likely
         )
+        if told.starved:
+            reasons.insert(0, Reason("workers", 0, told.starved))
+        outcome = self._outcome(estimate, samples, max_loss)
         return Verdict(
             reader=PIPELINE,
             title=spec,
-            outcome=self._outcome(estimate, samples, max_loss),
+            outcome=outcome if outcome == "crashes" or not told.outcome else told.outcome,
             samples=samples,
             usable=estimate.most,
             least=None if estimate.least == estimate.most else estimate.least,
@@ -108,7 +123,7 @@ class _Probing:
                 *[estimate.most] * 3,
             ),
             exact=estimate.least == estimate.most,
-            note=self._note(spec, shapes, estimate),
+            note="; ".join(part for part in (self._note(spec, shapes, estimate), told.note) if part),
             lost=dict(Counter({reason.slug: reason.count for reason in reasons if reason.count})),
         )
 
@@ -332,11 +347,10 @@ class _Probing:
     def _batches(self, found: Estimate) -> None:
         """Leave out what is too little for a whole batch."""
         if found.crash is not None:  # a batch is lost if its samples are not complete by then
-            found.least = max(0, found.least - sum(size - 1 for size, _ in self.facts.batches))
+            found.least = max(0, found.least - sum(size - 1 for size, _, _ in self.facts.batches))
         if self.facts.resampled or found.crash is not None:
             return
-        workers = max(1, self.facts.workers)
-        for size, keeps_rest in self.facts.batches:
+        for size, keeps_rest, workers in self.facts.batches:
             if keeps_rest or size < 2:
                 continue
             found.least = (
@@ -348,14 +362,14 @@ class _Probing:
 
     def _collation(self, found: Estimate) -> ProbeRun | None:
         """Run with real batches: samples that come out alone may not fit together."""
-        if not any(size > 1 for size, _ in self.facts.batches) or not self.prober.good or not found.most:
+        if not any(size > 1 for size, _, _ in self.facts.batches) or not self.prober.good or not found.most:
             return None
         if found.whole:
             urls = tuple(shard.url for shard in self.shards)
         else:
             tars = [self.prober.tars.tar(place) for place in {each.key: each for each in self.prober.good}.values()]
             urls = tuple(tar for tar in tars if tar is not None)
-            sizes = [size for size, _ in self.facts.batches]
+            sizes = [size for size, _, _ in self.facts.batches]
             if len(urls) < max(sizes):
                 return None
         run = self.prober.process.run(RunRequest(urls, singly=False, seconds=self.limits.whole_seconds, most=1 << 40))

@@ -22,6 +22,8 @@ _OPENS_TARS = ("tarfile", "tar_file", "url_opener", "StreamingOpen", "FileCache"
 _FORM_SAMPLES = ("samples", "group_by_keys", "tar_file_expander")
 _PICK_MEMBERS = ("select_files", "rename_files", "keys", "suffixes")
 _DROPS_BY_CHANCE = ("rsample",)
+_SPLITS = ("single_node_only", "split_by_node", "split_by_worker")
+_SOURCES = {"SimpleShardList": "list", "ResampledShards": "resampled", "ResampledShardList": "resampled"}
 _TAKES_SOME = ("slice", "islice")
 
 
@@ -30,7 +32,8 @@ class PipelineFacts:
     """What a pipeline's own object tells, before it runs."""
 
     stages: list[str] = field(default_factory=list)
-    batches: list[tuple[int, bool]] = field(default_factory=list)  # samples of each kind of batch; keeps the last part
+    # Samples of each kind of batch; whether it keeps an incomplete one; the processes that make such batches.
+    batches: list[tuple[int, bool, int]] = field(default_factory=list)
     workers: int = 0  # processes of its loaders
     endless: bool = False  # repeats its shards as often as an epoch needs
     breaks: bool = False  # but not where a pass gives nothing
@@ -41,6 +44,11 @@ class PipelineFacts:
     blind: bool = True  # no stage looks at contents, beyond decoding them
     opaque: bool = False  # it is not made of stages that are known here
     by_first: bool = False  # makes its columns from the first samples, and may refuse others
+    source: str = ""  # of shards: "list", "resampled"; "" if unknown
+    seed: int | None = None  # of a list that is shuffled, the same way everywhere
+    splits: list[str] = field(default_factory=list)  # single_node_only, split_by_node, split_by_worker, in their order
+    shuffled_before: bool = False  # shards are shuffled before a split
+    checks_empty: bool = False  # raises where a worker reads no sample at all
     picks_members: bool = False  # own code chooses or renames the members of samples
     decoders: list[int] = field(default_factory=list)  # numbers of stages that only change values
 
@@ -51,6 +59,7 @@ class Rewiring:
     def __init__(self, urls: Sequence[str], *, made_for_them: bool, singly: bool) -> None:
         self.urls, self.made_for_them, self.singly = list(urls), made_for_them, singly
         self.facts = PipelineFacts()
+        self._workers = 1  # that run the stages at hand
 
     def rewire(self, thing: Any) -> Any:
         """Return the copy. Raises PipelineError if the shards of an object cannot be replaced."""
@@ -78,6 +87,8 @@ class Rewiring:
         first, *others = pipeline.pipeline
         opens = any(mark in bare_name(stage) for stage in others for mark in _OPENS_TARS)
         nested = is_pipeline(first) or is_loader(first)
+        if not nested and opens:
+            self._note_split(first, others)
         first = self._source(first) if not nested and opens else self.rewire(first)
         twin.pipeline = [first, *map(self._stage, others)]
         repetitions = getattr(pipeline, "repetitions", 1)
@@ -86,6 +97,27 @@ class Rewiring:
             self.facts.endless = True
             self.facts.breaks = code is not None and "count" in code.co_varnames
         return twin
+
+    def _note_split(self, source: Any, stages: Sequence[Any]) -> None:
+        """Note how shards come to workers."""
+        facts, names = self.facts, [bare_name(stage) for stage in stages]
+        opener = next(index for index, name in enumerate(names) if any(mark in name for mark in _OPENS_TARS))
+        facts.splits = [name for name in names[:opener] if name in _SPLITS]
+        facts.source = _SOURCES.get(bare_name(source), "list" if isinstance(source, list) else "")
+        facts.seed = getattr(source, "seed", None) if facts.source == "list" else None
+        facts.checks_empty = "check_empty" in names
+        for index, name in enumerate(names[:opener]):
+            if name == "resampled" and facts.source:
+                facts.source = "resampled"
+            elif "shuffle" in name and _shuffles(stages[index]):
+                facts.shuffled_before |= any(each in _SPLITS for each in names[index:opener])
+            elif name not in _SPLITS and "shuffle" not in name:
+                facts.source = ""  # code of the user decides
+        if facts.shuffled_before and any(
+            name == "shuffle" and any(each in _SPLITS for each in names[index:opener]) and _shuffles(stages[index])
+            for index, name in enumerate(names[:opener])
+        ):
+            facts.source = ""  # each worker shuffles its own way, and then takes its part
 
     def _source(self, stage: Any) -> Any:
         self.facts.stages.append(title(stage))
@@ -104,14 +136,12 @@ class Rewiring:
             facts.decoders.append(len(facts.stages))
         if any(mark in name for mark in _FORM_SAMPLES) and any(map(getattr(stage, "kw", {}).get, _PICK_MEMBERS)):
             facts.picks_members, facts.blind = True, False
-        if name in ("unbatched", "unlisted") and facts.batches:
-            facts.batches.pop()
         if name != "batched":
             return stage
         positional, named = list(getattr(stage, "args", ())), dict(getattr(stage, "kw", {}))
         size = named.get("batchsize", positional[0] if positional else 20)  # webdataset's default
         keeps_rest = named.get("partial", positional[2] if len(positional) > 2 else True)
-        facts.batches.append((int(size), bool(keeps_rest)))
+        facts.batches.append((int(size), bool(keeps_rest), self._workers))
         facts.blind &= not any(callable(each) for each in (*positional[1:2], named.get("collation_fn")))
         if not self.singly or not hasattr(stage, "kw"):
             return stage
@@ -128,16 +158,20 @@ class Rewiring:
         if not by_number:  # then each of its processes makes batches of its own samples
             facts.workers = max(facts.workers, int(loader.num_workers))
         # Torch refuses these assignments after the constructor: the loader's sampler would be the old one's.
+        self._workers = max(1, int(loader.num_workers))
         dataset = twin.__dict__["dataset"] = self.rewire(loader.dataset)
+        self._workers = 1
         if by_number:
             twin.__dict__["dataset"] = Items(getattr(dataset, "dataset", dataset), order_of(loader))
             facts.shuffles |= "Sequential" not in type(loader.sampler).__name__
             if loader.batch_size is None and loader.batch_sampler is not None:
                 twin.__dict__["batch_size"] = 1
-                facts.batches.append((int(getattr(loader.batch_sampler, "batch_size", None) or 1), True))
+                facts.batches.append((int(getattr(loader.batch_sampler, "batch_size", None) or 1), True, 1))
         facts.stages.append(f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})")
         if loader.batch_size is not None:
-            facts.batches.append((loader.batch_size, not loader.drop_last))
+            facts.batches.append(
+                (loader.batch_size, not loader.drop_last, 1 if by_number else max(1, loader.num_workers))
+            )
             facts.blind = False  # its collate function may refuse what it likes
             if self.singly:
                 twin.__dict__.update(batch_size=1, drop_last=False)
