@@ -92,7 +92,8 @@ def check(
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, () if baseline is None else baseline)
     asked = Invocation(written, tuple(readers), level, _words(arguments), world_size, allow_pipe)
-    findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked)
+    own = [each for verdict in context.verdicts for each in verdict.advice]
+    findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked, own)
     evidence.seconds = time.perf_counter() - start
     found = Report(written, evidence, context.verdicts, findings, ignored, known, baseline is not None)
     return replace(found, forecasts=context.forecasts, advice=advice, level=level, seconds=evidence.seconds)
@@ -103,11 +104,11 @@ def _words(arguments: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _settled(
-    findings: Sequence[Finding], context: Context, trial: Callable[[], Trial], asked: Invocation
+    findings: Sequence[Finding], context: Context, trial: Callable[[], Trial], asked: Invocation, own: Iterable[Advice]
 ) -> tuple[list[Finding], list[Advice]]:
     """Return findings and advice with their commands."""
     once = cache(trial)
-    return settle(keep_most(findings, context, once), advise(context, once), asked)
+    return settle(keep_most(findings, context, once), [*advise(context, once), *own], asked)
 
 
 def _expanded(urls: str | Path | Iterable[str | Path]) -> tuple[tuple[str, ...], Expansion]:

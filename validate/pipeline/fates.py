@@ -47,10 +47,10 @@ class Prober:
         self.runs = 0
         self.patience = _PATIENCE
 
-    def run(self, urls: Sequence[str], *, most: int = 300) -> ProbeRun:
-        """Return what came of reading some tars once, for at most so many elements."""
+    def run(self, urls: Sequence[str], *, most: int = 300, change: tuple[int, str] | None = None) -> ProbeRun:
+        """Return what came of reading some tars once, for at most so many elements; see ``RunRequest.change``."""
         self.runs += 1
-        return self.process.run(RunRequest(tuple(urls), seconds=self.seconds, most=most, seed=self.runs))
+        return self.process.run(RunRequest(tuple(urls), seconds=self.seconds, most=most, seed=self.runs, change=change))
 
     def first_round(self, groups: Sequence[ShapeGroup], per_shape: int) -> list[ProbedShape]:
         """Probe some samples of each shape."""

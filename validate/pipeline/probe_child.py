@@ -36,6 +36,7 @@ class RunRequest:
     seconds: float = 20.0
     most: int = 300  # elements; a pipeline that gives more repeats its shards
     seed: int = 0
+    change: tuple[int, str] | None = None  # code of stages to put after one of that number; "": give it a handler
     fields_alone: bool = False  # ask whether the fields of the one sample decide that it is lost
 
 
@@ -83,7 +84,7 @@ def _run(found: Any, request: RunRequest) -> ProbeRun:
         built, made = build(found, request.urls)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
         return ProbeRun("raised", 0, "building the pipeline", error_text(error), line_of(error))
-    rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly)
+    rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly, change=request.change)
     try:
         chain = take_apart(rewiring.rewire(built))
     except (PipelineError, TypeError) as error:

@@ -15,6 +15,7 @@ from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
 from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains
 from .fates import ProbedFate, ProbedShape, Prober
 from .load_pipeline import PipelineError
+from .pipeline_advice import advise_pipeline
 from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
 from .probe_process import ProbeProcess
@@ -124,6 +125,7 @@ class _Probing:
             ),
             exact=estimate.least == estimate.most,
             note="; ".join(part for part in (self._note(spec, shapes, estimate), told.note) if part),
+            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely),
             lost=dict(Counter({reason.slug: reason.count for reason in reasons if reason.count})),
         )
 

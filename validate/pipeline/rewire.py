@@ -56,7 +56,10 @@ class PipelineFacts:
 class Rewiring:
     """Copies a pipeline: other shards, ``batched(1)`` where ``singly``. The object itself is not changed."""
 
-    def __init__(self, urls: Sequence[str], *, made_for_them: bool, singly: bool) -> None:
+    def __init__(
+        self, urls: Sequence[str], *, made_for_them: bool, singly: bool, change: tuple[int, str] | None = None
+    ) -> None:
+        self.change = change or (0, "")  # after a stage of that number come others; without code it gets a handler
         self.urls, self.made_for_them, self.singly = list(urls), made_for_them, singly
         self.facts = PipelineFacts()
         self._workers = 1  # that run the stages at hand
@@ -90,13 +93,29 @@ class Rewiring:
         if not nested and opens:
             self._note_split(first, others)
         first = self._source(first) if not nested and opens else self.rewire(first)
-        twin.pipeline = [first, *map(self._stage, others)]
+        twin.pipeline = [first]
+        for stage in others:
+            twin.pipeline += self._changed(self._stage(stage))
         repetitions = getattr(pipeline, "repetitions", 1)
         if repetitions > sys.maxsize // 2:
             code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)
             self.facts.endless = True
             self.facts.breaks = code is not None and "count" in code.co_varnames
         return twin
+
+    def _changed(self, stage: Any) -> list[Any]:
+        number, code = self.change
+        if number != len(self.facts.stages):
+            return [stage]
+        if code:
+            names: dict[str, Any] = {}
+            exec(code, names)  # noqa: S102 - code of our own
+            return [stage, *names["stages"]]
+        if not hasattr(stage, "kw"):
+            return [stage]
+        twin = copy.copy(stage)
+        twin.kw = {**stage.kw, "handler": lambda error: True}
+        return [twin]
 
     def _note_split(self, source: Any, stages: Sequence[Any]) -> None:
         """Note how shards come to workers."""
