@@ -1,5 +1,6 @@
 """What becomes of single samples in the user's pipeline, by trying."""
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -46,6 +47,7 @@ class Prober:
         self.expands = False  # a sample gives several elements
         self.runs = 0
         self.patience = _PATIENCE
+        self.cost: dict[SamplePlace, float] = {}  # seconds that a sample took alone
 
     def run(self, urls: Sequence[str], *, most: int = 300, change: tuple[int, str] | None = None) -> ProbeRun:
         """Return what came of reading some tars once, for at most so many elements; see ``RunRequest.change``."""
@@ -81,13 +83,21 @@ class Prober:
             run = self.process.run(RunRequest((path,), seconds=self.seconds, seed=1, fields_alone=True))
             shape.certain = run.how == "ended" and run.stage in stages
 
-    def more(self, shape: ProbedShape, count: int) -> None:
-        """Probe up to ``count`` more samples of a shape."""
+    def more(self, shape: ProbedShape, count: int, seconds: float) -> None:
+        """Probe up to ``count`` more samples of a shape, for about so many seconds."""
         places = [place for place in shape.group.places if place not in shape.fates][:count]
-        self.tars.read(places)
-        runs = self._alone(places)
-        self.good += [place for place, run in runs.items() if _comes_out(run)]
-        shape.fates |= {place: self._fate(place, run) for place, run in runs.items()}
+        ends = time.monotonic() + seconds
+        for first in range(0, len(places), 16):
+            if time.monotonic() > ends:
+                return
+            some = places[first : first + 16]
+            self.tars.read(some)
+            for place in some:
+                if time.monotonic() > ends:
+                    return
+                runs = self._alone([place])
+                self.good += [place for place, run in runs.items() if _comes_out(run)]
+                shape.fates |= {place: self._fate(place, run) for place, run in runs.items()}
 
     def rest(self, shard: ShardEvidence) -> ProbedFate | None:
         """Return what the damaged end of a shard does, and its last sample; None if it cannot be tried."""
@@ -108,7 +118,9 @@ class Prober:
         for place in places:
             path = self.tars.tar(place) if self.patience > 0 else None
             if path is not None:
+                started = time.monotonic()
                 run = runs[place] = self.run([path] * self.copies)
+                self.cost[place] = time.monotonic() - started
                 self.patience -= run.how == "hung" or (run.how == "raised" and run.facts is None and not run.stage)
         return runs
 

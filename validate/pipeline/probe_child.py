@@ -1,7 +1,9 @@
 """The process in which the user's pipeline runs: it builds the pipeline again for each run, and reports what came out."""
 
+import contextlib
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -10,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wdsflow.engines.child_process import own_pipes, receive, send, when_gone
+from wdsflow.memory.limits import host_memory
+from wdsflow.memory.usage import private_data
 from wdsflow.text.escape import escape
 
 from ..tracing.meter import TraceRun
@@ -23,6 +27,8 @@ from .other_datasets import cause_of, start_ray
 from .rewire import PipelineFacts, Rewiring
 
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
+
+_LEAST_MEMORY = 1 << 30  # bytes
 
 How = Literal["ended", "raised", "hung", "slow", "endless", "wrong"]
 
@@ -58,6 +64,7 @@ def serve(spec: str) -> None:
     """Import the pipeline, then answer one ``RunRequest`` after another, until nobody asks."""
     requests, answers = own_pipes()
     when_gone(requests.fileno(), lambda: os.killpg(0, signal.SIGKILL))
+    _bound_memory()
     for name in _RANKS:
         os.environ.pop(name, None)  # a probe is the only rank
     try:
@@ -138,6 +145,14 @@ def _name(stage: StageTrace, facts: PipelineFacts) -> str:
     """Return a stage as the user wrote it, with its own size of batches."""
     title = facts.stages[stage.number - 1] if stage.number <= len(facts.stages) else stage.title
     return escape(f"stage {stage.number} {title}")
+
+
+def _bound_memory() -> None:
+    """Take at most half of the memory that is free: a pipeline that never has enough ends with MemoryError."""
+    most = private_data() + max(_LEAST_MEMORY, host_memory().free // 2)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def _seed(seed: int) -> None:

@@ -2,9 +2,9 @@
 
 import math
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
@@ -18,6 +18,7 @@ from .load_pipeline import PipelineError
 from .pipeline_advice import advise_pipeline
 from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
+from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess
 from .probe_reasons import reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, shape_groups
@@ -25,20 +26,6 @@ from .rewire import PipelineFacts
 from .worker_split import judge_split
 
 __all__ = ["PipelineError", "ProbeLimits", "probe_pipeline"]
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeLimits:
-    """How much is tried."""
-
-    per_shape: int = 4
-    shapes: int = 64  # the most frequent ones
-    samples: int = 400  # probed in a set that is too large to be read whole
-    seconds: float = 10.0  # of one run
-    whole_samples: int = 2_000  # a set of at most so many samples is read whole, once
-    whole_bytes: int = 256 << 20
-    whole_seconds: float = 60.0
-    damaged: int = 16  # damaged shards whose ends are tried
 
 
 def probe_pipeline(
@@ -241,6 +228,7 @@ class _Probing:
         if self.facts.blind and self.evidence.level == "full" and all(map(agree, shapes)):
             return
         add_places([shape.group for shape in shapes], self.shards, self.options, 16 * self.limits.samples)
+        ends = time.monotonic() + self.limits.all_seconds
         left = self.limits.samples - sum(len(shape.fates) for shape in shapes)
         for number, shape in enumerate(sorted(shapes, key=lambda each: each.group.count)):
             if left <= 0:
@@ -249,7 +237,8 @@ class _Probing:
             if not shape.certain and not any(
                 fate.kind == "hang" for fate in shape.fates.values()
             ):  # each would cost the whole limit
-                self.prober.more(shape, max(1, left // (len(shapes) - number)))
+                share = (ends - time.monotonic()) / (len(shapes) - number)
+                self.prober.more(shape, max(1, left // (len(shapes) - number)), share)
             left -= len(shape.fates) - before
 
     def _add(self, shape: ProbedShape, found: Estimate) -> None:
@@ -331,7 +320,14 @@ class _Probing:
 
     def _together(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Read all probed samples together: those that come out alone should come out again."""
-        fates = {place.key: (place, fate) for shape in shapes for place, fate in shape.fates.items()}
+        fates = {}
+        seconds = 0.0
+        probes = ((place, fate) for shape in shapes for place, fate in shape.fates.items())
+        for place, fate in sorted(probes, key=lambda each: self.prober.cost.get(each[0], 0.0)):
+            seconds += self.prober.cost.get(place, 0.0)
+            if seconds > self.limits.seconds / 2 and fates:
+                break  # the largest are left out: all must be read within the limit of one run
+            fates[place.key] = (place, fate)
         path = self.prober.tars.tar(*(place for place, _ in fates.values())) if fates else None
         if path is None or self.prober.expands:
             return
@@ -339,6 +335,9 @@ class _Probing:
         if self.prober.patience <= 0:
             return
         run = self.prober.run([path], most=1 << 40)
+        if run.how == "slow":
+            found.doubts.append("reading probes together took too long")
+            return
         if run.how == "raised" and not self.facts.by_first:
             found.crash = run
         if run.out != alone:

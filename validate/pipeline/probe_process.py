@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 import threading
 
+import psutil
+
 from wdsflow.engines.child_process import receive, send, start_python
 from wdsflow.text.escape import escape
 
@@ -120,5 +122,11 @@ class ProbeProcess:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
+    others = []
+    with contextlib.suppress(psutil.Error):
+        others = psutil.Process(process.pid).children(recursive=True)  # some have left the group
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
+    for other in others:
+        with contextlib.suppress(psutil.Error):
+            other.kill()
