@@ -13,6 +13,8 @@ from .probe_samples import SamplePlace, ShapeGroup, TinyTars
 
 ProbeKind = Literal["usable", "dropped", "crash", "hang", "ends-shard", "ends-stream"]
 _PATIENCE = 3  # runs that hang or die, each at the cost of a new process: then no more samples are tried
+_REPEATS = 4  # of a sample, and
+_REPEATED_SHAPES = 8  # of their samples, where random numbers are drawn
 _COPIES = 256  # of a sample, for a pipeline that gives nothing before a batch is full
 
 
@@ -47,6 +49,7 @@ class Prober:
         self.expands = False  # a sample gives several elements
         self.runs = 0
         self.patience = _PATIENCE
+        self.chance = False  # the same sample comes out in one run and not in another
         self.cost: dict[SamplePlace, float] = {}  # seconds that a sample took alone
 
     def run(self, urls: Sequence[str], *, most: int = 300, change: tuple[int, str] | None = None) -> ProbeRun:
@@ -70,7 +73,17 @@ class Prober:
         self.good = [place for place, run in runs.items() if _comes_out(run)]
         for shape in shapes:
             shape.fates = {place: self._fate(place, runs[place]) for place in shape.group.places if place in runs}
+        self._look_for_chance(shapes)
         return shapes
+
+    def _look_for_chance(self, shapes: Sequence[ProbedShape]) -> None:
+        """Try samples again if the pipeline draws random numbers: most do that only to augment images."""
+        for shape in shapes[:_REPEATED_SHAPES]:
+            for place, fate in list(shape.fates.items())[:4]:
+                for _ in range(_REPEATS if fate.run.facts is not None and fate.run.facts.draws else 0):
+                    path = self.tars.tar(place) if self.patience > 0 and not self.chance else None
+                    if path is not None and fate.kind in ("usable", "dropped"):
+                        self.chance = _comes_out(self.run([path] * self.copies)) != (fate.kind == "usable")
 
     def find_certain(self, shape: ProbedShape) -> None:
         """Find out whether the fields of a shape alone decide that its samples are lost, where all its probes are."""

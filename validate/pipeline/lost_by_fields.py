@@ -6,7 +6,6 @@ from the sample to the missing field has no branch.
 """
 
 import dis
-import random
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -14,6 +13,7 @@ from types import CodeType
 from typing import Any, NoReturn
 
 from ..tracing.pipeline_steps import Chain, PipelineStep
+from .random_state import state_of_chance
 from .rewire import PipelineFacts
 
 _FORM_SAMPLES = ("tarfile_to_samples", "tarfile_samples", "group_by_keys", "cached_tarfile_to_samples")
@@ -67,7 +67,7 @@ def _passed(step: PipelineStep, fields: dict[Any, Any]) -> list[dict[Any, Any]] 
     for _ in range(_TRIES):
         sample = _Empty(fields)
         free = step.package.startswith("webdataset.") and step.title.partition("(")[0] in _MOVE_VALUES
-        before, chance = len(_looks), _state_of_chance()
+        before, chance = len(_looks), state_of_chance()
         try:
             result = list(islice(step.make(_ignore)(iter([sample])), 2))
         except (Exception, SystemExit):  # noqa: BLE001 - of other people's making
@@ -75,7 +75,7 @@ def _passed(step: PipelineStep, fields: dict[Any, Any]) -> list[dict[Any, Any]] 
         except _LookedError:
             return None
         unseen = free or not sample.looked
-        if len(_looks) > before or not unseen or (_state_of_chance() != chance and "shuffle" not in step.title):
+        if len(_looks) > before or not unseen or (state_of_chance() != chance and "shuffle" not in step.title):
             return None
         if len(result) > 1 or not all(isinstance(each, dict) for each in result):
             return None
@@ -119,15 +119,6 @@ def _straight(code: CodeType, until: int) -> bool:
         for each in dis.get_instructions(code)
         if each.offset < until
     )
-
-
-def _state_of_chance() -> list[object]:
-    states: list[object] = [random.getstate()]
-    if numpy := sys.modules.get("numpy"):
-        states.append(str(numpy.random.get_state()))
-    if torch := sys.modules.get("torch"):
-        states.append(torch.get_rng_state().numpy().tobytes())
-    return states
 
 
 def _plain(sample: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:

@@ -24,6 +24,7 @@ from ..tracing.trace_report import StageTrace, Trace
 from .load_pipeline import PipelineError, build, find
 from .lost_by_fields import lost_by_fields
 from .other_datasets import cause_of, start_ray
+from .random_state import state_of_chance
 from .rewire import PipelineFacts, Rewiring
 
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
@@ -102,7 +103,9 @@ def _run(found: Any, request: RunRequest) -> ProbeRun:
         return ProbeRun("ended", stage=stage, facts=rewiring.facts)
     run = TraceRun(len(chain.steps), request.most, request.seconds, frozenset())
     started = time.monotonic()
+    before = state_of_chance()
     ending = observe(chain, run, request.seconds)
+    rewiring.facts.draws = state_of_chance() != before
     trace = summary(chain, run, ending)
     return _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
 

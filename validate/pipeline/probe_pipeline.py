@@ -9,10 +9,9 @@ from pathlib import Path
 
 from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
-from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
-from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains
+from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains, meetings
 from .fates import ProbedFate, ProbedShape, Prober
 from .load_pipeline import PipelineError
 from .pipeline_advice import advise_pipeline
@@ -20,7 +19,7 @@ from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
 from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess
-from .probe_reasons import reasons_of
+from .probe_reasons import note_of, reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, shape_groups
 from .rewire import PipelineFacts
 from .worker_split import judge_split
@@ -83,9 +82,11 @@ class _Probing:
         shapes = self.prober.first_round(groups[: self.limits.shapes], self.limits.per_shape)
         runs = [fate.run for shape in shapes for fate in shape.fates.values()]
         self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
+        self.facts.chance |= self.prober.chance
         whole = self._whole(shapes)
         self._check_built(runs if whole is None else [run for run in (whole.crash,) if run is not None])
         estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
+        self._reordered(estimate)
         self._batches(estimate)
         if estimate.crash is None:
             estimate.crash = self._collation(estimate)
@@ -111,7 +112,7 @@ class _Probing:
                 *[estimate.most] * 3,
             ),
             exact=estimate.least == estimate.most,
-            note="; ".join(part for part in (self._note(spec, shapes, estimate), told.note) if part),
+            note="; ".join(part for part in (note_of(spec, shapes, estimate, self.facts), told.note) if part),
             advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely),
             lost=dict(Counter({reason.slug: reason.count for reason in reasons if reason.count})),
         )
@@ -189,6 +190,9 @@ class _Probing:
         self._joined(shapes, found)
         if self.facts.slices:
             found.open_below("a stage takes only a certain number of samples")
+        if self.prober.expands:
+            found.open_below("one sample gives several elements")
+            found.most = max(found.most, self.evidence.samples)
         if self.facts.by_first and len(shapes) > 1:
             found.open_below("it makes columns from the first samples, and may refuse others")
         if self.prober.copies > 1:
@@ -318,9 +322,21 @@ class _Probing:
                 found.crash = found.crash or run
             found.shift(run.out, counted)
 
+    def _reordered(self, found: Estimate) -> None:
+        """Leave room for samples that webdataset 0.2 joins where shards meet in another order."""
+        known = self.facts.source == "list" and not self.facts.mixes_shards and self.facts.workers <= 1
+        count = (
+            0
+            if known or (found.whole and not (self.facts.mixes_shards or self.facts.workers))
+            else meetings(self.shards)
+        )
+        if count and "check_empty" not in " ".join(self.facts.stages):  # of webdataset 1.x, which joins none
+            found.least, found.most = max(0, found.least - 2 * count), min(self.evidence.samples, found.most + count)
+            found.doubts.append("some shards end with the key with which others begin, and their order is not known")
+
     def _together(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Read all probed samples together: those that come out alone should come out again."""
-        fates = {}
+        fates: dict[str, tuple[SamplePlace, ProbedFate]] = {}
         seconds = 0.0
         probes = ((place, fate) for shape in shapes for place, fate in shape.fates.items())
         for place, fate in sorted(probes, key=lambda each: self.prober.cost.get(each[0], 0.0)):
@@ -378,13 +394,3 @@ class _Probing:
             return None
         found.open_below("how many batches come out before the end depends on the order")
         return run
-
-    def _note(self, spec: str, shapes: Sequence[ProbedShape], found: Estimate) -> str:
-        tried = sum(len(shape.fates) for shape in shapes)
-        text = f"{spec} was run over {how_many(tried, 'sample')} of {how_many(len(shapes), 'shape')}"
-        text += ", and over all shards once" if found.whole else ""
-        if found.least != found.most and found.doubts:
-            text += f"; the number is a range: {', '.join(dict.fromkeys(found.doubts))}"
-        if self.facts.resampled or self.facts.endless:
-            text += "; it repeats its shards, and the number is that of one pass"
-        return text

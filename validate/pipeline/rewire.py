@@ -40,6 +40,8 @@ class PipelineFacts:
     resampled: bool = False  # draws shards with replacement
     shuffles: bool = False
     chance: bool = False  # drops samples by chance
+    draws: bool = False  # draws random numbers, perhaps only to augment images
+    mixes_shards: bool = False  # their order is drawn
     slices: bool = False  # takes a certain number only
     blind: bool = True  # no stage looks at contents, beyond decoding them
     opaque: bool = False  # it is not made of stages that are known here
@@ -62,6 +64,7 @@ class Rewiring:
         self.change = change or (0, "")  # after a stage of that number come others; without code it gets a handler
         self.urls, self.made_for_them, self.singly = list(urls), made_for_them, singly
         self.facts = PipelineFacts()
+        self._opened = False  # a stage has opened tars
         self._workers = 1  # that run the stages at hand
 
     def rewire(self, thing: Any) -> Any:
@@ -141,13 +144,16 @@ class Rewiring:
     def _source(self, stage: Any) -> Any:
         self.facts.stages.append(title(stage))
         self.facts.resampled |= getattr(stage, "nshards", 0) > sys.maxsize // 2 or "esampled" in bare_name(stage)
-        self.facts.shuffles |= bool(getattr(stage, "seed", None)) and not self.facts.resampled
+        self.facts.shuffles |= getattr(stage, "seed", None) is not None and not self.facts.resampled
+        self.facts.mixes_shards |= self.facts.shuffles or self.facts.resampled
         return [{"url": url} for url in self.urls]
 
     def _stage(self, stage: Any) -> Any:
         facts, name = self.facts, bare_name(stage)
         facts.stages.append(title(stage))
         facts.shuffles |= "shuffle" in name and _shuffles(stage)
+        facts.mixes_shards |= "shuffle" in name and _shuffles(stage) and not self._opened
+        self._opened |= any(mark in name for mark in _OPENS_TARS)
         facts.chance |= name in _DROPS_BY_CHANCE
         facts.slices |= name in _TAKES_SOME
         facts.blind &= name in _BLIND or _only_decodes(stage)

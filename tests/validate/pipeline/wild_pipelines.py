@@ -65,7 +65,7 @@ def mixed(urls):
 
 def loader_with_workers(urls):
     dataset = wds.WebDataset(urls, handler=calm, shardshuffle=False).to_tuple(IMAGES, "txt", handler=calm)
-    loader = wds.WebLoader(dataset.batched(4, collation_fn=list), batch_size=None, num_workers=2)
+    loader = wds.WebLoader(dataset.batched(4), batch_size=None, num_workers=2)
     return loader.unbatched().shuffle(10).batched(3, collation_fn=list, partial=False)
 
 
