@@ -82,6 +82,7 @@ def test_whatever_stage_needs_the_field(name: str, shards: list[str]) -> None:
     assert came(name, shards) == COMPLETE
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", certain_pipelines.OTHERS[:1])
 def test_where_contents_could_save_a_sample_the_range_stays_open(name: str, shards: list[str]) -> None:
     verdict = judged(name, shards)
