@@ -92,8 +92,7 @@ def check(
     findings, ignored = run_rules(context, select, ignore or {})
     findings, known = apply_baseline(findings, () if baseline is None else baseline)
     asked = Invocation(written, tuple(readers), level, _words(arguments), world_size, allow_pipe)
-    own = [each for verdict in context.verdicts for each in verdict.advice]
-    findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked, own)
+    findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked, context.verdicts)
     evidence.seconds = time.perf_counter() - start
     found = Report(written, evidence, context.verdicts, findings, ignored, known, baseline is not None)
     return replace(found, forecasts=context.forecasts, advice=advice, level=level, seconds=evidence.seconds)
@@ -104,10 +103,15 @@ def _words(arguments: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _settled(
-    findings: Sequence[Finding], context: Context, trial: Callable[[], Trial], asked: Invocation, own: Iterable[Advice]
+    findings: Sequence[Finding],
+    context: Context,
+    trial: Callable[[], Trial],
+    asked: Invocation,
+    verdicts: Iterable[Verdict],
 ) -> tuple[list[Finding], list[Advice]]:
     """Return findings and advice with their commands."""
     once = cache(trial)
+    own = [each for verdict in verdicts for each in verdict.advice]
     return settle(keep_most(findings, context, once), [*advise(context, once), *own], asked)
 
 

@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any, NoReturn
 
 from ..tracing.pipeline_steps import Chain, PipelineStep
-from .random_state import state_of_chance
+from .random_draws import state_of_chance
 from .rewire import PipelineFacts
 
 _FORM_SAMPLES = ("tarfile_to_samples", "tarfile_samples", "group_by_keys", "cached_tarfile_to_samples")

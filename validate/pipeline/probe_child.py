@@ -24,7 +24,7 @@ from ..tracing.trace_report import StageTrace, Trace
 from .load_pipeline import PipelineError, build, find
 from .lost_by_fields import lost_by_fields
 from .other_datasets import cause_of, start_ray
-from .random_state import state_of_chance
+from .random_draws import state_of_chance
 from .rewire import PipelineFacts, Rewiring
 
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")

@@ -11,7 +11,7 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
-from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains, meetings
+from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains, meetings, note_of
 from .fates import ProbedFate, ProbedShape, Prober
 from .load_pipeline import PipelineError
 from .pipeline_advice import advise_pipeline
@@ -19,7 +19,7 @@ from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
 from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess
-from .probe_reasons import note_of, reasons_of
+from .probe_reasons import reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, shape_groups
 from .rewire import PipelineFacts
 from .worker_split import judge_split

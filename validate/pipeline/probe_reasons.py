@@ -3,15 +3,12 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from wdsflow.scan.evidence import Evidence, Shape
-from wdsflow.text.words import how_many
 
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
-from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape
 from .probe_child import ProbeRun
 from .probe_samples import SamplePlace
-from .rewire import PipelineFacts
 
 _DOES = {
     "dropped": "drops them",
@@ -107,15 +104,3 @@ def _share(shape: ProbedShape, name: tuple[str, str, str]) -> int:
 def _how(run: ProbeRun) -> str:
     parts = [part for part in (run.error, run.line) if part]
     return f" ({', '.join(parts)})" if parts else ""
-
-
-def note_of(spec: str, shapes: Sequence[ProbedShape], found: Estimate, facts: PipelineFacts) -> str:
-    """Return what was run, and why the number is a range."""
-    tried = sum(len(shape.fates) for shape in shapes)
-    text = f"{spec} was run over {how_many(tried, 'sample')} of {how_many(len(shapes), 'shape')}"
-    text += ", and over all shards once" if found.whole else ""
-    if found.least != found.most and found.doubts:
-        text += f"; the number is a range: {', '.join(dict.fromkeys(found.doubts))}"
-    if facts.resampled or facts.endless:
-        text += "; it repeats its shards, and the number is that of one pass"
-    return text
