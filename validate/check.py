@@ -89,11 +89,11 @@ def check(
     options = scan_options(level, readers_of, expansion.urls, allow_pipe=allow_pipe)
     evidence = _gather(expansion, replace(options, identify=identify), scan, progress)
     judged = _context(evidence, readers_of, max_loss, written, parsed, options, scan)
-    context = _with_pipeline(judged, pipeline, options)
+    context = _with_pipeline(judged, pipeline, options, world_size)
     findings, ignored = run_rules(context, select, ignore or {})
     findings, accepted = split_by_baseline(findings, () if baseline is None else baseline)
     asked = Invocation(written, tuple(readers), level, _words(arguments), world_size, allow_pipe)
-    findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked)
+    findings, advice = _settled(findings, judged, partial(Trial, judged, options, scan), asked, context.verdicts)
     evidence.seconds = time.perf_counter() - start
     found = _report(written, context, findings, ignored, accepted, against_baseline=baseline is not None)
     return replace(found, advice=advice, level=level, seconds=evidence.seconds)
@@ -122,11 +122,16 @@ def _words(arguments: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _settled(
-    findings: Sequence[Finding], context: Context, trial: Callable[[], Trial], asked: Invocation
+    findings: Sequence[Finding],
+    context: Context,
+    trial: Callable[[], Trial],
+    asked: Invocation,
+    verdicts: Iterable[Verdict],
 ) -> tuple[list[Finding], list[Advice]]:
     """Return findings and advice with their commands."""
     once = cache(trial)
-    return settle(keep_most(findings, context, once), advise(context, once), asked)
+    own = [each for verdict in verdicts for each in verdict.advice]
+    return settle(keep_most(findings, context, once), [*advise(context, once), *own], asked)
 
 
 def _expanded(urls: str | Path | Iterable[str | Path], *, identify: bool) -> tuple[tuple[str, ...], Expansion]:
@@ -171,11 +176,11 @@ def _context(
     )
 
 
-def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions) -> Context:
+def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions, world_size: int) -> Context:
     """Add the verdict on the user's own pipeline."""
     if pipeline is None or no_verdict_text(context.evidence.shards):
         return context
-    probed = probe_pipeline(pipeline, context.evidence, options, context.max_loss)
+    probed = probe_pipeline(pipeline, context.evidence, options, context.max_loss, world_size=world_size)
     return replace(context, verdicts=(*context.verdicts, probed))
 
 

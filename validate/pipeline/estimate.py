@@ -1,13 +1,16 @@
 """How many samples come out: bounds, and samples that are counted one by one."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from wdsflow.scan.evidence import Run, ShardEvidence
+from wdsflow.text.words import how_many
 
 from .fates import ProbedShape
 from .probe_child import ProbeRun
 from .probe_samples import SamplePlace
+from .rewire import PipelineFacts
 
 
 @dataclass(slots=True)
@@ -55,6 +58,17 @@ def joined_chains(shards: Sequence[ShardEvidence]) -> Iterator[list[tuple[str, R
         yield chain
 
 
+def meetings(shards: Sequence[ShardEvidence]) -> int:
+    """Return how many shards end with the key with which another one begins."""
+    heads = Counter(shard.runs.head.key for shard in shards if shard.runs.head is not None)
+    count = 0
+    for shard in shards:
+        last = shard.runs.tail or shard.runs.head
+        if last is not None and shard.runs.head is not None:
+            count += heads[last.key] - (shard.runs.head.key == last.key) > 0
+    return count
+
+
 def is_damaged(shard: ShardEvidence) -> bool:
     """Return whether some readers do not read a shard to its end."""
     return shard.error is not None or shard.stop.kind in ("error", "silent")
@@ -77,3 +91,15 @@ def counted_in(shapes: Sequence[ProbedShape], runs: Sequence[tuple[str, Run]]) -
 def agree(shape: ProbedShape) -> bool:
     """Return whether all probes of a shape met the same fate."""
     return len({fate.kind for fate in shape.fates.values()}) == 1
+
+
+def note_of(spec: str, shapes: Sequence[ProbedShape], found: Estimate, facts: PipelineFacts) -> str:
+    """Return what was run, and why the number is a range."""
+    tried = sum(len(shape.fates) for shape in shapes)
+    text = f"{spec} was run over {how_many(tried, 'sample')} of {how_many(len(shapes), 'shape')}"
+    text += ", and over all shards once" if found.whole else ""
+    if found.least != found.most and found.doubts:
+        text += f"; the number is a range: {', '.join(dict.fromkeys(found.doubts))}"
+    if facts.resampled or facts.endless:
+        text += "; it repeats its shards, and the number is that of one pass"
+    return text

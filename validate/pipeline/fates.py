@@ -1,18 +1,20 @@
 """What becomes of single samples in the user's pipeline, by trying."""
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from wdsflow.scan.evidence import ShardEvidence
 
-from .load_pipeline import PipelineError
 from .probe_child import ProbeRun, RunRequest
 from .probe_process import ProbeProcess
 from .probe_samples import SamplePlace, ShapeGroup, TinyTars
 
 ProbeKind = Literal["usable", "dropped", "crash", "hang", "ends-shard", "ends-stream"]
 _PATIENCE = 3  # runs that hang or die, each at the cost of a new process: then no more samples are tried
+_REPEATS = 4  # of a sample, and
+_REPEATED_SHAPES = 8  # of their samples, where random numbers are drawn
 _COPIES = 256  # of a sample, for a pipeline that gives nothing before a batch is full
 
 
@@ -29,6 +31,7 @@ class ProbedShape:
 
     group: ShapeGroup
     fates: dict[SamplePlace, ProbedFate]
+    certain: bool = False  # its fields alone decide that all its samples are lost
 
     @property
     def usable(self) -> int:
@@ -46,26 +49,20 @@ class Prober:
         self.expands = False  # a sample gives several elements
         self.runs = 0
         self.patience = _PATIENCE
+        self.chance = False  # the same sample comes out in one run and not in another
+        self.cost: dict[SamplePlace, float] = {}  # seconds that a sample took alone
 
-    def run(self, urls: Sequence[str], *, most: int = 300) -> ProbeRun:
-        """Return what came of reading some tars once, for at most so many elements."""
+    def run(self, urls: Sequence[str], *, most: int = 300, change: tuple[int, str] | None = None) -> ProbeRun:
+        """Return what came of reading some tars once, for at most so many elements; see ``RunRequest.change``."""
         self.runs += 1
-        return self.process.run(RunRequest(tuple(urls), seconds=self.seconds, most=most, seed=self.runs))
+        return self.process.run(RunRequest(tuple(urls), seconds=self.seconds, most=most, seed=self.runs, change=change))
 
     def first_round(self, groups: Sequence[ShapeGroup], per_shape: int) -> list[ProbedShape]:
-        """Probe some samples of each shape.
-
-        Raises:
-            PipelineError: the pipeline cannot even be built.
-        """
+        """Probe some samples of each shape."""
         shapes = [ProbedShape(group, {}) for group in groups]
         chosen = [place for group in groups for place in _spread(group.places, per_shape)]
         self.tars.read(chosen)
         runs = self._alone(chosen)
-        if runs and all(run.stage == "building the pipeline" for run in runs.values()):
-            run = next(iter(runs.values()))
-            line = f"{run.line}: " if run.line else ""
-            raise PipelineError(f"{self.process.spec} cannot be built: {line}{run.error}")
         if runs and not any(run.out for run in runs.values()) and any(_opaque(run) for run in runs.values()):
             self.copies = _COPIES
             repeated = self._alone(chosen)
@@ -76,15 +73,44 @@ class Prober:
         self.good = [place for place, run in runs.items() if _comes_out(run)]
         for shape in shapes:
             shape.fates = {place: self._fate(place, runs[place]) for place in shape.group.places if place in runs}
+        self._look_for_chance(shapes)
         return shapes
 
-    def more(self, shape: ProbedShape, count: int) -> None:
-        """Probe up to ``count`` more samples of a shape."""
+    def _look_for_chance(self, shapes: Sequence[ProbedShape]) -> None:
+        """Try samples again if the pipeline draws random numbers: most do that only to augment images."""
+        for shape in shapes[:_REPEATED_SHAPES]:
+            for place, fate in list(shape.fates.items())[:4]:
+                for _ in range(_REPEATS if fate.run.facts is not None and fate.run.facts.draws else 0):
+                    path = self.tars.tar(place) if self.patience > 0 and not self.chance else None
+                    if path is not None and fate.kind in ("usable", "dropped"):
+                        self.chance = _comes_out(self.run([path] * self.copies)) != (fate.kind == "usable")
+
+    def find_certain(self, shape: ProbedShape) -> None:
+        """Find out whether the fields of a shape alone decide that its samples are lost, where all its probes are."""
+        stages = {fate.run.stage for fate in shape.fates.values()}
+        lost = all(fate.kind in ("dropped", "crash") for fate in shape.fates.values())
+        if not lost or len(stages) != 1 or not all(stages) or self.copies > 1 or self.patience <= 0:
+            return
+        path = self.tars.tar(next(iter(shape.fates)))
+        if path is not None:
+            run = self.process.run(RunRequest((path,), seconds=self.seconds, seed=1, fields_alone=True))
+            shape.certain = run.how == "ended" and run.stage in stages
+
+    def more(self, shape: ProbedShape, count: int, seconds: float) -> None:
+        """Probe up to ``count`` more samples of a shape, for about so many seconds."""
         places = [place for place in shape.group.places if place not in shape.fates][:count]
-        self.tars.read(places)
-        runs = self._alone(places)
-        self.good += [place for place, run in runs.items() if _comes_out(run)]
-        shape.fates |= {place: self._fate(place, run) for place, run in runs.items()}
+        ends = time.monotonic() + seconds
+        for first in range(0, len(places), 16):
+            if time.monotonic() > ends:
+                return
+            some = places[first : first + 16]
+            self.tars.read(some)
+            for place in some:
+                if time.monotonic() > ends:
+                    return
+                runs = self._alone([place])
+                self.good += [place for place, run in runs.items() if _comes_out(run)]
+                shape.fates |= {place: self._fate(place, run) for place, run in runs.items()}
 
     def rest(self, shard: ShardEvidence) -> ProbedFate | None:
         """Return what the damaged end of a shard does, and its last sample; None if it cannot be tried."""
@@ -105,7 +131,9 @@ class Prober:
         for place in places:
             path = self.tars.tar(place) if self.patience > 0 else None
             if path is not None:
+                started = time.monotonic()
                 run = runs[place] = self.run([path] * self.copies)
+                self.cost[place] = time.monotonic() - started
                 self.patience -= run.how == "hung" or (run.how == "raised" and run.facts is None and not run.stage)
         return runs
 

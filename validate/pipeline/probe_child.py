@@ -1,7 +1,9 @@
 """The process in which the user's pipeline runs: it builds the pipeline again for each run, and reports what came out."""
 
+import contextlib
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -10,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wdsflow.engines.child_process import own_pipes, receive, send, when_gone
+from wdsflow.memory.limits import host_memory
+from wdsflow.memory.usage import private_data
 from wdsflow.text.escape import escape
 
 from ..tracing.meter import TraceRun
@@ -18,9 +22,14 @@ from ..tracing.stage_words import error_text, line_of
 from ..tracing.trace import observe, summary
 from ..tracing.trace_report import StageTrace, Trace
 from .load_pipeline import PipelineError, build, find
+from .lost_by_fields import lost_by_fields
+from .other_datasets import cause_of, start_ray
+from .random_draws import state_of_chance
 from .rewire import PipelineFacts, Rewiring
 
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
+
+_LEAST_MEMORY = 1 << 30  # bytes
 
 How = Literal["ended", "raised", "hung", "slow", "endless", "wrong"]
 
@@ -34,6 +43,8 @@ class RunRequest:
     seconds: float = 20.0
     most: int = 300  # elements; a pipeline that gives more repeats its shards
     seed: int = 0
+    change: tuple[int, str] | None = None  # code of stages to put after one of that number; "": give it a handler
+    fields_alone: bool = False  # ask whether the fields of the one sample decide that it is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +65,12 @@ def serve(spec: str) -> None:
     """Import the pipeline, then answer one ``RunRequest`` after another, until nobody asks."""
     requests, answers = own_pipes()
     when_gone(requests.fileno(), lambda: os.killpg(0, signal.SIGKILL))
+    _bound_memory()
     for name in _RANKS:
         os.environ.pop(name, None)  # a probe is the only rank
     try:
         found = find(spec)
+        start_ray()
     except PipelineError as error:
         send(answers, ProbeRun("wrong", error=str(error)))
         return
@@ -79,14 +92,20 @@ def _run(found: Any, request: RunRequest) -> ProbeRun:
         built, made = build(found, request.urls)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
         return ProbeRun("raised", 0, "building the pipeline", error_text(error), line_of(error))
-    rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly)
+    rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly, change=request.change)
     try:
         chain = take_apart(rewiring.rewire(built))
     except (PipelineError, TypeError) as error:
         return ProbeRun("wrong", error=str(error))
+    if request.fields_alone:
+        number = lost_by_fields(chain, rewiring.facts)
+        stage = escape(f"stage {number} {rewiring.facts.stages[number - 1]}") if number else ""
+        return ProbeRun("ended", stage=stage, facts=rewiring.facts)
     run = TraceRun(len(chain.steps), request.most, request.seconds, frozenset())
     started = time.monotonic()
+    before = state_of_chance()
     ending = observe(chain, run, request.seconds)
+    rewiring.facts.draws = state_of_chance() != before
     trace = summary(chain, run, ending)
     return _answer(trace, run, rewiring.facts, slow=time.monotonic() - started > 0.75 * request.seconds)
 
@@ -95,6 +114,7 @@ def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) ->
     out = trace.delivered
     if trace.ending == "raised" and run.raised is not None:
         index, error = run.raised
+        error = cause_of(error)
         key, shard = run.place(index)
         return ProbeRun(
             "raised", out, _name(trace.stages[index], facts), error_text(error), line_of(error), key, shard, facts
@@ -128,6 +148,14 @@ def _name(stage: StageTrace, facts: PipelineFacts) -> str:
     """Return a stage as the user wrote it, with its own size of batches."""
     title = facts.stages[stage.number - 1] if stage.number <= len(facts.stages) else stage.title
     return escape(f"stage {stage.number} {title}")
+
+
+def _bound_memory() -> None:
+    """Take at most half of the memory that is free: a pipeline that never has enough ends with MemoryError."""
+    most = private_data() + max(_LEAST_MEMORY, host_memory().free // 2)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def _seed(seed: int) -> None:

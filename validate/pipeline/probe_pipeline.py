@@ -2,45 +2,38 @@
 
 import math
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
-from wdsflow.text.words import how_many
 
-from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Verdict
-from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains
+from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
+from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains, meetings, note_of
 from .fates import ProbedFate, ProbedShape, Prober
 from .load_pipeline import PipelineError
+from .pipeline_advice import advise_pipeline
 from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
+from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess
 from .probe_reasons import reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, shape_groups
 from .rewire import PipelineFacts
+from .worker_split import judge_split
 
 __all__ = ["PipelineError", "ProbeLimits", "probe_pipeline"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeLimits:
-    """How much is tried."""
-
-    per_shape: int = 4
-    shapes: int = 64  # the most frequent ones
-    samples: int = 400  # probed in a set that is too large to be read whole
-    seconds: float = 10.0  # of one run
-    whole_samples: int = 2_000  # a set of at most so many samples is read whole, once
-    whole_bytes: int = 256 << 20
-    whole_seconds: float = 60.0
-    damaged: int = 16  # damaged shards whose ends are tried
-
-
 def probe_pipeline(
-    spec: str, evidence: Evidence, options: ScanOptions, max_loss: float = 0.05, limits: ProbeLimits | None = None
+    spec: str,
+    evidence: Evidence,
+    options: ScanOptions,
+    max_loss: float = 0.05,
+    limits: ProbeLimits | None = None,
+    world_size: int = 1,
 ) -> Verdict:
     """Return the verdict on a pipeline, by running it over some real samples in a process of its own.
 
@@ -50,12 +43,13 @@ def probe_pipeline(
         options: of that scan.
         max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
         limits: how much is tried.
+        world_size: ranks that train.
 
     Raises:
         PipelineError: the pipeline cannot be found, imported or built.
     """
     with ProbeProcess(spec) as process:
-        return judge_pipeline(process, evidence, options, max_loss, limits)
+        return judge_pipeline(process, evidence, options, max_loss, limits, world_size)
 
 
 def judge_pipeline(
@@ -64,16 +58,20 @@ def judge_pipeline(
     options: ScanOptions,
     max_loss: float = 0.05,
     limits: ProbeLimits | None = None,
+    world_size: int = 1,
 ) -> Verdict:
     """Return the verdict on the pipeline of a process that is there already; see ``probe_pipeline``."""
     limits = limits or ProbeLimits()
     with tempfile.TemporaryDirectory(prefix="wdsflow-probe-") as folder:
         prober = Prober(process, TinyTars(Path(folder), allow_pipe=options.allow_pipe), limits.seconds)
-        return _Probing(prober, evidence, options, limits).verdict(process.spec, max_loss)
+        return _Probing(prober, evidence, options, limits, world_size).verdict(process.spec, max_loss)
 
 
 class _Probing:
-    def __init__(self, prober: Prober, evidence: Evidence, options: ScanOptions, limits: ProbeLimits) -> None:
+    def __init__(
+        self, prober: Prober, evidence: Evidence, options: ScanOptions, limits: ProbeLimits, world_size: int
+    ) -> None:
+        self.world_size = world_size
         self.prober, self.evidence, self.options, self.limits = prober, evidence, options, limits
         self.shards = evidence.shards
         self.facts = PipelineFacts()
@@ -84,18 +82,26 @@ class _Probing:
         shapes = self.prober.first_round(groups[: self.limits.shapes], self.limits.per_shape)
         runs = [fate.run for shape in shapes for fate in shape.fates.values()]
         self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
-        estimate = self._whole(shapes) or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
+        self.facts.chance |= self.prober.chance
+        whole = self._whole(shapes)
+        self._check_built(runs if whole is None else [run for run in (whole.crash,) if run is not None])
+        estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
+        self._reordered(estimate)
         self._batches(estimate)
         if estimate.crash is None:
             estimate.crash = self._collation(estimate)
         samples = max(self.evidence.samples, estimate.most)
+        told = judge_split(self.facts, self.evidence.shards, shapes, self.world_size)
         reasons = reasons_of(
             estimate.crash, estimate.hang, shapes, self.damage, self.evidence, samples, estimate.likely
         )
+        if told.starved:
+            reasons.insert(0, Reason("workers", 0, told.starved))
+        outcome = self._outcome(estimate, samples, max_loss)
         return Verdict(
             reader=PIPELINE,
             title=spec,
-            outcome=self._outcome(estimate, samples, max_loss),
+            outcome=outcome if outcome == "crashes" or not told.outcome else told.outcome,
             samples=samples,
             usable=estimate.most,
             least=None if estimate.least == estimate.most else estimate.least,
@@ -106,7 +112,8 @@ class _Probing:
                 *[estimate.most] * 3,
             ),
             exact=estimate.least == estimate.most,
-            note=self._note(spec, shapes, estimate),
+            note="; ".join(part for part in (note_of(spec, shapes, estimate, self.facts), told.note) if part),
+            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely),
             lost=dict(Counter({reason.slug: reason.count for reason in reasons if reason.count})),
         )
 
@@ -116,6 +123,12 @@ class _Probing:
         if estimate.hang is not None or (not estimate.most and (self.facts.resampled or self._repeats)):
             return "stalls"
         return "loses" if not estimate.likely or samples - estimate.likely > max_loss * samples else "trains"
+
+    def _check_built(self, runs: Sequence[ProbeRun]) -> None:
+        """Raise PipelineError if the pipeline cannot even be built."""
+        if runs and all(run.stage == "building the pipeline" for run in runs):
+            line = f"{runs[0].line}: " if runs[0].line else ""
+            raise PipelineError(f"{self.prober.process.spec} cannot be built: {line}{runs[0].error}")
 
     @property
     def _repeats(self) -> bool:
@@ -166,6 +179,8 @@ class _Probing:
         """Multiply what became of the probes by the counts. ``rare``: samples of shapes that were not probed."""
         found = Estimate(most=rare)
         self._packed(shapes, found)
+        for shape in shapes:
+            self.prober.find_certain(shape)
         self._more_probes(shapes)
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
@@ -175,6 +190,11 @@ class _Probing:
         self._joined(shapes, found)
         if self.facts.slices:
             found.open_below("a stage takes only a certain number of samples")
+        if self.prober.expands:
+            found.open_below("one sample gives several elements")
+            found.most = max(found.most, self.evidence.samples)
+        if self.facts.by_first and len(shapes) > 1:
+            found.open_below("it makes columns from the first samples, and may refuse others")
         if self.prober.copies > 1:
             found.open_below("it gives batches, whose samples cannot be told apart")
         if self.facts.opaque and any(shard.tally("key.again").count for shard in self.shards):
@@ -212,20 +232,26 @@ class _Probing:
         if self.facts.blind and self.evidence.level == "full" and all(map(agree, shapes)):
             return
         add_places([shape.group for shape in shapes], self.shards, self.options, 16 * self.limits.samples)
+        ends = time.monotonic() + self.limits.all_seconds
         left = self.limits.samples - sum(len(shape.fates) for shape in shapes)
         for number, shape in enumerate(sorted(shapes, key=lambda each: each.group.count)):
             if left <= 0:
                 return
             before = len(shape.fates)
-            if not any(fate.kind == "hang" for fate in shape.fates.values()):  # each would cost the whole limit
-                self.prober.more(shape, max(1, left // (len(shapes) - number)))
+            if not shape.certain and not any(
+                fate.kind == "hang" for fate in shape.fates.values()
+            ):  # each would cost the whole limit
+                share = (ends - time.monotonic()) / (len(shapes) - number)
+                self.prober.more(shape, max(1, left // (len(shapes) - number)), share)
             left -= len(shape.fates) - before
 
     def _add(self, shape: ProbedShape, found: Estimate) -> None:
         count, tried, usable = shape.group.count, len(shape.fates), shape.usable
         share = usable / tried if tried else 0.0
         known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
-        if self.facts.blind and known and tried and agree(shape):
+        if shape.certain:
+            low = high = 0
+        elif self.facts.blind and known and tried and agree(shape):
             low = high = round(share * (count - tried))
         else:
             low, high = bounds(usable, tried, count - tried)
@@ -241,6 +267,8 @@ class _Probing:
             why = "samples of one shape fare differently" if not agree(shape) else "not every sample was probed"
             found.doubts.append(why)
         for fate in shape.fates.values():
+            if fate.kind == "crash" and self.facts.by_first and fate.run.stage == "building the pipeline":
+                continue  # others, read before, may decide
             if fate.kind == "crash":
                 found.crash = found.crash or fate.run
             elif fate.kind == "hang":
@@ -294,9 +322,28 @@ class _Probing:
                 found.crash = found.crash or run
             found.shift(run.out, counted)
 
+    def _reordered(self, found: Estimate) -> None:
+        """Leave room for samples that webdataset 0.2 joins where shards meet in another order."""
+        known = self.facts.source == "list" and not self.facts.mixes_shards and self.facts.workers <= 1
+        count = (
+            0
+            if known or (found.whole and not (self.facts.mixes_shards or self.facts.workers))
+            else meetings(self.shards)
+        )
+        if count and "check_empty" not in " ".join(self.facts.stages):  # of webdataset 1.x, which joins none
+            found.least, found.most = max(0, found.least - 2 * count), min(self.evidence.samples, found.most + count)
+            found.doubts.append("some shards end with the key with which others begin, and their order is not known")
+
     def _together(self, shapes: Sequence[ProbedShape], found: Estimate) -> None:
         """Read all probed samples together: those that come out alone should come out again."""
-        fates = {place.key: (place, fate) for shape in shapes for place, fate in shape.fates.items()}
+        fates: dict[str, tuple[SamplePlace, ProbedFate]] = {}
+        seconds = 0.0
+        probes = ((place, fate) for shape in shapes for place, fate in shape.fates.items())
+        for place, fate in sorted(probes, key=lambda each: self.prober.cost.get(each[0], 0.0)):
+            seconds += self.prober.cost.get(place, 0.0)
+            if seconds > self.limits.seconds / 2 and fates:
+                break  # the largest are left out: all must be read within the limit of one run
+            fates[place.key] = (place, fate)
         path = self.prober.tars.tar(*(place for place, _ in fates.values())) if fates else None
         if path is None or self.prober.expands:
             return
@@ -304,7 +351,10 @@ class _Probing:
         if self.prober.patience <= 0:
             return
         run = self.prober.run([path], most=1 << 40)
-        if run.how == "raised":
+        if run.how == "slow":
+            found.doubts.append("reading probes together took too long")
+            return
+        if run.how == "raised" and not self.facts.by_first:
             found.crash = run
         if run.out != alone:
             found.open_below(f"{alone:,} probes come out alone, and {run.out:,} of them together")
@@ -313,10 +363,11 @@ class _Probing:
 
     def _batches(self, found: Estimate) -> None:
         """Leave out what is too little for a whole batch."""
+        if found.crash is not None:  # a batch is lost if its samples are not complete by then
+            found.least = max(0, found.least - sum(size - 1 for size, _, _ in self.facts.batches))
         if self.facts.resampled or found.crash is not None:
             return
-        workers = max(1, self.facts.workers)
-        for size, keeps_rest in self.facts.batches:
+        for size, keeps_rest, workers in self.facts.batches:
             if keeps_rest or size < 2:
                 continue
             found.least = (
@@ -328,14 +379,14 @@ class _Probing:
 
     def _collation(self, found: Estimate) -> ProbeRun | None:
         """Run with real batches: samples that come out alone may not fit together."""
-        if not any(size > 1 for size, _ in self.facts.batches) or not self.prober.good or not found.most:
+        if not any(size > 1 for size, _, _ in self.facts.batches) or not self.prober.good or not found.most:
             return None
         if found.whole:
             urls = tuple(shard.url for shard in self.shards)
         else:
             tars = [self.prober.tars.tar(place) for place in {each.key: each for each in self.prober.good}.values()]
             urls = tuple(tar for tar in tars if tar is not None)
-            sizes = [size for size, _ in self.facts.batches]
+            sizes = [size for size, _, _ in self.facts.batches]
             if len(urls) < max(sizes):
                 return None
         run = self.prober.process.run(RunRequest(urls, singly=False, seconds=self.limits.whole_seconds, most=1 << 40))
@@ -343,13 +394,3 @@ class _Probing:
             return None
         found.open_below("how many batches come out before the end depends on the order")
         return run
-
-    def _note(self, spec: str, shapes: Sequence[ProbedShape], found: Estimate) -> str:
-        tried = sum(len(shape.fates) for shape in shapes)
-        text = f"{spec} was run over {how_many(tried, 'sample')} of {how_many(len(shapes), 'shape')}"
-        text += ", and over all shards once" if found.whole else ""
-        if found.least != found.most and found.doubts:
-            text += f"; the number is a range: {', '.join(dict.fromkeys(found.doubts))}"
-        if self.facts.resampled or self.facts.endless:
-            text += "; it repeats its shards, and the number is that of one pass"
-        return text

@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 import threading
 
+import psutil
+
 from wdsflow.engines.child_process import receive, send, start_python
 from wdsflow.text.escape import escape
 
@@ -28,6 +30,7 @@ class ProbeProcess:
         self.spec = spec
         self._process: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close
+        self._cache = tempfile.TemporaryDirectory(prefix="wdsflow-cache-", ignore_cleanup_errors=True)
 
     def __enter__(self) -> "ProbeProcess":  # noqa: PYI034 - typing has Self from 3.11 on
         try:
@@ -44,6 +47,7 @@ class ProbeProcess:
         """End the process with all that it started."""
         self._end()
         self._log.close()
+        self._cache.cleanup()
 
     def run(self, request: RunRequest) -> ProbeRun:
         """Return what came of a run; "hung" if it was killed at its limit. Raises PipelineError if it cannot run."""
@@ -63,6 +67,7 @@ class ProbeProcess:
     def _start(self) -> "subprocess.Popen[bytes]":
         self._end()
         process = self._process = start_python(
+            f"import os; os.environ['HF_DATASETS_CACHE'] = {self._cache.name!r}; "  # no probe in the cache of the user
             f"from wdsflow.validate.pipeline.probe_child import serve; serve({self.spec!r})",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -117,5 +122,11 @@ class ProbeProcess:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
+    others = []
+    with contextlib.suppress(psutil.Error):
+        others = psutil.Process(process.pid).children(recursive=True)  # some have left the group
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
+    for other in others:
+        with contextlib.suppress(psutil.Error):
+            other.kill()

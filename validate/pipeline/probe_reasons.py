@@ -34,7 +34,10 @@ def reasons_of(
         for run, slug in ((crash, "crash"), (hang, "hang"))
         if run is not None
     ]
-    lost = sorted(_lost(shapes, samples), key=lambda reason: -reason.count)
+    does = _DOES if crash or hang else {**_DOES, "crash": "raises an exception at them where they are alone"}
+    lost = sorted(_lost(shapes, samples, does), key=lambda reason: -reason.count)
+    if usable >= samples and crash is None and hang is None:
+        lost = []  # what is lost alone comes out with others: columns come from all of them
     others = [damage_reason(url, fate) for url, fate in damage.items() if fate.kind == "ends-stream"]
     unreached = sum(shard.unreached for shard in evidence.shards)
     if unreached:
@@ -69,7 +72,7 @@ def _fates(shapes: Sequence[ProbedShape]) -> Iterator[tuple[SamplePlace, ProbedF
         yield from shape.fates.items()
 
 
-def _lost(shapes: Sequence[ProbedShape], samples: int) -> Iterator[Reason]:
+def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str]) -> Iterator[Reason]:
     """Yield a reason for each stage and kind of error, with the samples of the shapes that it concerns."""
     counts: dict[tuple[str, str, str], int] = {}
     places: dict[tuple[str, str, str], tuple[SamplePlace, ProbeRun]] = {}
@@ -87,7 +90,7 @@ def _lost(shapes: Sequence[ProbedShape], samples: int) -> Iterator[Reason]:
     for name, count in counts.items():
         place, run = places[name]
         stage = run.stage or "the pipeline"
-        text = f"{count:,} of {max(samples, count):,} samples: {stage} {_DOES[name[0]]}{_how(run)}"
+        text = f"{count:,} of {max(samples, count):,} samples: {stage} {does[name[0]]}{_how(run)}"
         text += f"; they have {fields_of(fields[name])}"
         yield Reason(name[0], count, text, place.shard, place.key, place.offset)
 

@@ -10,6 +10,7 @@ from typing import Any
 from ..tracing.pipeline_steps import is_loader, is_pipeline
 from ..tracing.stage_words import bare_name, title
 from .load_pipeline import PipelineError
+from .other_datasets import Items, Rows, is_map_style, is_ray, order_of
 
 # Stages whose effect on a sample depends on its fields, and on whether they decode: on nothing else in them.
 _BLIND = frozenset(
@@ -18,7 +19,11 @@ _BLIND = frozenset(
     "unlisted listed".split()
 )
 _OPENS_TARS = ("tarfile", "tar_file", "url_opener", "StreamingOpen", "FileCache")
+_FORM_SAMPLES = ("samples", "group_by_keys", "tar_file_expander")
+_PICK_MEMBERS = ("select_files", "rename_files", "keys", "suffixes")
 _DROPS_BY_CHANCE = ("rsample",)
+_SPLITS = ("single_node_only", "split_by_node", "split_by_worker")
+_SOURCES = {"SimpleShardList": "list", "ResampledShards": "resampled", "ResampledShardList": "resampled"}
 _TAKES_SOME = ("slice", "islice")
 
 
@@ -27,24 +32,40 @@ class PipelineFacts:
     """What a pipeline's own object tells, before it runs."""
 
     stages: list[str] = field(default_factory=list)
-    batches: list[tuple[int, bool]] = field(default_factory=list)  # samples of each kind of batch; keeps the last part
+    # Samples of each kind of batch; whether it keeps an incomplete one; the processes that make such batches.
+    batches: list[tuple[int, bool, int]] = field(default_factory=list)
     workers: int = 0  # processes of its loaders
     endless: bool = False  # repeats its shards as often as an epoch needs
     breaks: bool = False  # but not where a pass gives nothing
     resampled: bool = False  # draws shards with replacement
     shuffles: bool = False
     chance: bool = False  # drops samples by chance
+    draws: bool = False  # draws random numbers, perhaps only to augment images
+    mixes_shards: bool = False  # their order is drawn
     slices: bool = False  # takes a certain number only
     blind: bool = True  # no stage looks at contents, beyond decoding them
     opaque: bool = False  # it is not made of stages that are known here
+    by_first: bool = False  # makes its columns from the first samples, and may refuse others
+    source: str = ""  # of shards: "list", "resampled"; "" if unknown
+    seed: int | None = None  # of a list that is shuffled, the same way everywhere
+    splits: list[str] = field(default_factory=list)  # single_node_only, split_by_node, split_by_worker, in their order
+    shuffled_before: bool = False  # shards are shuffled before a split
+    checks_empty: bool = False  # raises where a worker reads no sample at all
+    picks_members: bool = False  # own code chooses or renames the members of samples
+    decoders: list[int] = field(default_factory=list)  # numbers of stages that only change values
 
 
 class Rewiring:
     """Copies a pipeline: other shards, ``batched(1)`` where ``singly``. The object itself is not changed."""
 
-    def __init__(self, urls: Sequence[str], *, made_for_them: bool, singly: bool) -> None:
+    def __init__(
+        self, urls: Sequence[str], *, made_for_them: bool, singly: bool, change: tuple[int, str] | None = None
+    ) -> None:
+        self.change = change or (0, "")  # after a stage of that number come others; without code it gets a handler
         self.urls, self.made_for_them, self.singly = list(urls), made_for_them, singly
         self.facts = PipelineFacts()
+        self._opened = False  # a stage has opened tars
+        self._workers = 1  # that run the stages at hand
 
     def rewire(self, thing: Any) -> Any:
         """Return the copy. Raises PipelineError if the shards of an object cannot be replaced."""
@@ -54,8 +75,17 @@ class Rewiring:
             return self._pipeline(thing)
         if is_loader(thing):
             return self._loader(thing)
+        if isinstance(thing, dict):
+            raise PipelineError(
+                f"it gives a {type(thing).__name__} of {', '.join(map(repr, thing))}; return one of them"
+            )
         self.facts.stages.append(bare_name(thing))
         self.facts.blind, self.facts.opaque = False, True
+        self.facts.by_first |= type(thing).__module__.startswith(("datasets.", "ray.data"))
+        if is_ray(thing) or is_map_style(thing):
+            if not self.made_for_them:
+                raise _irreplaceable(thing)
+            return Rows(thing) if is_ray(thing) else Items(thing)
         return thing if self.made_for_them else self._redirected(thing)
 
     def _pipeline(self, pipeline: Any) -> Any:
@@ -63,8 +93,12 @@ class Rewiring:
         first, *others = pipeline.pipeline
         opens = any(mark in bare_name(stage) for stage in others for mark in _OPENS_TARS)
         nested = is_pipeline(first) or is_loader(first)
+        if not nested and opens:
+            self._note_split(first, others)
         first = self._source(first) if not nested and opens else self.rewire(first)
-        twin.pipeline = [first, *map(self._stage, others)]
+        twin.pipeline = [first]
+        for stage in others:
+            twin.pipeline += self._changed(self._stage(stage))
         repetitions = getattr(pipeline, "repetitions", 1)
         if repetitions > sys.maxsize // 2:
             code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)
@@ -72,27 +106,67 @@ class Rewiring:
             self.facts.breaks = code is not None and "count" in code.co_varnames
         return twin
 
+    def _changed(self, stage: Any) -> list[Any]:
+        number, code = self.change
+        if number != len(self.facts.stages):
+            return [stage]
+        if code:
+            names: dict[str, Any] = {}
+            exec(code, names)  # noqa: S102 - code of our own
+            return [stage, *names["stages"]]
+        if not hasattr(stage, "kw"):
+            return [stage]
+        twin = copy.copy(stage)
+        twin.kw = {**stage.kw, "handler": lambda error: True}
+        return [twin]
+
+    def _note_split(self, source: Any, stages: Sequence[Any]) -> None:
+        """Note how shards come to workers."""
+        facts, names = self.facts, [bare_name(stage) for stage in stages]
+        opener = next(index for index, name in enumerate(names) if any(mark in name for mark in _OPENS_TARS))
+        facts.splits = [name for name in names[:opener] if name in _SPLITS]
+        facts.source = _SOURCES.get(bare_name(source), "list" if isinstance(source, list) else "")
+        facts.seed = getattr(source, "seed", None) if facts.source == "list" else None
+        facts.checks_empty = "check_empty" in names
+        for index, name in enumerate(names[:opener]):
+            if name == "resampled" and facts.source:
+                facts.source = "resampled"
+            elif "shuffle" in name and _shuffles(stages[index]):
+                facts.shuffled_before |= any(each in _SPLITS for each in names[index:opener])
+            elif name not in _SPLITS and "shuffle" not in name:
+                facts.source = ""  # code of the user decides
+        if facts.shuffled_before and any(
+            name == "shuffle" and any(each in _SPLITS for each in names[index:opener]) and _shuffles(stages[index])
+            for index, name in enumerate(names[:opener])
+        ):
+            facts.source = ""  # each worker shuffles its own way, and then takes its part
+
     def _source(self, stage: Any) -> Any:
         self.facts.stages.append(title(stage))
         self.facts.resampled |= getattr(stage, "nshards", 0) > sys.maxsize // 2 or "esampled" in bare_name(stage)
-        self.facts.shuffles |= bool(getattr(stage, "seed", None)) and not self.facts.resampled
+        self.facts.shuffles |= getattr(stage, "seed", None) is not None and not self.facts.resampled
+        self.facts.mixes_shards |= self.facts.shuffles or self.facts.resampled
         return [{"url": url} for url in self.urls]
 
     def _stage(self, stage: Any) -> Any:
         facts, name = self.facts, bare_name(stage)
         facts.stages.append(title(stage))
         facts.shuffles |= "shuffle" in name and _shuffles(stage)
+        facts.mixes_shards |= "shuffle" in name and _shuffles(stage) and not self._opened
+        self._opened |= any(mark in name for mark in _OPENS_TARS)
         facts.chance |= name in _DROPS_BY_CHANCE
         facts.slices |= name in _TAKES_SOME
         facts.blind &= name in _BLIND or _only_decodes(stage)
-        if name in ("unbatched", "unlisted") and facts.batches:
-            facts.batches.pop()
+        if _decoder(stage) is not None:
+            facts.decoders.append(len(facts.stages))
+        if any(mark in name for mark in _FORM_SAMPLES) and any(map(getattr(stage, "kw", {}).get, _PICK_MEMBERS)):
+            facts.picks_members, facts.blind = True, False
         if name != "batched":
             return stage
         positional, named = list(getattr(stage, "args", ())), dict(getattr(stage, "kw", {}))
         size = named.get("batchsize", positional[0] if positional else 20)  # webdataset's default
         keeps_rest = named.get("partial", positional[2] if len(positional) > 2 else True)
-        facts.batches.append((int(size), bool(keeps_rest)))
+        facts.batches.append((int(size), bool(keeps_rest), self._workers))
         facts.blind &= not any(callable(each) for each in (*positional[1:2], named.get("collation_fn")))
         if not self.singly or not hasattr(stage, "kw"):
             return stage
@@ -105,12 +179,24 @@ class Rewiring:
 
     def _loader(self, loader: Any) -> Any:
         facts, twin = self.facts, copy.copy(loader)
-        facts.workers = max(facts.workers, int(loader.num_workers))
+        by_number = is_map_style(loader.dataset) or hasattr(loader.dataset, "__getitems__")
+        if not by_number:  # then each of its processes makes batches of its own samples
+            facts.workers = max(facts.workers, int(loader.num_workers))
         # Torch refuses these assignments after the constructor: the loader's sampler would be the old one's.
-        twin.__dict__["dataset"] = self.rewire(loader.dataset)
+        self._workers = max(1, int(loader.num_workers))
+        dataset = twin.__dict__["dataset"] = self.rewire(loader.dataset)
+        self._workers = 1
+        if by_number:
+            twin.__dict__["dataset"] = Items(getattr(dataset, "dataset", dataset), order_of(loader))
+            facts.shuffles |= "Sequential" not in type(loader.sampler).__name__
+            if loader.batch_size is None and loader.batch_sampler is not None:
+                twin.__dict__["batch_size"] = 1
+                facts.batches.append((int(getattr(loader.batch_sampler, "batch_size", None) or 1), True, 1))
         facts.stages.append(f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})")
         if loader.batch_size is not None:
-            facts.batches.append((loader.batch_size, not loader.drop_last))
+            facts.batches.append(
+                (loader.batch_size, not loader.drop_last, 1 if by_number else max(1, loader.num_workers))
+            )
             facts.blind = False  # its collate function may refuse what it likes
             if self.singly:
                 twin.__dict__.update(batch_size=1, drop_last=False)
@@ -127,11 +213,15 @@ class Rewiring:
                 setattr(twin, name, type(value)(self.urls))
                 found += 1
         if not found:
-            raise PipelineError(
-                f"the shards of this {type(thing).__name__} cannot be replaced; name a function of the shards instead:"
-                " def make(urls): ..."
-            )
+            raise _irreplaceable(thing)
         return twin
+
+
+def _irreplaceable(thing: Any) -> PipelineError:
+    return PipelineError(
+        f"the shards of this {type(thing).__name__} cannot be replaced; name a function of the shards instead:"
+        " def make(urls): ..."
+    )
 
 
 def _shuffles(stage: Any) -> bool:
@@ -142,10 +232,15 @@ def _shuffles(stage: Any) -> bool:
 
 def _only_decodes(stage: Any) -> bool:
     """Return whether a stage is webdataset's ``decode`` with none but webdataset's own handlers."""
-    decoder = next(iter(getattr(stage, "args", ())), None)
-    handlers = getattr(decoder, "handlers", None)
-    own = type(decoder).__module__.startswith("webdataset.") and isinstance(handlers, list)
-    return own and all(_module(each).startswith("webdataset.") for each in handlers or ())
+    decoder = _decoder(stage)
+    return decoder is not None and all(_module(each).startswith("webdataset.") for each in decoder.handlers)
+
+
+def _decoder(stage: Any) -> Any:
+    """Return the decoder of webdataset's ``decode``: it gives the fields that it gets; None for another stage."""
+    values = [*getattr(stage, "args", ()), *(getattr(stage, "kw", None) or {}).values()][:1]
+    own = (each for each in values if type(each).__module__.startswith("webdataset."))
+    return next((each for each in own if isinstance(getattr(each, "handlers", None), list)), None)
 
 
 def _module(thing: Any) -> str:

@@ -8,6 +8,7 @@ from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part, Shape, ShardEvidence
 from wdsflow.text.escape import escape
 
+from ..finding import Advice
 from .reader_pass import PassResult, run_pass
 from .wording import crash_text, fields_of, loss_text
 
@@ -55,6 +56,7 @@ class Verdict:
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples
     barren: tuple[str, ...] = ()  # readable shards from which no sample reaches a batch
     least: int | None = None  # the number of usable samples is a range from here on; None: it is ``usable``
+    advice: tuple[Advice, ...] = ()  # for the pipeline of the user, tried on it
     reports_losses: bool = False  # the reader counts and reports what it leaves out
 
     def refused(self, reason: str) -> "Verdict":

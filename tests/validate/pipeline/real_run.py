@@ -1,5 +1,6 @@
 """Really runs a pipeline over whole shards: a line ``{"make": ..., "urls": [...]}`` in, a line with the outcome out."""
 
+import importlib
 import json
 import logging
 import os
@@ -9,18 +10,20 @@ import warnings
 
 def rows(element):
     """Return the samples in a batch."""
+    if isinstance(element, list) and isinstance(element[0], dict):
+        return len(element)
     first = element[0] if isinstance(element, (list, tuple)) and not isinstance(element[0], (list, tuple)) else element
     return len(first)
 
 
 def count(name, urls):
     """Return how many samples come out, and the exception that ended the run."""
-    import user_pipelines as pipelines  # type: ignore[import-not-found]  # next to this script
-
+    pipelines = importlib.import_module(sys.argv[1])  # next to this script
+    batched = getattr(pipelines, "BATCHED", ())
     came = 0
     try:
         for element in getattr(pipelines, name)(urls):
-            came += rows(element) if name in pipelines.BATCHED else 1
+            came += rows(element) if name in batched else 1
     except Exception as error:
         return {"count": came, "error": type(error).__name__}
     return {"count": came, "error": None}

@@ -1,0 +1,64 @@
+"""Datasets of other kinds, as people write them."""
+
+import io
+import tarfile
+
+import torch
+from PIL import Image
+
+
+class Pairs(torch.utils.data.Dataset):  # type: ignore[type-arg]
+    """A map-style dataset: it lists the tars when it is made."""
+
+    def __init__(self, urls):
+        self.items = []
+        for url in urls:
+            with tarfile.open(url) as tar:
+                files = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
+            for name, data in files.items():
+                key, _, field = name.partition(".")
+                if field == "jpg" and f"{key}.txt" in files:
+                    self.items.append((data, files[f"{key}.txt"]))
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        image, text = self.items[index]
+        return Image.open(io.BytesIO(image)).convert("RGB").size[0], text.decode()
+
+
+def pairs_loader(urls):
+    return torch.utils.data.DataLoader(Pairs(urls), batch_size=4, shuffle=True, drop_last=True, num_workers=2)
+
+
+def batch_sampler(urls):
+    data = Pairs(urls)
+    batches = torch.utils.data.BatchSampler(torch.utils.data.SequentialSampler(data), 3, False)
+    return torch.utils.data.DataLoader(data, batch_sampler=batches)
+
+
+def streaming(urls):
+    import datasets
+
+    return datasets.load_dataset("webdataset", data_files={"train": urls}, split="train", streaming=True)
+
+
+def stored(urls):
+    import datasets
+
+    data = datasets.load_dataset("webdataset", data_files={"train": urls}, split="train")
+    return data.filter(lambda row: row["txt"] is not None)
+
+
+def splits(urls):
+    import datasets
+
+    return datasets.load_dataset("webdataset", data_files={"train": urls})
+
+
+def stored_loader(urls):
+    return torch.utils.data.DataLoader(stored(urls), batch_size=4, collate_fn=list)
+
+
+BATCHED = {"pairs_loader", "batch_sampler", "stored_loader"}

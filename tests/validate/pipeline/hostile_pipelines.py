@@ -1,0 +1,73 @@
+"""Pipelines that do what no pipeline should."""
+
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(__file__))
+from small_pipelines import read  # type: ignore[import-not-found]  # next to this file
+
+
+def sleeps(urls):
+    for sample in read(urls):
+        time.sleep(3600)
+        yield sample
+
+
+def spins(urls):
+    for sample in read(urls):
+        while sample:
+            pass
+        yield sample
+
+
+def hangs_while_built(urls):
+    time.sleep(3600)
+
+
+def prints(urls):
+    for sample in read(urls):
+        sys.stdout.write("x" * 100_000)
+        os.write(1, b"\0\1\2")
+        yield sample
+
+
+def exits(urls):
+    for _ in read(urls):
+        sys.exit(3)
+        yield
+
+
+def dies(urls):
+    for _ in read(urls):
+        os._exit(5)
+        yield
+
+
+def forks(urls):
+    for sample in read(urls):
+        if os.fork() == 0:
+            time.sleep(3600)
+            os._exit(0)
+        yield sample
+
+
+def leaves_home(urls):
+    for sample in read(urls):
+        if os.fork() == 0:
+            os.setsid()
+            time.sleep(60)
+            os._exit(0)
+        yield sample
+
+
+def needs_a_gpu(urls):
+    raise RuntimeError("Found no NVIDIA driver on your system")
+
+
+def eats_memory(urls):
+    kept = []
+    for _ in read(urls):
+        while True:
+            kept.append(bytes(50_000_000))
+        yield
