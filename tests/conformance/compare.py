@@ -53,6 +53,8 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
             missing=_unset("WDSFLOW_OPEN_CLIP_HEAD", head) or _lacks("open_clip_train"),
         ),
         Environment("ray-data", "ray-data", python=ray or sys.executable, missing=without_ray),
+        Environment("webdataset-0.2", "webdataset", missing=_lacks("webdataset")),
+        Environment("timm", "timm", missing=_lacks("timm")),
     ]
 
 
@@ -143,14 +145,14 @@ class Comparison:
 
 
 def options_for(reader: str, seed: int, shards: int) -> Options:
-    """Draw the arguments of the reader: workers and ranks for OpenCLIP, keys too for its version 4."""
+    """Draw the arguments of the reader: workers and ranks for OpenCLIP, keys too for its version 4; workers and ranks for timm."""
     rng = Random(seed)
-    if not reader.startswith("open-clip"):
+    if not reader.startswith(("open-clip", "timm")):
         return Options()
     world_size = rng.choice((1, 1, 1, 2))
     workers = rng.choice([count for count in (0, 0, 1, 2, 3) if count * world_size <= shards])
     options = Options(seed=rng.randrange(5), epoch=rng.randrange(3), workers=workers, world_size=world_size)
-    if reader == "open-clip-3.3":
+    if reader != "open-clip-4":
         return options
     return replace(
         options,
@@ -164,7 +166,7 @@ def options_for(reader: str, seed: int, shards: int) -> Options:
 def compare(process: RealReader, reader: str, seeds: Iterable[int], folder: Path) -> Iterator[Comparison]:
     """Make each seed's shard set, read it, predict it, compare, and remove it again where both agree."""
     for seed in seeds:
-        made = make_set(seed, folder, tables=reader in _TABLES)
+        made = make_set(seed, folder, tables=reader in _TABLES, labels=reader == "timm")
         options = options_for(reader, seed, len(made.shards))
         asker = READERS[reader](options)
         prediction = predict(scan_all(made.urls, scan_options("full", [asker], made.urls)), asker)

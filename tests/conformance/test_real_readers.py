@@ -9,7 +9,15 @@ import pytest
 from tests.conformance.compare import Environment, RealReader, compare, environments
 from wdsflow.readers import READERS
 
-SETS = {"open-clip-3.3": 50, "open-clip-4": 20, "webdataset-1": 40, "datasets": 40, "ray-data": 6}
+SETS = {
+    "open-clip-3.3": 50,
+    "open-clip-4": 20,
+    "webdataset-1": 40,
+    "datasets": 40,
+    "ray-data": 6,
+    "timm": 40,
+    "webdataset-0.2": 40,
+}
 
 
 @pytest.mark.parametrize("environment", environments(os.environ), ids=lambda environment: environment.reader)

@@ -20,6 +20,7 @@ ALL = IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES | frozenset("pkl pt mp3 mp4 fl
 DECODED = {  # by each reader
     "open-clip-3.3": IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES,
     "webdataset-1": IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES | {"pkl"},
+    "webdataset-0.2": IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES,
     "datasets": IMAGE_EXTENSIONS | VALUES | WORDS | {"pth"},
     "ray-data": frozenset("txt text jpg png ppm pgm pbm pnm cls cls2 json npy mp pt pth pickle pkl".split()),
 }

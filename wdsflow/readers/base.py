@@ -1,7 +1,7 @@
 """A reader: a program that shards are judged for."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -67,9 +67,21 @@ class Reader(ABC):
     same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
     makes_columns: ClassVar[bool] = False  # the first samples' values decide what later ones may be
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
+    pairs_with: ClassVar[Literal["caption", "label"]] = "caption"  # what a sample needs besides its image
+    # Fields that hold what this reader wants, but have names that it does not take: the name -> the wanted name.
+    aliases: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
+
+    def image_fields(self) -> tuple[str, ...]:
+        """Return the fields that this reader takes for the image, in the order in which it tries them."""
+        return split_keys(self.options.image_key)
+
+    def paired_fields(self) -> tuple[str, ...]:
+        """Return the fields that it takes for the caption, or for the label: ``pairs_with`` is which."""
+        # The text_key of wdsflow's feed may list json among others.
+        return (*split_keys(self.options.text_key), *(["json"] if self.options.json_text_key else []))
 
     @abstractmethod
     def fates(self, shape: Shape) -> tuple[Fate, ...]:

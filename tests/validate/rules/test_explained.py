@@ -7,8 +7,7 @@ import pytest
 
 from tests.conformance.generate import make_set
 from tests.validate.rules.build import context_of
-from tests.validate.rules.cases import READERS
-from wdsflow.readers import Datasets
+from wdsflow.readers import READERS, Datasets
 from wdsflow.readers.scan_for import scan_options
 from wdsflow.scan.scan import scan_shard
 from wdsflow.validate.rules.rule_engine import run_rules
