@@ -46,6 +46,7 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
             "webdataset-1", "webdataset", path=(webdataset,), missing=_unset("WDSFLOW_WEBDATASET1", webdataset)
         ),
         Environment("datasets", "datasets", missing=_lacks("datasets")),
+        Environment("datasets-tables", "datasets-tables", missing=_lacks("datasets")),
         Environment(
             "open-clip-4",
             "open-clip",
@@ -195,6 +196,6 @@ def _differences(reader: str, prediction: Prediction, real: Mapping[str, Any]) -
         yield f"usable {verdict.usable}, really {sum(map(len, keys))}"
 
 
-_TABLES = frozenset({"datasets", "ray-data"})
+_TABLES = frozenset({"datasets", "datasets-tables", "ray-data"})
 # Ray reads shards in parallel and gives nothing of a read that fails.
 _ROWS_UNKNOWN = frozenset({"ray-data"})

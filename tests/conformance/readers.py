@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import sys
+import tempfile
 import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -212,6 +213,26 @@ def hugging_face() -> Reader:
     return read
 
 
+def hugging_face_tables() -> Reader:
+    """Prepare datasets, which writes tables of all shards first."""
+    import datasets
+
+    datasets.disable_progress_bars()
+
+    def read(job: Job) -> Result:
+        keys: list[list[str]] = []
+        error = None
+        with tempfile.TemporaryDirectory(dir=".") as cache:
+            try:
+                dataset = datasets.load_dataset("webdataset", data_files=job["urls"], split="train", cache_dir=cache)
+                keys.extend(name(row) for row in dataset if has_both(row))
+            except Exception as caught:
+                error = describe(caught)
+        return {"keys": [keys], "error": error, "stall": False}
+
+    return read
+
+
 def has_both(row: dict[str, Any]) -> bool:
     """Return whether a row has an image and a caption; a column that the sample lacked holds None or NaN."""
     images = [row.get(field) for field in ("jpg", "png", "jpeg", "webp")]
@@ -259,6 +280,7 @@ READERS: dict[str, Callable[[], Reader]] = {
     "webdataset": webdataset_fluid,
     "timm": timm,
     "datasets": hugging_face,
+    "datasets-tables": hugging_face_tables,
     "ray-data": ray_data,
 }
 

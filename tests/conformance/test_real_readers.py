@@ -14,6 +14,7 @@ SETS = {
     "open-clip-4": 20,
     "webdataset-1": 40,
     "datasets": 40,
+    "datasets-tables": 30,
     "ray-data": 6,
     "timm": 40,
     "webdataset-0.2": 40,

@@ -30,6 +30,7 @@ CRASHES: dict[str, str] = {
     "no-samples": "the shards hold no sample at all, and the reader raises an error",
     "schema": "a sample does not have the fields that the first samples had",
     "types": "the type of a value is not that of its column, which the first samples gave",
+    "table": "a value that Arrow does not write to a table with the types of the first samples",
     "not-utf8-name": "a name is not UTF-8 and cannot become a column or a key of a table",
     "key-again": "a key comes back after other keys, and the reader raises an error",
     "unsafe-field": "a field that could run code, which the reader refuses with an exception",

@@ -8,6 +8,7 @@ from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 
 from .base import Fate, Options, Reader
 from .datasets import Datasets
+from .datasets_tables import DatasetsTables
 from .ray_data import RayData
 from .timm import Timm
 from .webdataset_02 import WebDataset02
@@ -16,6 +17,7 @@ from .webdataset_1 import WebDataset1
 __all__ = [
     "READERS",
     "Datasets",
+    "DatasetsTables",
     "Fate",
     "OpenClip4",
     "OpenClip33",
@@ -30,7 +32,8 @@ __all__ = [
 ]
 
 READERS: dict[str, type[Reader]] = {
-    reader.name: reader for reader in (OpenClip33, OpenClip4, WebDataset1, WebDataset02, Datasets, RayData, Timm)
+    reader.name: reader
+    for reader in (OpenClip33, OpenClip4, WebDataset1, WebDataset02, Datasets, DatasetsTables, RayData, Timm)
 }
 
 INSTALLED_OPEN_CLIP = "open-clip"

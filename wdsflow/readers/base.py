@@ -66,6 +66,7 @@ class Reader(ABC):
     raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it continues with the next
     same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
     makes_columns: ClassVar[bool] = False  # the first samples' values decide what later ones may be
+    writes_tables: ClassVar[bool] = False  # writes all values to Arrow tables before the first sample comes out
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
     pairs_with: ClassVar[Literal["caption", "label"]] = "caption"  # what a sample needs besides its image
     # Fields that hold what this reader wants, but have names that it does not take: the name -> the wanted name.
@@ -121,6 +122,10 @@ class Reader(ABC):
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return a crash if this reader raises before the first sample comes out, else None."""
+        return None
+
+    def preparation(self, shards: Sequence[ShardEvidence]) -> "Reader | None":
+        """Return a reader of all shards whose crash this one raises before the first sample comes out; else None."""
         return None
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
