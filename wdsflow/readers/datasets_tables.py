@@ -19,7 +19,8 @@ class DatasetsTables(Datasets):
 
     The rows without image or caption (as None) count as dropped here, because they would train as None.
 
-    Cannot be known here, so that the verdict is not exact: what is not known of streaming. Not looked at: whether the
+    Cannot be known here, so that the verdict is not exact: what is not known of streaming; arrays (npy, npz) of several
+    types, because Arrow refuses some mixtures within the 100 rows that are written together. Not looked at: whether the
     disk has room for the tables, which hold the contents of all shards.
 
     Source: datasets 5.2, packaged_modules/webdataset/webdataset.py, builder.py, arrow_writer.py.
@@ -34,6 +35,13 @@ class DatasetsTables(Datasets):
         writing = _Writing(self.options)
         writing.images = False
         return writing
+
+    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+        """Return what is not known of columns, or which column has arrays of several types."""
+        mixed = next((tally for shard in shards if (tally := shard.tally("column.other-type")).count), None)
+        if mixed is not None:
+            return f"whether the arrays in {mixed.detail} can be written depends on which rows are written together"
+        return super().unknown(shards)
 
 
 class _Writing(DatasetsTables):

@@ -229,6 +229,8 @@ class Looker:
             return UNKNOWN
         if column.unwritable:
             self.note(("column.unwritable",), key, offset, f"{column.suffix}: {column.unwritable}")
+        if column.other_type:
+            self.note(("column.other-type",), key, offset, column.suffix)
         if takes:
             return status
         self.note(("column.misfit",), key, offset, f"{column.suffix}: {column.said}")

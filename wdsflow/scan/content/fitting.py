@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from .field_kinds import kind_of
 from .typed_columns import Kind, UnknownColumns, as_lists, first_line, value_of
 
 _INT64 = 1 << 63
@@ -103,13 +104,14 @@ class Column:
         self.arrow = arrow  # the type of a table's column to which values are written; None: they are not written
         self.said = ""  # what the reader raises for the last value that did not fit
         self.unwritable = ""  # what Arrow raises for the last value, if it fits but cannot be written
+        self.other_type = False  # the last value holds arrays, and Arrow gives it another type than the column has
         self.surely_takes: Fits = fits_quickly(kind) or (lambda _: True)  # json as a fast parser gives it
         if arrow is not None:
             self.surely_takes = lambda _: False
 
     def takes(self, data: bytes) -> bool | None:
         """Return whether the reader converts a valid field without an exception; None if that is not known."""
-        self.unwritable = ""
+        self.unwritable, self.other_type = "", False
         if self.kind.tag == "any" and self.arrow is None:
             return True
         try:
@@ -122,19 +124,18 @@ class Column:
             self.said = first_line(error)
             return False
         if self.arrow is not None:
-            self.unwritable = _unwritable(value, self.arrow)
+            self._write(value)
         return True
 
+    def _write(self, value: Any) -> None:
+        import pyarrow as pa
 
-def _unwritable(value: Any, arrow: Any) -> str:
-    """Return what Arrow raises for a converted value that is written to a column of a table, "" if it takes it."""
-    import pyarrow as pa
-
-    try:
-        pa.array([_plain(value)]).cast(arrow)
-    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        return first_line(error)
-    return ""
+        try:
+            made = pa.array([_plain(value)])
+            self.other_type = made.type != self.arrow and kind_of(self.suffix.removesuffix(".gz")) in ("npy", "npz")
+            made.cast(self.arrow)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            self.unwritable = first_line(error)
 
 
 def _plain(value: Any) -> Any:
