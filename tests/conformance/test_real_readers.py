@@ -14,10 +14,10 @@ SETS = {
     "open-clip-4": 20,
     "webdataset-1": 40,
     "datasets": 40,
-    "datasets-tables": 30,
+    "datasets-tables": 20,
     "ray-data": 6,
-    "timm": 40,
-    "webdataset-0.2": 40,
+    "timm": 20,
+    "webdataset-0.2": 25,
 }
 
 

@@ -27,7 +27,7 @@ class DatasetsTables(Datasets):
     """
 
     name = "datasets-tables"
-    title = "Hugging Face datasets (not streaming)"
+    title = "Hugging Face datasets as tables (not streaming)"
     writes_tables = True
 
     def preparation(self, shards: Sequence[ShardEvidence]) -> Datasets:
