@@ -89,6 +89,18 @@ def latin1_caption(folder: Path, scenes: list[Scene]) -> None:
     _write(folder, scenes, latin1)
 
 
+def labels_by_other_name(folder: Path, scenes: list[Scene]) -> None:
+    """Write class numbers in place of captions, as `label`; timm wants them as `cls`."""
+
+    def labelled(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
+        for name, data in members(part):
+            stem, _, suffix = name.rpartition(".")
+            if suffix in ("jpg", "txt"):
+                yield (name, data) if suffix == "jpg" else (f"{stem}.label", str(len(data) % 10).encode())
+
+    _write(folder, scenes, labelled)
+
+
 def white_png(width: int, height: int) -> bytes:
     """Return an all-white 1-bit PNG, compressed row by row: the picture itself is never in memory."""
     squeeze = zlib.compressobj(9)

@@ -46,6 +46,7 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
             "webdataset-1", "webdataset", path=(webdataset,), missing=_unset("WDSFLOW_WEBDATASET1", webdataset)
         ),
         Environment("datasets", "datasets", missing=_lacks("datasets")),
+        Environment("datasets-tables", "datasets-tables", missing=_lacks("datasets")),
         Environment(
             "open-clip-4",
             "open-clip",
@@ -53,6 +54,8 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
             missing=_unset("WDSFLOW_OPEN_CLIP_HEAD", head) or _lacks("open_clip_train"),
         ),
         Environment("ray-data", "ray-data", python=ray or sys.executable, missing=without_ray),
+        Environment("webdataset-0.2", "webdataset", missing=_lacks("webdataset")),
+        Environment("timm", "timm", missing=_lacks("timm")),
     ]
 
 
@@ -143,14 +146,14 @@ class Comparison:
 
 
 def options_for(reader: str, seed: int, shards: int) -> Options:
-    """Draw the arguments of the reader: workers and ranks for OpenCLIP, keys too for its version 4."""
+    """Draw the arguments of the reader: workers and ranks for OpenCLIP, keys too for its version 4; workers and ranks for timm."""
     rng = Random(seed)
-    if not reader.startswith("open-clip"):
+    if not reader.startswith(("open-clip", "timm")):
         return Options()
     world_size = rng.choice((1, 1, 1, 2))
     workers = rng.choice([count for count in (0, 0, 1, 2, 3) if count * world_size <= shards])
     options = Options(seed=rng.randrange(5), epoch=rng.randrange(3), workers=workers, world_size=world_size)
-    if reader == "open-clip-3.3":
+    if reader != "open-clip-4":
         return options
     return replace(
         options,
@@ -164,7 +167,7 @@ def options_for(reader: str, seed: int, shards: int) -> Options:
 def compare(process: RealReader, reader: str, seeds: Iterable[int], folder: Path) -> Iterator[Comparison]:
     """Make each seed's shard set, read it, predict it, compare, and remove it again where both agree."""
     for seed in seeds:
-        made = make_set(seed, folder, tables=reader in _TABLES)
+        made = make_set(seed, folder, tables=reader in _TABLES, labels=reader == "timm")
         options = options_for(reader, seed, len(made.shards))
         asker = READERS[reader](options)
         prediction = predict(scan_all(made.urls, scan_options("full", [asker], made.urls)), asker)
@@ -193,6 +196,6 @@ def _differences(reader: str, prediction: Prediction, real: Mapping[str, Any]) -
         yield f"usable {verdict.usable}, really {sum(map(len, keys))}"
 
 
-_TABLES = frozenset({"datasets", "ray-data"})
+_TABLES = frozenset({"datasets", "datasets-tables", "ray-data"})
 # Ray reads shards in parallel and gives nothing of a read that fails.
 _ROWS_UNKNOWN = frozenset({"ray-data"})

@@ -1,6 +1,6 @@
 """Draws small shard sets from a seed: healthy ones, and ones hurt in every way that is known to occur."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
@@ -13,6 +13,7 @@ from tests.conformance.pictures import picture
 from tests.conformance.tar_hurts import BYTE_HURTS, COMPRESSIONS, NO_TAR
 
 _FIELDS = (("txt",), ("txt",), ("txt",), ("txt", "json"), ("json",), ("txt", "cls"), ("cls",))
+_LABEL_FIELDS = (("cls",), ("cls",), ("cls", "txt"), ("cls", "json"), ("txt",))
 _TABLE_FIELDS = (("txt",), ("txt", "json"), ("txt", "json"), ("json",), ("txt", "cls"), ("txt", "json", "npy"))
 _RATES = (0.0, 0.05, 0.15, 0.3, 0.6, 1.0)  # how often a sample is hurt, drawn once a set
 
@@ -72,7 +73,7 @@ class _Style:
     calm: int  # so many samples at the beginning of the set stay sound
 
 
-def make_set(seed: int, folder: Path, *, tables: bool = False) -> ShardSet:
+def make_set(seed: int, folder: Path, *, tables: bool = False, labels: bool = False) -> ShardSet:
     """Write the shard set of a seed into a folder, and say what is in it.
 
     Args:
@@ -80,9 +81,10 @@ def make_set(seed: int, folder: Path, *, tables: bool = False) -> ShardSet:
         folder: gets the shards, with names that begin with the seed.
         tables: for a reader that makes tables: often hurt only the types of values, and leave folders in place of
             shards out.
+        labels: for a reader that wants class numbers: most sets have them.
     """
     rng = Random(seed)
-    style = _style(rng, tables)
+    style = _style(rng, tables, _LABEL_FIELDS if labels else _TABLE_FIELDS if tables else _FIELDS)
     made = ShardSet(seed)
     index = 0
     for number in range(rng.randint(1, 6)):
@@ -96,13 +98,13 @@ def make_set(seed: int, folder: Path, *, tables: bool = False) -> ShardSet:
     return made
 
 
-def _style(rng: Random, tables: bool) -> _Style:
+def _style(rng: Random, tables: bool, fields: Sequence[tuple[str, ...]]) -> _Style:
     known = sorted(SAMPLE_HURTS) + sorted(LAYOUT_HURTS)
     if tables and rng.random() < 0.5:
         known = sorted(TABLE_HURTS)
     return _Style(
         image=rng.choice(("jpg", "jpg", "png", "jpeg", "webp")),
-        fields=rng.choice(_TABLE_FIELDS if tables else _FIELDS),
+        fields=rng.choice(fields),
         prefix=rng.choice(("", "", "", "", "photos/", "./", "v1.0/", "/data/", "a/b.c/")),
         restart=rng.random() < 0.5,
         caption_first=rng.random() < 0.3,

@@ -87,6 +87,9 @@ def predict(scanned: Scanned, reader: Reader) -> Prediction:
 def _one_worker(reader: Reader, shards: Sequence[ShardEvidence], logs: Logs) -> tuple[list[str], bool]:
     """Walk run by run, with none of the shortcuts of the verdict's own pass."""
     keys: list[str] = []
+    preparation = reader.preparation(shards)
+    if preparation is not None and _one_worker(preparation, shards, logs)[1]:
+        return keys, True
     if reader.at_start(shards):
         return keys, True
     reader = reader.bound_to(shards)

@@ -4,8 +4,7 @@
 
 Each line in is a job, ``{"urls": [...], "options": {...}}``; each line out is what came of it: ``keys`` of the samples
 that came out, worker by worker; ``error``, the exception that ended it; ``stall``, true where a worker would go on
-endlessly without a batch. READER is open-clip, webdataset, datasets or ray-data. A job for the first two may have
-``code`` that makes ``stages``, which are put in front of the stage that decodes.
+endlessly without a batch. READER is a name of READERS below. A job for open-clip or webdataset may have ``code`` that makes ``stages``, which are put in front of the stage that decodes.
 """
 
 import json
@@ -13,6 +12,7 @@ import logging
 import math
 import os
 import sys
+import tempfile
 import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -125,15 +125,60 @@ def text(value: object) -> str:
     return ascii(value)
 
 
-def webdataset_1() -> Reader:
-    """Prepare webdataset 1.x with the pipeline of its introduction."""
+def timm() -> Reader:
+    """Prepare timm's reader for training, as its create_dataset makes it."""
     import webdataset
+    from timm.data.dataset_factory import create_dataset
+
+    def one_worker(job: Job, rank: int, worker: int) -> list[list[str]]:
+        options = job["options"]
+        split = "::".join(job["urls"]) + "|1000000"
+        reader = create_dataset("wds/", root="/", split=split, is_training=True).reader
+        # The workers are played one after the other in this process; all else is timm's own.
+        reader.dist_rank, reader.dist_num_replicas, reader.worker_id = rank, options["world_size"], worker
+        reader.set_loader_cfg(num_workers=options["workers"])
+        reader.set_epoch(options["epoch"])
+        reader._lazy_init()
+        watch = Watch()
+        stages = reader.ds.pipeline
+        shuffle = [getattr(stage, "f", None) for stage in stages].index(webdataset.shuffle.f)
+        stages.append(watch.note_survivor)
+        stages.insert(shuffle + 1, watch.note_sample)
+        stages.insert(1, watch.note_pass)
+        try:
+            for _image, _label in reader:
+                pass
+        except PassEnded:
+            return watch.survivors
+        raise AssertionError("the reader ended, though it repeats its shards")
+
+    def read(job: Job) -> Result:
+        options = job["options"]
+        result: Result = {"keys": [], "error": None, "stall": False}
+        for rank in range(options["world_size"]):
+            for worker in range(max(1, options["workers"])):
+                try:
+                    keys = one_worker(job, rank, worker)
+                except Exception as error:
+                    return {**result, "error": describe(error)}
+                result["keys"].append(keys)
+                result["stall"] = result["stall"] or not keys
+        return result
+
+    return read
+
+
+def webdataset_fluid() -> Reader:
+    """Prepare webdataset, whichever version it is, with the pipeline of its introduction."""
+    import webdataset
+
+    old = webdataset.__version__.startswith("0.2.")
 
     def read(job: Job) -> Result:
         keys: list[list[str]] = []
         error = None
         try:
-            dataset = webdataset.WebDataset(job["urls"], shardshuffle=False)
+            dataset = webdataset.WebDataset(job["urls"], shardshuffle=None if old else False)
             dataset = dataset.compose(*own_stages(job)).decode("pil")
             watch = Watch()
             dataset.append(watch.note_sample)
@@ -163,6 +208,26 @@ def hugging_face() -> Reader:
             keys.extend(name(row) for row in dataset if has_both(row))
         except Exception as caught:
             error = describe(caught)
+        return {"keys": [keys], "error": error, "stall": False}
+
+    return read
+
+
+def hugging_face_tables() -> Reader:
+    """Prepare datasets, which writes tables of all shards first."""
+    import datasets
+
+    datasets.disable_progress_bars()
+
+    def read(job: Job) -> Result:
+        keys: list[list[str]] = []
+        error = None
+        with tempfile.TemporaryDirectory(dir=".") as cache:
+            try:
+                dataset = datasets.load_dataset("webdataset", data_files=job["urls"], split="train", cache_dir=cache)
+                keys.extend(name(row) for row in dataset if has_both(row))
+            except Exception as caught:
+                error = describe(caught)
         return {"keys": [keys], "error": error, "stall": False}
 
     return read
@@ -212,8 +277,10 @@ def describe(error: BaseException) -> str:
 
 READERS: dict[str, Callable[[], Reader]] = {
     "open-clip": open_clip,
-    "webdataset": webdataset_1,
+    "webdataset": webdataset_fluid,
+    "timm": timm,
     "datasets": hugging_face,
+    "datasets-tables": hugging_face_tables,
     "ray-data": ray_data,
 }
 

@@ -9,7 +9,16 @@ import pytest
 from tests.conformance.compare import Environment, RealReader, compare, environments
 from wdsflow.readers import READERS
 
-SETS = {"open-clip-3.3": 25, "open-clip-4": 20, "webdataset-1": 25, "datasets": 20, "ray-data": 4}  # in the gate
+SETS = {  # in the gate
+    "open-clip-3.3": 25,
+    "open-clip-4": 20,
+    "webdataset-1": 20,
+    "datasets": 20,
+    "datasets-tables": 10,
+    "ray-data": 4,
+    "timm": 10,
+    "webdataset-0.2": 15,
+}
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.deep)])

@@ -32,7 +32,10 @@ def test_a_name_that_is_all_wrong_lists_what_there_is() -> None:
     with pytest.raises(UnknownReader) as error:
         resolve("tfds!!", {})
 
-    assert "open-clip, open-clip-3.3, open-clip-4, webdataset-1, datasets, ray-data" in str(error.value)
+    assert (
+        "open-clip, open-clip-3.3, open-clip-4, webdataset-1, webdataset-0.2, datasets, datasets-tables, ray-data, timm"
+        in str(error.value)
+    )
 
 
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)

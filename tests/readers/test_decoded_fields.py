@@ -20,7 +20,9 @@ ALL = IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES | frozenset("pkl pt mp3 mp4 fl
 DECODED = {  # by each reader
     "open-clip-3.3": IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES,
     "webdataset-1": IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES | {"pkl"},
+    "webdataset-0.2": IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES,
     "datasets": IMAGE_EXTENSIONS | VALUES | WORDS | {"pth"},
+    "datasets-tables": IMAGE_EXTENSIONS | VALUES | WORDS | {"pth"},
     "ray-data": frozenset("txt text jpg png ppm pgm pbm pnm cls cls2 json npy mp pt pth pickle pkl".split()),
 }
 
@@ -95,7 +97,7 @@ def test_a_loss_is_named_after_the_field_that_was_wanted(name: str, field: str, 
 def test_only_datasets_decodes_fields_that_begin_with_two_underscores() -> None:
     reasons = {name: READERS[name]().fates(shape("jpg txt __x.png:bad"))[0].reason for name in DECODED}
 
-    assert reasons == {**dict.fromkeys(DECODED, ""), "datasets": "bad-field"}
+    assert reasons == {**dict.fromkeys(DECODED, ""), "datasets": "bad-field", "datasets-tables": "bad-field"}
 
 
 @pytest.mark.parametrize(

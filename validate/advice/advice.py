@@ -101,6 +101,8 @@ def _ideas(trial: Trial, verdict: Verdict) -> list[ShapeEdits]:
     captions = caption_edits(trial.repaired)
     ideas = [captions] if captions is not None else []
     ideas += [ShapeEdits(rename=((old, new),), judged=trial.judged) for old, new in trial.renames]
+    aliases = trial.reader(verdict).aliases
+    ideas += [ShapeEdits(rename=((old, new),)) for old, new in aliases.items() if trial.has(old)]
     for name in [name for name in trial.refused(trial.reader(verdict)) if is_option(name)][:_MOST]:
         # Readers leave fields with unknown names as bytes. Captions may come from json; gzip is unpacked.
         kept = name != "json" and not name.endswith(".gz") and renamed(name)

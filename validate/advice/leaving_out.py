@@ -46,6 +46,8 @@ def _place(context: Context, reader: Reader) -> ShapeEdits | None:
     """Return the edits that write txt members from a reader's captions; None if a repair does not know its fields."""
     fields = {name for shard in context.evidence.shards for name in shard.fields}
     options = reader.options
+    if reader.pairs_with != "caption":
+        return None
     if not set(split_keys(options.image_key)) & set(IMAGE_FIELDS):
         return None
     if options.json_text_key:
@@ -67,8 +69,9 @@ def _tried(context: Context, trial: Trial) -> Repair | None:
     best = max(edits, key=left, default=ShapeEdits())
     while less := next((each for each in without_one(best) if left(each) == left(best)), None):
         best = less
-    if not left(best):
-        return None
     usable = [(verdict, trial.after_repair(verdict, best)) for verdict in context.verdicts]
+    labels = [(verdict, number) for verdict, number in usable if verdict.pairs_with == "label"]
+    if not left(best) or any((number or 0) < verdict.usable for verdict, number in labels):
+        return None  # samples without a caption are left out, which readers of labels can use
     found = [trial.repair(verdict, "", number, best) for verdict, number in usable if number is not None]
     return leave_out(context.targets(), *replace(best, drop_bad=False).options(), number=promises(found))

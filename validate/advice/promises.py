@@ -52,6 +52,10 @@ class Trial:
         self._looked_at: dict[ShapeEdits, bool] = {}
         self._uncertain: set[tuple[str, ShapeEdits]] = set()  # the number of usable samples is a guess
 
+    def has(self, name: str) -> bool:
+        """Return whether some sample has this field after a repair."""
+        return any(name in shard.fields for shard in self.repaired)
+
     def reader(self, verdict: Verdict) -> Reader:
         """Return the reader of a verdict."""
         return next(each for each in self.context.readers if each.name == verdict.reader)

@@ -99,7 +99,7 @@ def _funnel(verdict: Verdict) -> Iterator[dict[str, Any]]:
     for label, count, kind in (
         (f"samples, of {how_many(funnel.members, 'file')}", funnel.samples, "all"),
         *(
-            (("with image and caption", funnel.complete, "all"), ("decode", funnel.decoded, "all"))
+            ((f"with image and {verdict.pairs_with}", funnel.complete, "all"), ("decode", funnel.decoded, "all"))
             if verdict.reader != PIPELINE
             else ()
         ),

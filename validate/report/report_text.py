@@ -131,7 +131,10 @@ def _funnel(verdict: Verdict) -> str:
         (funnel.samples, "samples"),
         *(
             (
-                (funnel.complete, "with image and caption" if not funnel.complete else "image + caption"),
+                (
+                    funnel.complete,
+                    f"{'image +' if funnel.complete else 'with image and'} {verdict.pairs_with}",
+                ),
                 (funnel.decoded, "decode"),
             )
             if verdict.reader != PIPELINE  # what it asks of a sample is its own affair

@@ -151,6 +151,9 @@ class _Pass:
 
 def run_pass(reader: Reader, shards: Sequence[ShardEvidence]) -> PassResult:
     """Walk shards in the given order as one worker of the reader would, once."""
+    preparation = reader.preparation(shards)
+    if preparation is not None and (before := run_pass(preparation, shards)).crash is not None:
+        return PassResult(crash=before.crash, crash_place=before.crash_place)
     walk = _Pass(reader.bound_to(shards))
     if shards and (crash := reader.at_start(shards)):
         walk.crash(crash, shards[0])

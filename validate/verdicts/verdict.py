@@ -35,7 +35,7 @@ class Funnel:
 
     members: int
     samples: int  # as the reader forms them
-    complete: int  # have an image and a caption in the fields of the reader
+    complete: int  # have an image, and a caption or label, in the fields of the reader
     decoded: int
     usable: int  # reach a batch
 
@@ -57,6 +57,7 @@ class Verdict:
     barren: tuple[str, ...] = ()  # readable shards from which no sample reaches a batch
     least: int | None = None  # the number of usable samples is a range from here on; None: it is ``usable``
     advice: tuple[Advice, ...] = ()  # for the pipeline of the user, tried on it
+    pairs_with: str = "caption"  # what the reader wants besides an image: "caption" or "label"
     reports_losses: bool = False  # the reader counts and reports what it leaves out
 
     def refused(self, reason: str) -> "Verdict":
@@ -104,6 +105,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         lost=_by_reason(result),
         barren=tuple(_barren(evidence, reader)),
         reports_losses=reader.reports_losses,
+        pairs_with=reader.pairs_with,
     )
 
 

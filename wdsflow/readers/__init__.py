@@ -1,4 +1,4 @@
-"""How readers behave: OpenCLIP, webdataset, Hugging Face datasets, Ray Data. One file per reader, and the catalog of their names."""
+"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data. One file per reader, and the catalog of their names."""
 
 import difflib
 from collections.abc import Mapping
@@ -8,25 +8,32 @@ from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 
 from .base import Fate, Options, Reader
 from .datasets import Datasets
+from .datasets_tables import DatasetsTables
 from .ray_data import RayData
+from .timm import Timm
+from .webdataset_02 import WebDataset02
 from .webdataset_1 import WebDataset1
 
 __all__ = [
     "READERS",
     "Datasets",
+    "DatasetsTables",
     "Fate",
     "OpenClip4",
     "OpenClip33",
     "Options",
     "RayData",
     "Reader",
+    "Timm",
     "UnknownReader",
+    "WebDataset02",
     "WebDataset1",
     "resolve",
 ]
 
 READERS: dict[str, type[Reader]] = {
-    reader.name: reader for reader in (OpenClip33, OpenClip4, WebDataset1, Datasets, RayData)
+    reader.name: reader
+    for reader in (OpenClip33, OpenClip4, WebDataset1, WebDataset02, Datasets, DatasetsTables, RayData, Timm)
 }
 
 INSTALLED_OPEN_CLIP = "open-clip"

@@ -1,7 +1,7 @@
 """A reader: a program that shards are judged for."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -66,10 +66,23 @@ class Reader(ABC):
     raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it continues with the next
     same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
     makes_columns: ClassVar[bool] = False  # the first samples' values decide what later ones may be
+    writes_tables: ClassVar[bool] = False  # writes all values to Arrow tables before the first sample comes out
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
+    pairs_with: ClassVar[Literal["caption", "label"]] = "caption"  # what a sample needs besides its image
+    # Fields that hold what this reader wants, but have names that it does not take: the name -> the wanted name.
+    aliases: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
+
+    def image_fields(self) -> tuple[str, ...]:
+        """Return the fields that this reader takes for the image, in the order in which it tries them."""
+        return split_keys(self.options.image_key)
+
+    def paired_fields(self) -> tuple[str, ...]:
+        """Return the fields that it takes for the caption, or for the label: ``pairs_with`` is which."""
+        # The text_key of wdsflow's feed may list json among others.
+        return (*split_keys(self.options.text_key), *(["json"] if self.options.json_text_key else []))
 
     @abstractmethod
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
@@ -109,6 +122,10 @@ class Reader(ABC):
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return a crash if this reader raises before the first sample comes out, else None."""
+        return None
+
+    def preparation(self, shards: Sequence[ShardEvidence]) -> "Reader | None":
+        """Return a reader of all shards whose crash this one raises before the first sample comes out; else None."""
         return None
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:

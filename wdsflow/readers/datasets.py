@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from copy import copy
 
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.typed_columns import holds_value
@@ -55,6 +56,7 @@ class Datasets(RaisingReader):
     def __init__(self, options: Options | None = None, columns: frozenset[str] | None = None) -> None:
         super().__init__(options)
         self.columns = columns  # None: not known yet, every field counts
+        self.images = True  # images are decoded
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of each sample of the run; it is one, but for a member .__key__ at the front."""
@@ -74,7 +76,7 @@ class Datasets(RaisingReader):
         for part, field in lower:
             if part.suffix not in columns:
                 continue
-            if refused(field, IMAGES):
+            if self.images and refused(field, IMAGES):
                 return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
             if not part.fits:
                 return Fate("crash", "batch", "types", part.suffix)
@@ -93,7 +95,9 @@ class Datasets(RaisingReader):
     def bound_to(self, shards: Sequence[ShardEvidence]) -> "Datasets":
         """Return the reader with the columns that the first sample of the first shard gives."""
         shapes = _first_shapes(self.runs(shards[0])) if shards else []
-        return Datasets(self.options, _fields(shapes[0]) if shapes else None)
+        bound = copy(self)
+        bound.columns = _fields(shapes[0]) if shapes else None
+        return bound
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return the crash of a shard that is missing, or of the first samples, which must agree; else None."""

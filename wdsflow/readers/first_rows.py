@@ -12,15 +12,16 @@ from wdsflow.shards.tar.walk import Walk
 from .datasets import EXAMPLES
 
 
-def first_columns(url: str, *, allow_pipe: bool = False) -> Columns:
+def first_columns(url: str, *, allow_pipe: bool = False, tables: bool = False) -> Columns:
     """Return the columns that the first samples of a shard give to Hugging Face datasets.
 
     Reads as far as these samples go. Nothing is raised: where the columns cannot be found out, ``unknown`` says why.
-    Fields that do not decode are left out, as the reader ends there for that reason.
+    Fields that do not decode are left out, as the reader ends there for that reason. ``tables``: a reader
+    writes all values to a table, so that Arrow's own types are needed.
     """
     try:
         rows = _rows(url, allow_pipe=allow_pipe)
-        return infer(url, rows) if any(rows) else Columns(url)
+        return infer(url, rows, tables=tables) if any(rows) else Columns(url)
     except UnknownColumns as unknown:
         return Columns(url, unknown=f"the columns of the first samples are not known: {unknown}")
     except SourceError as error:

@@ -50,9 +50,9 @@ def first_of(names: Sequence[str], sample: Sample) -> Part | None:
     return next((sample[name] for name in names if name in sample), None)
 
 
-def incomplete(image: bool, caption: bool, kind: FateKind) -> Fate | None:
-    """Return the fate of a sample that lacks its image, its caption, or both; None if it has both."""
-    if image and caption:
+def incomplete(image: bool, paired: bool, kind: FateKind, pairs_with: str = "caption") -> Fate | None:
+    """Return the fate of a sample that lacks its image, its caption (or label), or both; None if it has both."""
+    if image and paired:
         return None
-    reason = "no-image-or-caption" if not (image or caption) else "no-caption" if image else "no-image"
+    reason = f"no-image-or-{pairs_with}" if not (image or paired) else f"no-{pairs_with}" if image else "no-image"
     return Fate(kind, "filter", reason)

@@ -18,7 +18,8 @@ def scan_options(
     """
     options = ScanOptions(level, allow_pipe=allow_pipe, arrow=any(reader.through_arrow for reader in readers))
     if urls and level != "names" and any(reader.makes_columns for reader in readers):
-        options = replace(options, columns=first_columns(urls[0], allow_pipe=allow_pipe))
+        tables = any(reader.writes_tables for reader in readers)
+        options = replace(options, columns=first_columns(urls[0], allow_pipe=allow_pipe, tables=tables))
     new = next((reader.options for reader in readers if reader.name == "open-clip-4"), None)
     if new is None:
         return options

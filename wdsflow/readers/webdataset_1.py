@@ -1,5 +1,7 @@
 """webdataset 1.x, used as its own introduction shows."""
 
+from typing import ClassVar
+
 from wdsflow.scan.evidence import Shape
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
@@ -8,9 +10,7 @@ from .grouping import KEY, MARKED_BAD, URL, Sample, first_of, first_repeat, inco
 from .raising_reader import RaisingReader
 from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 
-_DECODED = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
 _TEXT_KEY = "txt"
-_LOCAL_PATH = "__local_path__"  # set with the first member of a sample from a local file
 
 
 class WebDataset1(RaisingReader):
@@ -28,11 +28,13 @@ class WebDataset1(RaisingReader):
     name = "webdataset-1"
     title = "webdataset 1.x (default handlers)"
     empty_raises = True
+    decoded: ClassVar[frozenset[str]] = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
+    path_field: ClassVar[str] = "__local_path__"  # set with the first member of a sample from a local file
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""
         repeat = first_repeat(shape, (KEY, URL), lower=True)
-        repeat = repeat or next((part for part in shape[1:] if part.suffix.lower() == _LOCAL_PATH), None)
+        repeat = repeat or next((part for part in shape[1:] if part.suffix.lower() == self.path_field), None)
         if repeat is not None:
             return (Fate("crash", "group", "duplicate-field", repeat.suffix),)
         sample: Sample = {part.suffix.lower(): part._replace(suffix=part.suffix.lower()) for part in shape}
@@ -41,6 +43,6 @@ class WebDataset1(RaisingReader):
     def _fate(self, sample: Sample) -> Fate:
         image = first_of(IMAGE_FIELDS, sample)
         for part in sample.values():
-            if not part.suffix.startswith("__") and refused(part, _DECODED):
+            if not part.suffix.startswith("__") and refused(part, self.decoded):
                 return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
         return incomplete(image is not None, _TEXT_KEY in sample, "crash") or USABLE

@@ -60,6 +60,7 @@ class Looker:
     ) -> None:
         self.shard = shard
         self.columns: Mapping[str, Kind] = columns.kinds if columns is not None else {}
+        self.types = columns.types if columns is not None else {}
         self.kinds = kinds or {}  # for fields that are opaque unless a reader was told to take them
         self.full = level == "full"
         self.wanted = wanted
@@ -126,8 +127,9 @@ class Looker:
         kind = kind_of(lower)
         if kind == "opaque":
             kind = self.kinds.get(lower, kind)
-        column = self.columns.get(suffix) if kind != "integer" else None  # integers fit wherever there is one
-        entry = (kind, lower, count, None if column is None else Column(suffix, column))
+        # Integers fit wherever there is one, but tables hold none of more than 64 bits.
+        column = self.columns.get(suffix) if kind != "integer" or self.types else None
+        entry = (kind, lower, count, None if column is None else Column(suffix, column, self.types.get(suffix)))
         if len(self.table) < 4096:
             self.table[suffix] = entry
         return entry
@@ -225,6 +227,10 @@ class Looker:
         takes = column.takes(data)
         if takes is None:
             return UNKNOWN
+        if column.unwritable:
+            self.note(("column.unwritable",), key, offset, f"{column.suffix}: {column.unwritable}")
+        if column.other_type:
+            self.note(("column.other-type",), key, offset, column.suffix)
         if takes:
             return status
         self.note(("column.misfit",), key, offset, f"{column.suffix}: {column.said}")

@@ -42,6 +42,8 @@ TALLIES: dict[str, str] = {
     "field.bad": "a field that its decoder refuses (integer, array, msgpack, gzip, ...)",
     "field.huge": "contents over 256 MiB: not decoded",
     "column.misfit": "a value that does not fit the type that the first samples gave its column",
+    "column.other-type": "an array of another type than its column: Arrow refuses some mixtures in one batch of rows",
+    "column.unwritable": "a value that fits, but that Arrow does not write to a table of that type",
     "field.needs-library": "a field whose decoder needs a library that is not installed here",
     # captions
     "text.empty": "caption without a byte",

@@ -7,8 +7,7 @@ import pytest
 
 from tests.conformance.generate import make_set
 from tests.validate.rules.build import context_of
-from tests.validate.rules.cases import READERS
-from wdsflow.readers import Datasets
+from wdsflow.readers import READERS, DatasetsTables
 from wdsflow.readers.scan_for import scan_options
 from wdsflow.scan.scan import scan_shard
 from wdsflow.validate.rules.rule_engine import run_rules
@@ -21,7 +20,8 @@ SEEDS = [*range(20), 68, 77, 217, 252, 274, 282, 549, 722]
 def test_what_is_lost_is_explained(seed: int, tmp_path: Path):
     urls = make_set(seed, tmp_path).urls
     shards = [
-        scan_shard(url, replace(scan_options("full", [Datasets()], urls), max_image_pixels=25_000_000)) for url in urls
+        scan_shard(url, replace(scan_options("full", [DatasetsTables()], urls), max_image_pixels=25_000_000))
+        for url in urls
     ]
     for reader in READERS:
         context = context_of(shards, [reader], "full")

@@ -1,6 +1,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from wdsflow.readers.base import Reader
 from wdsflow.scan.json_captions import caption_name
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.text.escape import escape
@@ -108,6 +109,11 @@ def _instead(
     context: Context, role: Role, names: tuple[str, ...], have: list[str], hurt: list[str]
 ) -> tuple[str, Repair | None]:
     """Return a replacement for the missing field, as a remark and as a command."""
+    if alias := _alias(context, names, have, hurt):
+        return alias
+    if role == "caption" and "txt" not in names and _reader(context, hurt).pairs_with == "label":
+        json = "; a class number in json is read with target_key=NAME" if "json" in have else ""
+        return json, None
     usual = {"txt"} if role == "caption" else {"jpg", "png", "jpeg", "webp"}
     if there := [name for name in have if name in usual and name not in names]:  # only the command is odd
         return _rename(context, role, there[0], names, hurt)
@@ -130,6 +136,20 @@ def _instead(
             ):
                 return _rename(context, role, name, names, hurt)
     return "", None
+
+
+def _reader(context: Context, hurt: list[str]) -> Reader:
+    return next(reader for reader in context.readers if reader.name == hurt[0])
+
+
+def _alias(context: Context, names: tuple[str, ...], have: list[str], hurt: list[str]) -> tuple[str, Repair] | None:
+    """Return a field that the reader would take under one of the wanted ``names``; None if there is none."""
+    aliases = _reader(context, hurt).aliases
+    name = next((name for name in have if aliases.get(name) in names), None)
+    if name is None:
+        return None
+    new = aliases[name]
+    return f"; {name} may hold what it wants in {new}", repair(context.targets(), "--rename", f"{name}={new}")
 
 
 def _json_caption(context: Context, names: tuple[str, ...], hurt: list[str]) -> tuple[str, Repair | None] | None:

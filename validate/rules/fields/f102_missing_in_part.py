@@ -51,12 +51,13 @@ _HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")
 
 def partial_losses(context: Context, code: str, *, instead: bool, fix: Fix) -> Iterator[Finding]:
     """Yield findings for samples that lack a field, with or without a field that could serve instead."""
-    rows: dict[tuple[str, tuple[str, ...], str, int], list[tuple[Wants, Lack]]] = defaultdict(list)
+    rows: dict[tuple[object, ...], list[tuple[Wants, Lack]]] = defaultdict(list)
     totals: dict[str, int] = defaultdict(int)
     for want in wants(context):
         for lack in lacks(context, want):
             if bool(lack.instead) == instead:
-                rows[lack.shard.url, lack.roles, lack.instead, lack.count].append((want, lack))
+                labels = want.reader.pairs_with == "label"
+                rows[lack.shard.url, lack.roles, lack.instead, lack.count, labels].append((want, lack))
                 halved = any(lack.shard.tally(name).count for name in _HALVING)
                 totals[want.reader.name] += 0 if halved else lack.count
     limit = context.max_loss * context.evidence.samples

@@ -36,7 +36,7 @@ class OtherName(Rule):
     def fix(self, context: Context, lack: Lack) -> Repair | None:
         """Return the command that gives the field its usual name; None if none can or the reader wants another one."""
         url = lack.shard.url
-        new = "txt" if lack.roles[0] == "caption" else "jpg"
+        new = lack.reader.aliases.get(lack.instead, "txt" if lack.roles[0] == "caption" else "jpg")
         if new not in wanted(context, lack.reader, lack.roles[0]):
             return None
         if lack.instead in ("json", "jsn") and new == "txt":

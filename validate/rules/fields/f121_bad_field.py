@@ -1,30 +1,33 @@
+from dataclasses import replace
+
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import BAD, EMPTY, Part, ShardEvidence, Tally
 from wdsflow.text.words import how_many
 
-from ...finding import Repair
-from ..kit.base import first_seen
+from ...finding import Finding, Repair
+from ..kit.base import Context, first_seen
 from ..kit.rule_commands import is_option, renamed, repair
 from ..kit.rule_loss import LossRule
-from ..kit.shape_rule import counted, fix_status
+from ..kit.shape_rule import RuleLoss, counted, fix_status
 
 _OTHERS = ("image", "text", "json", "pickle", "torch")  # rules of their own
 
 
 class BadField(LossRule):
-    """An unneeded field drops the sample.
+    """A field other than image and caption does not decode.
 
     What: the decoder refuses a member other than image, caption and json: an ``.id`` or ``.cls`` that is not an
     integer, a damaged ``.npy``, ``.mp`` or ``.cbor``, a ``.gz`` that is not gzip.
 
     Why it matters: OpenCLIP 3.3 decodes every field of a sample by its extension. If one field fails, the sample is
     dropped, although image and caption are valid, with a warning that names neither key nor field. If all samples have
-    such a field, none is left and training hangs. webdataset 1.x ends with an exception.
+    such a field, none is left and training hangs. webdataset 1.x ends with an exception. For timm, ``cls`` is the label:
+    samples whose label is not an integer are dropped.
 
     In practice: ``.id`` with a hexadecimal name, ``.index`` with text, empty side files (cosmos#3).
 
     Fix: rename the field to one that readers leave as bytes: ``wdsflow repair SHARD -o repaired --rename id=id_raw``,
-    or leave it out: ``--drop-field id``. OpenCLIP 4 decodes only image and caption.
+    or leave it out: ``--drop-field id``. OpenCLIP 4 decodes only image and caption. Write the labels for timm again.
     """
 
     code = "F121"
@@ -45,6 +48,15 @@ class BadField(LossRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "does" if count == 1 else "do"
         return f"{how_many(count, 'field')} other than image and caption {verb} not decode{first_seen(detail)}"
+
+    def lossy(
+        self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
+    ) -> Finding:
+        found = super().lossy(context, shard, tally, losses, over)
+        name = tally.detail.lower()
+        if any(name in reader.paired_fields() and reader.pairs_with == "label" for reader in context.readers):
+            return replace(found, repair=None)  # the reader needs the field
+        return found
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         name = tally.detail.lower()

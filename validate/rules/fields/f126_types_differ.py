@@ -19,6 +19,8 @@ class TypesDiffer(TallyRule):
     Why it matters: Hugging Face datasets take the types of their columns from the first five samples of the first
     shard. Later values are converted to these types. A string in a column of numbers, a number instead of a list, or a
     list instead of an object ends the reader with an exception, often after hours. Missing names and null are fine.
+    Without streaming, all values are written to tables first, which are stricter: a value in a column that had only
+    null, an integer of more than 64 bits, or a list of unlike values ends the reader as well.
 
     In practice: sizes that are null or "unknown" after a failed download, tags that are one string or a list of
     strings, metadata of several sources in one set.
@@ -29,7 +31,7 @@ class TypesDiffer(TallyRule):
 
     code = "F126"
     severity = "error"
-    tallies = ("column.misfit",)
+    tallies = ("column.misfit", "column.unwritable")
 
     def check(self, context: Context) -> Iterator[Finding]:
         hurt = tuple(reader.name for reader in context.readers if reader.makes_columns)
@@ -43,13 +45,20 @@ class TypesDiffer(TallyRule):
             )
             yield self._finding(context, shards[0], hurt, told, columns.field, Tally())
         for shard in shards:
-            tally = self.seen(shard)
+            tally = shard.tally("column.misfit")
             if tally.count:
                 field, _, error = tally.detail.partition(": ")
                 verb = "does" if tally.count == 1 else "do"
                 told = f"{how_many(tally.count, 'value')} {verb} not fit the type of the column (first: {escape(field, 40)}, "
                 told += f"{escape(error, 120)})"
                 yield self._finding(context, shard, hurt, told, field, tally)
+        writing = tuple(reader.name for reader in context.readers if reader.writes_tables)
+        for shard in shards if writing else ():
+            tally = shard.tally("column.unwritable")
+            if tally.count:
+                field, _, error = tally.detail.partition(": ")
+                told = f"{how_many(tally.count, 'value')} cannot be written to a table (first: {escape(field, 40)}, "
+                yield self._finding(context, shard, writing, f"{told}{escape(error, 120)})", field, tally)
 
     def _finding(
         self, context: Context, shard: ShardEvidence, hurt: tuple[str, ...], told: str, field: str, tally: Tally

@@ -86,7 +86,7 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
             missing = tuple(role for role in roles if not has_role(context, want.reader, item.shape, role))
             if not missing or _dots_explain(context, want.reader, shard, item.shape, missing):
                 continue
-            instead = alternative(shard, item.shape, missing[0]) if len(missing) == 1 else ""
+            instead = alternative(want.reader, shard, item.shape, missing[0]) if len(missing) == 1 else ""
             lack = rows.get((missing, instead))
             if lack is None:
                 fields = ", ".join(sorted({shown(part.suffix).lower() for part in item.shape}))
@@ -103,13 +103,13 @@ def _dots_explain(
     return fixed != shape and all(has_role(context, reader, fixed, role) for role in missing)
 
 
-def alternative(shard: ShardEvidence, shape: Shape, role: Role) -> str:
-    """Return the field of a sample that may serve as its caption or image, "" if there is none.
+def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) -> str:
+    """Return the field of a sample that may serve as its caption, label or image, "" if there is none.
 
     A field such as ``outputs.txt`` counts by its last part. The rest of a dotted base name does not count: W010 reports
     it.
     """
-    known = CAPTIONS if role == "caption" else IMAGES
+    known = IMAGES if role == "image" else CAPTIONS if reader.pairs_with == "caption" else tuple(reader.aliases)
     best: tuple[int, str] | None = None
     for part in shape:
         lower = part.suffix.lower()

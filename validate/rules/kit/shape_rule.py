@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wdsflow.readers.base import Reader, split_keys
+from wdsflow.readers.base import Reader
 from wdsflow.readers.grouping import BAD_MARK
 from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Run, Runs, Shape, ShardEvidence
 
@@ -143,8 +143,5 @@ def fix_status(*statuses: str, when: Callable[[str], bool] = lambda _: True) -> 
 
 
 def _candidates(reader: Reader) -> tuple[list[str], list[str]]:
-    options = reader.options
-    images = [*split_keys(options.image_key), "jpg"]
-    # In the order in which readers try them; the feed's text_key may list json among others.
-    captions = [*split_keys(options.text_key), *(["json"] if options.json_text_key else []), "txt"]
-    return list(dict.fromkeys(images)), list(dict.fromkeys(captions))
+    paired = [*reader.paired_fields(), *(["txt"] if reader.pairs_with == "caption" else [])]
+    return list(dict.fromkeys([*reader.image_fields(), "jpg"])), list(dict.fromkeys(paired))

@@ -6,10 +6,12 @@ becomes None. What raises there ends the reader.
 Source: datasets 5.2, features/features.py (``encode_nested_example``).
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from .typed_columns import Kind, UnknownColumns, first_line, value_of
+from .field_kinds import kind_of
+from .typed_columns import Kind, UnknownColumns, as_lists, first_line, value_of
 
 _INT64 = 1 << 63
 _NOTHING = frozenset({type(None)})
@@ -97,25 +99,52 @@ def _fits_struct(kind: Kind) -> Fits:
 class Column:
     """Tells of the contents of one field, as often as it occurs, whether they fit into its column."""
 
-    def __init__(self, suffix: str, kind: Kind) -> None:
+    def __init__(self, suffix: str, kind: Kind, arrow: Any = None) -> None:
         self.suffix, self.kind = suffix, kind
+        self.arrow = arrow  # the type of a table's column to which values are written; None: they are not written
         self.said = ""  # what the reader raises for the last value that did not fit
+        self.unwritable = ""  # what Arrow raises for the last value, if it fits but cannot be written
+        self.other_type = False  # the last value holds arrays, and Arrow gives it another type than the column has
         self.surely_takes: Fits = fits_quickly(kind) or (lambda _: True)  # json as a fast parser gives it
+        if arrow is not None:
+            self.surely_takes = lambda _: False
 
     def takes(self, data: bytes) -> bool | None:
         """Return whether the reader converts a valid field without an exception; None if that is not known."""
-        if self.kind.tag == "any":
+        self.unwritable, self.other_type = "", False
+        if self.kind.tag == "any" and self.arrow is None:
             return True
         try:
             value = value_of(self.suffix, data)
             if not _like(self.kind, value):
-                encode(self.kind, value)
+                value = encode(self.kind, value)
         except UnknownColumns:
             return None
         except Exception as error:  # noqa: BLE001 - whatever it is, the reader raises it too
             self.said = first_line(error)
             return False
+        if self.arrow is not None:
+            self._write(value)
         return True
+
+    def _write(self, value: Any) -> None:
+        import pyarrow as pa
+
+        try:
+            made = pa.array([_plain(value)])
+            self.other_type = made.type != self.arrow and kind_of(self.suffix.removesuffix(".gz")) in ("npy", "npz")
+            made.cast(self.arrow)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            self.unwritable = first_line(error)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with its arrays as Arrow takes them, of lists and objects as well."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return as_lists(value, sys.maxsize)
 
 
 def _like(kind: Kind, value: Any) -> bool:

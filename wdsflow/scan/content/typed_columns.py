@@ -42,6 +42,7 @@ class Columns:
     field: str = ""  # in which the first samples do not agree, or which Arrow does not take
     error: str = ""  # what Arrow says of it: the reader raises it
     unknown: str = ""  # why the columns could not be found out
+    types: Mapping[str, Any] = default(default_factory=dict)  # Arrow's, if values must also be written to a table
 
 
 class UnknownColumns(Exception):
@@ -89,8 +90,13 @@ def _scalar(array: Any) -> Any:
     return array if getattr(array, "ndim", 1) else array[()]
 
 
-def infer(url: str, rows: Sequence[Mapping[str, Any]]) -> Columns:
+def infer(url: str, rows: Sequence[Mapping[str, Any]], *, tables: bool = False) -> Columns:
     """Return the columns that decoded first samples give; each row has the values of one sample by field name.
+
+    Args:
+        url: shard of the samples.
+        rows: the values of each sample by field name.
+        tables: whether a reader writes the values to a table.
 
     Raises:
         UnknownColumns: they are too many or nested too deep to be kept.
@@ -98,16 +104,18 @@ def infer(url: str, rows: Sequence[Mapping[str, Any]]) -> Columns:
     import pyarrow as pa
 
     kinds: dict[str, Kind] = {}
+    types: dict[str, Any] = {}
     left = [_MOST_NODES]
     for name in dict.fromkeys(name for row in rows for name in row):
-        values = [_as_lists(row[name]) for row in rows if name in row]
+        values = [as_lists(row[name]) for row in rows if name in row]
         try:
-            tables = [pa.table([pa.array([value])], ["value"]) for value in values]
-            schema = pa.concat_tables(tables, promote_options="default").schema
+            found = [pa.table([pa.array([value])], ["value"]) for value in values]
+            schema = pa.concat_tables(found, promote_options="default").schema
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             return Columns(url, field=name, error=first_line(error))
-        kinds[name] = _kind_of_arrow(schema.field("value").type, left)
-    return Columns(url, kinds)
+        types[name] = schema.field("value").type
+        kinds[name] = _kind_of_arrow(types[name], left)
+    return Columns(url, kinds, types=types if tables else {})
 
 
 def first_line(error: Exception) -> str:
@@ -115,16 +123,19 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def _as_lists(value: Any) -> Any:
-    """Return a value as the reader gives it to Arrow: arrays of several dimensions as lists of arrays."""
+def as_lists(value: Any, most: int = _MANY) -> Any:
+    """Return a value as the reader gives it to Arrow: arrays of several dimensions as lists of arrays.
+
+    Of an array with more than ``most`` elements the first rows are enough: they have the type of all.
+    """
     if isinstance(value, dict):
-        return {name: _as_lists(item) for name, item in value.items()}
+        return {name: as_lists(item, most) for name, item in value.items()}
     dimensions = getattr(value, "ndim", None)
     if not dimensions:
         return value
-    if value.size > _MANY:
-        value = value[:2]  # the first rows have the type of all
-    return value if dimensions == 1 else [_as_lists(item) for item in value]
+    if value.size > most:
+        value = value[:2]
+    return value if dimensions == 1 else [as_lists(item, most) for item in value]
 
 
 def _kind_of_arrow(arrow: Any, left: list[int], depth: int = 0) -> Kind:

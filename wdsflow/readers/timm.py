@@ -1,0 +1,83 @@
+"""timm's reader of WebDataset shards."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
+
+from .base import USABLE, Fate, Reader
+from .grouping import KEY, MARKED_BAD, URL, Sample, first_of, incomplete, is_marked_bad
+from .open_clip.assignment import Buffers, epoch_order
+from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, reason_for
+
+_IMAGES = ("jpg", "png", "webp")
+_LABEL = "cls"
+_SEED = 42
+_BUFFERS = Buffers(shards=500, shards_initial=100)
+
+
+class Timm(Reader):
+    """timm 1.0's ``create_dataset("wds/", root, split="{...}.tar|N", is_training=True)`` on webdataset 0.2.86 or older.
+
+    A sample is an image (``jpg;png;webp``: no jpeg) and a class number in ``cls``, an integer in text. It decodes these
+    two only, and no caption. Every error is logged as a warning, and the sample dropped: no ``cls``, no image, an image
+    that does not decode. A field that occurs twice counts once, the first time. A shard that is missing or cut is left
+    behind, and a sample that is open at the end of a shard continues in the next one. The epoch has as many samples as
+    the split says, so that a worker reads its shards again and again: it hangs where nothing passes.
+
+    Cannot be known here: a ``target_key``, which takes the label from json; other values of ``input_key``, ``seed`` and
+    WDS_SHUFFLE_SIZE; a class map, which raises for a class that it lacks. Validation (``is_training=False``) reads the
+    shards once and ends, so that it does not hang. Shards are dealt out for the default seed.
+
+    Source: timm 1.0.31, data/readers/reader_wds.py.
+    """
+
+    name = "timm"
+    title = "timm 1.0 (training on WebDataset)"
+    empty_stalls = True
+    raises = False
+    pairs_with = "label"
+    aliases: ClassVar[Mapping[str, str]] = {"jpeg": "jpg", "label": _LABEL, "class": _LABEL}
+
+    def image_fields(self) -> tuple[str, ...]:
+        """Return timm's default ``input_key``."""
+        return _IMAGES
+
+    def paired_fields(self) -> tuple[str, ...]:
+        """Return the field of the class number."""
+        return (_LABEL,)
+
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return the fate of the one sample of the run; it is never a crash."""
+        sample: Sample = {}
+        for part in shape:
+            suffix = part.suffix.lower()
+            if suffix not in (KEY, URL):  # each sample has them already
+                sample.setdefault(suffix, part._replace(suffix=suffix))
+        return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
+
+    def _fate(self, sample: Sample) -> Fate:
+        image, label = first_of(_IMAGES, sample), sample.get(_LABEL)
+        if lacking := incomplete(image is not None, label is not None, "dropped", self.pairs_with):
+            return lacking
+        assert image is not None
+        assert label is not None
+        if label.status in OTHER_TROUBLE:
+            return Fate("dropped", "decode", "bad-label", label.suffix)
+        if image.status in IMAGE_TROUBLE:
+            return Fate("dropped", "decode", reason_for(image, image, ""), image.suffix)
+        return USABLE
+
+    def at_stop(self, stop: Stop) -> Fate | None:
+        """Return None: its handler logs the error and continues with the next shard."""
+        return None
+
+    def joins(self, stop: Stop) -> bool:
+        """Return True: webdataset up to 0.2.88 sends no mark at the end of a shard."""
+        return True
+
+    def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
+        """Return each worker's shards in the order of ``options.epoch``: all are shuffled, then dealt out in turn."""
+        mixed = list(epoch_order(shards, _SEED + self.options.epoch, _BUFFERS))
+        workers = max(1, self.options.workers) * self.options.world_size
+        return [mixed[worker::workers] for worker in range(workers)]
