@@ -24,6 +24,7 @@ FLOORS = {
     "wdsflow.validate": 5,
     "wdsflow.filtering": 5,
     "wdsflow.training": 6,
+    "wdsflow.bisection": 6,
     "wdsflow.cli": 7,
 }
 FOLDERS = {"wdsflow": "wdsflow", "stages": "wdsflow.stages", "validate": "wdsflow.validate"}

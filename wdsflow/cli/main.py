@@ -24,10 +24,11 @@ COMMANDS = (
     "cut",
     "scores",
     "report",
+    "bisect",
     "doctor",
     "train",
 )
-_TAKE_TRAINING = ("validate", "train")  # take a command line of open_clip_train after --
+_TAKE_COMMANDS = ("validate", "train", "bisect")  # take a command line of another program after --
 _HELP = frozenset({"-h", "--help"})
 _REPORT_THEMSELVES = frozenset(
     {"filter", "score", "cut", "repair"}
@@ -60,8 +61,8 @@ def _help(app: typer.Typer, name: str) -> str:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
-    """Separate wdsflow's arguments from those of open_clip_train, which follow ``--``."""
-    if words and words[0] in _TAKE_TRAINING and "--" in words:
+    """Separate wdsflow's arguments from those of another program, which follow ``--``."""
+    if words and words[0] in _TAKE_COMMANDS and "--" in words:
         border = words.index("--")
         return words[:border], words[border + 1 :]
     return words, None

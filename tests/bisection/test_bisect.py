@@ -1,0 +1,159 @@
+"""``wdsflow bisect`` with real commands, that fail, hang, and fail in other ways."""
+
+import gzip
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shards import write
+from tests.printed.pasted import commands, paste, run
+
+READ = """
+import os, sys, tarfile, time
+from braceexpand import braceexpand
+for path in braceexpand(sys.argv[1]):
+    for member in (tar := tarfile.open(path)):
+        data = tar.extractfile(member).read()
+"""
+FAILS = f"{READ}        if data == b'bad': raise ValueError(f'no token for {{member.name}} at {{id(data):#x}}')\n"
+HANGS = f"{READ}        if data == b'bad': time.sleep(1000)\n"
+DIES = f"{READ}        if data == b'bad': os.kill(os.getpid(), 9)\n"
+SAYS = f"{READ}        if data == b'bad': print('loss is nan')\n"
+OTHER = f"""{READ}
+        if data == b'bad': raise ValueError('no token')
+if len(list(braceexpand(sys.argv[1]))) < 3: raise AssertionError('more workers than shards')
+"""
+PAIRS = f"""
+found = set()
+{READ}        found.add(data)
+if {{b'bad', b'worse'}} <= found: sys.exit(7)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for shard in range(4):
+        members = {}
+        for sample in range(10):
+            text = {(2, 7): b"bad", (0, 3): b"worse"}.get((shard, sample), b"fine")
+            members |= {f"{shard}{sample}.jpg": b"\xff\xd8", f"{shard}{sample}.txt": text}
+        write(tmp_path / f"{shard}.tar", members)
+    return tmp_path
+
+
+def bisect(folder, program, *options, urls="{0..3}.tar"):
+    (folder / "train.py").write_text(program)
+    return run(["bisect", urls, *options, "--", sys.executable, "train.py", "{shards}"], folder)
+
+
+def members(path):
+    with tarfile.open(path) as tar:
+        return [(member.name, tar.extractfile(member).read()) for member in tar]
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "how"),
+    [
+        (FAILS, (), "fails with status 1, ValueError: no token for 27.txt"),
+        (DIES, (), "fails with signal SIGKILL"),
+        (HANGS, ("--hang-after", "2"), "hangs"),
+        (SAYS, ("--match", "loss is nan"), "fails with status 0, loss is nan"),
+    ],
+)
+def test_the_sample_at_fault_is_all_that_is_left_and_the_printed_commands_work(folder, program, options, how):
+    urls = "2.tar" if program is HANGS else "{0..3}.tar"  # each run that hangs takes two seconds
+    done = bisect(folder, program, *options, urls=urls)
+    assert done.status == 0, done.errors
+    assert how in done.out
+    assert members(folder / "smallest" / "000000.tar") == [("27.jpg", b"\xff\xd8"), ("27.txt", b"bad")]
+    assert os.listdir(folder / "smallest") == ["000000.tar"]
+    inspect = next(each for each in commands(done.out) if " inspect " in each)
+    assert "27" in paste(inspect, folder).out
+    if program is FAILS:
+        again = subprocess.run(
+            done.out.splitlines()[-1], check=False, shell=True, cwd=folder, capture_output=True, text=True
+        )
+        assert again.stderr.splitlines()[-1].startswith("ValueError: no token for 27.txt")
+
+
+def test_another_failure_of_fewer_shards_is_not_taken_for_it(folder):
+    done = bisect(folder, OTHER)
+    assert done.status == 0, done.errors
+    left = sorted((folder / "smallest").iterdir())
+    assert [member for path in left for member in members(path)] == [("27.jpg", b"\xff\xd8"), ("27.txt", b"bad")]
+    assert "AssertionError" in done.errors
+
+
+def test_samples_that_fail_only_together_are_both_left_each_in_its_shard(folder):
+    done = bisect(folder, PAIRS)
+    assert done.status == 0, done.errors
+    left = [members(path) for path in sorted((folder / "smallest").iterdir())]
+    assert [[name for name, _ in each] for each in left] == [["03.jpg", "03.txt"], ["27.jpg", "27.txt"]]
+    assert "{000000..000001}.tar" in done.out.splitlines()[-1]
+
+
+def test_a_shard_whose_archive_is_at_fault_stays_as_it_is(folder):
+    data = (folder / "1.tar").read_bytes()
+    (folder / "1.tar").write_bytes(data[: 9 * 512 + 100])  # cut within a member
+    done = bisect(folder, READ)
+    assert done.status == 0, done.errors
+    assert "ReadError: unexpected end of data" in done.out
+    assert "byte for byte as" in done.out
+    assert (folder / "smallest" / "000000.tar").read_bytes() == (folder / "1.tar").read_bytes()
+
+
+def test_a_command_that_passes_is_no_success_and_leaves_nothing(folder):
+    done = bisect(folder, READ)
+    assert done.status == 1
+    assert "the command passes with 4 shards: there is nothing to find" in done.errors
+    assert not (folder / "smallest").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["0.tar", "--", "true"], "where it takes the shards"),
+        (["0.tar"], "name a command after --"),
+        (["none.tar", "--", "false", "{shards}"], "none.tar"),
+        (["0.tar", "--", "./no-such-program", "{shards}"], "./no-such-program cannot be started"),
+        (["0.tar", "-o", "full", "--", "false", "{shards}"], "full exists already"),
+        (["0.tar", "-o", "0.tar/new", "--", "false", "{shards}"], "cannot write"),
+    ],
+)
+def test_wrong_use_is_one_message_and_status_2(folder, words, said):
+    (folder / "full").mkdir()
+    (folder / "full" / "file").touch()
+    done = run(["bisect", *words], folder)
+    assert done.status == 2
+    assert said in done.errors
+    assert "Traceback" not in done.errors
+
+
+def test_a_compressed_shard_is_unpacked_and_placeholders_are_filled_in(folder):
+    (folder / "2.tar.gz").write_bytes(gzip.compress((folder / "2.tar").read_bytes()))
+    program = f"import os, sys\nprint(sys.argv[2], os.listdir(sys.argv[3]))\n{FAILS}"
+    (folder / "train.py").write_text(program)
+    words = ["bisect", "2.tar.gz", "--", sys.executable, "train.py", "{shards}", "{samples}", "{run}"]
+    done = run(words, folder)
+    assert done.status == 0, done.errors
+    assert members(folder / "smallest" / "000000.tar")[1] == ("27.txt", b"bad")
+    assert done.out.splitlines()[-1].endswith("train.py smallest/000000.tar 1 smallest/run")
+
+
+@pytest.mark.deep
+def test_one_sample_of_twenty_thousand_that_ends_a_real_training_is_found(tmp_path: Path) -> None:
+    pytest.importorskip("open_clip_train")
+    from tests.bisection.training import command, write_shards
+
+    bad = write_shards(tmp_path, number=20, samples=1000)
+    done = run(["bisect", f"{tmp_path}/{{00000..00019}}.tar", "--", *command(tmp_path)], tmp_path)
+    assert done.status == 0, done.errors[-3000:]
+    assert [name for name, _ in members(tmp_path / "smallest" / "000000.tar")] == [
+        f"{bad}.jpg",
+        f"{bad}.txt",
+        f"{bad}.pickle",
+    ]

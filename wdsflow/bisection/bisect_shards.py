@@ -1,0 +1,184 @@
+"""Find the smallest shards with which a command still fails, and write them."""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from wdsflow.filtering.shard.copy_ranges import with_headers, write_pieces, write_ranges
+from wdsflow.filtering.shard.tar_sample import Range
+from wdsflow.filtering.shard.tar_samples import Samples
+from wdsflow.shards.source.base import LocalSource, SourceError, local_file, open_file
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.source.unpack import seekable
+from wdsflow.text.words import duration, how_many
+
+from .minimize import minimize
+from .trial import Outcome, Trial, filled
+
+_WORK = ".work"
+_SLOWER = 2.0  # a part has this many times the time of the longest run that ended, and
+_MORE = 60.0  # so many seconds
+
+
+class DoesNotFail(Exception):
+    """The command does not fail with all shards, or not each time; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is left of one shard."""
+
+    url: str
+    path: Path
+    samples: int  # of the whole shard
+    keys: tuple[str, ...] | None  # of the samples that are left; None: the shard as it is, byte for byte
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """The smallest shards, as written."""
+
+    shards: tuple[Kept, ...]
+    given: int  # shards
+    outcome: Outcome
+    runs: int
+
+    def words(self, command: Sequence[str]) -> list[str]:
+        """Return the command with these shards in it, to be run by hand."""
+        paths = [shard.path for shard in self.shards]
+        samples = sum(shard.samples if shard.keys is None else len(shard.keys) for shard in self.shards)
+        return filled(command, named_shards(paths[0].parent, len(paths)), samples, str(paths[0].parent / "run"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """One shard of a set that is tried."""
+
+    number: int
+    samples: int
+    path: Path
+
+
+def bisect_shards(urls: Sequence[str], out: Path, trial: Trial, say: Callable[[str], None]) -> Bisection:
+    """Write the smallest shards with which a command fails as it does with all, and return what they hold.
+
+    First whole shards are left out, then samples of each of those that are left; their bytes do not change. A shard
+    that has to stay as it is, because the command no longer fails with its samples alone, is copied.
+
+    Args:
+        urls: shards; those of other machines, and compressed ones, are copied first.
+        out: a folder that does not exist yet, or is empty.
+        trial: the command.
+        say: gets a line for each run.
+
+    Raises:
+        DoesNotFail: nothing to find.
+        SourceError: a shard cannot be read.
+        OSError: the command cannot be started, or the disk fails.
+    """
+    work = out / _WORK
+    work.mkdir(parents=True)
+    try:
+        search = _Search(urls, work, trial, say)
+        return search.result(out)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        with suppress(OSError):
+            out.rmdir()  # if nothing was found
+
+
+def named_shards(folder: Path, number: int) -> str:
+    """Return shards that are numbered in a folder as one word, which all readers know: a path, or a range in braces."""
+    return str(folder / ("000000.tar" if number == 1 else f"{{000000..{number - 1:06d}}}.tar"))
+
+
+class _Search:
+    def __init__(self, urls: Sequence[str], work: Path, trial: Trial, say: Callable[[str], None]) -> None:
+        self.urls, self.work, self.trial, self.say = urls, work, trial, say
+        self.runs = 0
+        self._longest = 0.0
+        self._first: Outcome | None = None
+        self._given = [self._local(number) for number in range(len(urls))]
+
+    def result(self, out: Path) -> Bisection:
+        """Do all steps."""
+        first = self._first = self._run(self._given)
+        if first.how not in {"fails", "hangs"}:
+            raise DoesNotFail(
+                f"the command {first.how} with {how_many(len(self._given), 'shard')}: there is nothing to find"
+            )
+        left = minimize(self._given, self._fails)
+        keys: list[tuple[str, ...] | None] = [None] * len(left)
+        for at in range(len(left)):
+            left[at], keys[at] = self._smallest(left, at)
+        if not self._fails(left):
+            raise DoesNotFail("the command does not fail each time: it did with these shards, and then did not")
+        kept = []
+        for number, (shard, some) in enumerate(zip(left, keys, strict=True)):
+            path = out / f"{number:06d}.tar"
+            with LocalSource(str(shard.path), open_file(str(shard.path))) as source:
+                write_pieces(path, source, [(0, source.length or 0)], closed=False)
+            kept.append(Kept(self.urls[shard.number], path, self._given[shard.number].samples, some))
+        return Bisection(tuple(kept), len(self._given), first, self.runs)
+
+    def _local(self, number: int) -> _Shard:
+        """Return a shard as a file of this machine that is not compressed: itself, or a copy."""
+        url = self.urls[number]
+        try:
+            with open_source(url, allow_pipe=True) as stored:
+                local = local_file(url) if stored.compression is None else None
+            with seekable(url, self.work, allow_pipe=True) as (source, _):
+                path = Path(local or self.work / f"copy-{number:06d}.tar").absolute()
+                if local is None:
+                    write_pieces(path, source, [(0, source.length or 0)], closed=False)
+                return _Shard(number, sum(1 for _ in Samples(source, contents=False)), path)
+        except SourceError as error:
+            raise SourceError(error.kind, f"{url}: {error.detail}", error.fix) from None
+
+    def _smallest(self, shards: list[_Shard], at: int) -> tuple[_Shard, tuple[str, ...] | None]:
+        """Return the smallest shard that can stand at a place, and the keys of its samples; None if it stays as it is."""
+        shard = shards[at]
+        with LocalSource(str(shard.path), open_file(str(shard.path))) as source:
+            samples = Samples(source, contents=False)
+            found = [(sample.key, (sample.start, sample.end)) for sample in samples]
+            made = self.work / f"smaller-{at:06d}.tar"
+
+            def fails(part: list[tuple[str, Range]]) -> bool:
+                write_ranges(made, source, with_headers([ends for _, ends in part], samples.headers))
+                return self._fails([*shards[:at], _Shard(shard.number, len(part), made), *shards[at + 1 :]])
+
+            if not found or not fails(found):
+                return shard, None
+            left = minimize(found, fails)
+            write_ranges(made, source, with_headers([ends for _, ends in left], samples.headers))
+        return _Shard(shard.number, len(left), made), tuple(key for key, _ in left)
+
+    def _fails(self, shards: list[_Shard]) -> bool:
+        assert self._first is not None
+        return self._run(shards).same_failure(self._first)
+
+    def _run(self, shards: list[_Shard]) -> Outcome:
+        samples = sum(shard.samples for shard in shards)
+        limit = None if self._first is None else _MORE + _SLOWER * self._longest
+        self.runs += 1
+        with self._named(shards) as names:
+            outcome = self.trial.run(names, samples, limit)
+        if outcome.how != "is unfinished":
+            self._longest = max(self._longest, outcome.seconds)
+        what = f"{how_many(len(shards), 'shard')}, {how_many(samples, 'sample')}"
+        self.say(f"run {self.runs}: {what}: {outcome} ({duration(outcome.seconds)})")
+        return outcome
+
+    @contextmanager
+    def _named(self, shards: list[_Shard]) -> Iterator[str]:
+        """Give shards as one word for the command."""
+        folder = self.work / f"run-{self.runs}"
+        folder.mkdir()
+        for number, shard in enumerate(shards):
+            (folder / f"{number:06d}.tar").symlink_to(shard.path.absolute())
+        try:
+            yield named_shards(folder.absolute(), len(shards))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,93 @@
+"""``wdsflow bisect``: the smallest shards with which a command still fails."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wdsflow.cli.shared.terminal import cannot_write, fail, is_misplaced, no_shards
+from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.text.escape import escape
+from wdsflow.text.shell import command as command_line
+from wdsflow.text.shell import quote_path
+from wdsflow.text.words import how_many
+
+if TYPE_CHECKING:
+    from wdsflow.bisection.bisect_shards import Kept
+
+Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards with which COMMAND fails, as for validate.")]
+Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="New folder for the smallest shards.")]
+HangAfter = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", min=0.1, help="Look for a hang: a run that takes longer is killed.", show_default=False
+    ),
+]
+Match = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT", help="Only a run that prints this text fails, whatever its exit status.", show_default=False
+    ),
+]
+
+
+def bisect(
+    context: typer.Context, urls: Urls, out: Out = Path("smallest"), hang_after: HangAfter = None, match: Match = None
+) -> None:
+    """Find the smallest shards with which a command fails.
+
+    The command follows --. In it, {shards} stands for the shards, {samples} for their number of samples, and {run} for
+    an empty folder, a new one for each run:
+
+    wdsflow bisect "shards/*.tar" -- python train.py {shards}
+
+    It is run again and again with fewer shards, then with fewer samples. A run counts if it fails as the first did:
+    with the same exit status and the same exception. Exit status: 0 if the smallest shards were written; 1 if the
+    command does not fail; 2 for wrong use.
+    """
+    from wdsflow.bisection.bisect_shards import DoesNotFail, bisect_shards
+    from wdsflow.bisection.trial import SHARDS, Trial
+    from wdsflow.shards.source.base import SourceError
+    from wdsflow.shards.urls import NoShards, expand
+
+    command: list[str] = context.obj or []
+    typed = Typed(context)
+    if not any(SHARDS in word for word in command):
+        fail(f"name a command after --, with {SHARDS} where it takes the shards", "such as -- python train.py {shards}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        fail(f"{out} exists already", f"elsewhere: {typed.again(out=free(out))}")
+
+    def say(line: str) -> None:
+        print(escape(line, 500), file=sys.stderr, flush=True)
+
+    try:
+        found = bisect_shards(expand(urls).urls, out, Trial(command, hang_after, match), say)
+    except NoShards as error:
+        no_shards(error)
+    except SourceError as error:
+        fail(str(error), f"see what is wrong: {typed.spell('validate', *urls)}")
+    except FileNotFoundError as error:
+        fail(f"{command[0]} cannot be started: {error.strerror}")
+    except OSError as error:
+        if is_misplaced(error, out):
+            cannot_write(error, f"elsewhere: {typed.again(out=free(out))}")
+        raise
+    except DoesNotFail as error:
+        print(f"wdsflow: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    for shard in found.shards:
+        print(f"{quote_path(str(shard.path))}: {_contents(shard)} of {escape(shard.url, 500)}")
+    print(
+        f"with {how_many(len(found.shards), 'shard')} of {found.given} the command {found.outcome}; {how_many(found.runs, 'run')}"
+    )
+    print(f"\nWhat to do\n  1. see the samples\n       wdsflow inspect {quote_path(str(out))} --keys 20")
+    print(f"  2. run the command with them\n       {command_line(found.words(command))}")
+
+
+def _contents(shard: "Kept") -> str:
+    """Return in words what is left of a shard."""
+    if shard.keys is None:
+        return f"all {how_many(shard.samples, 'sample')}, byte for byte as"
+    first = ", ".join(escape(key, 100) for key in shard.keys[:5])
+    return f"{how_many(len(shard.keys), 'sample')} of {shard.samples} ({first}{', ...' if len(shard.keys) > 5 else ''})"
