@@ -15,7 +15,7 @@ from wdsflow.shards.source.unpack import seekable
 from wdsflow.text.words import duration, how_many
 
 from .minimize import minimize
-from .trial import Outcome, Trial, filled
+from .tried_command import RunEnd, TriedCommand, filled
 
 _WORK = ".work"
 _SLOWER = 2.0  # a part has this many times the time of the longest run that ended, and
@@ -42,7 +42,7 @@ class Bisection:
 
     shards: tuple[Kept, ...]
     given: int  # shards
-    outcome: Outcome
+    outcome: RunEnd
     runs: int
 
     def words(self, command: Sequence[str]) -> list[str]:
@@ -61,7 +61,7 @@ class _Shard:
     path: Path
 
 
-def bisect_shards(urls: Sequence[str], out: Path, trial: Trial, say: Callable[[str], None]) -> Bisection:
+def bisect_shards(urls: Sequence[str], out: Path, command: TriedCommand, say: Callable[[str], None]) -> Bisection:
     """Write the smallest shards with which a command fails as it does with all, and return what they hold.
 
     First whole shards are left out, then samples of each of those that are left; their bytes do not change. A shard
@@ -70,7 +70,7 @@ def bisect_shards(urls: Sequence[str], out: Path, trial: Trial, say: Callable[[s
     Args:
         urls: shards; those of other machines, and compressed ones, are copied first.
         out: a folder that does not exist yet, or is empty.
-        trial: the command.
+        command: what is run, and what counts as its failure.
         say: gets a line for each run.
 
     Raises:
@@ -81,7 +81,7 @@ def bisect_shards(urls: Sequence[str], out: Path, trial: Trial, say: Callable[[s
     work = out / _WORK
     work.mkdir(parents=True)
     try:
-        search = _Search(urls, work, trial, say)
+        search = _Search(urls, work, command, say)
         return search.result(out)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -95,11 +95,11 @@ def named_shards(folder: Path, number: int) -> str:
 
 
 class _Search:
-    def __init__(self, urls: Sequence[str], work: Path, trial: Trial, say: Callable[[str], None]) -> None:
-        self.urls, self.work, self.trial, self.say = urls, work, trial, say
+    def __init__(self, urls: Sequence[str], work: Path, command: TriedCommand, say: Callable[[str], None]) -> None:
+        self.urls, self.work, self.command, self.say = urls, work, command, say
         self.runs = 0
         self._longest = 0.0
-        self._first: Outcome | None = None
+        self._first: RunEnd | None = None
         self._given = [self._local(number) for number in range(len(urls))]
 
     def result(self, out: Path) -> Bisection:
@@ -159,12 +159,12 @@ class _Search:
         assert self._first is not None
         return self._run(shards).same_failure(self._first)
 
-    def _run(self, shards: list[_Shard]) -> Outcome:
+    def _run(self, shards: list[_Shard]) -> RunEnd:
         samples = sum(shard.samples for shard in shards)
         limit = None if self._first is None else _MORE + _SLOWER * self._longest
         self.runs += 1
         with self._named(shards) as names:
-            outcome = self.trial.run(names, samples, limit)
+            outcome = self.command.run(names, samples, limit)
         if outcome.how != "is unfinished":
             self._longest = max(self._longest, outcome.seconds)
         what = f"{how_many(len(shards), 'shard')}, {how_many(samples, 'sample')}"

@@ -47,7 +47,7 @@ def bisect(
     command does not fail; 2 for wrong use.
     """
     from wdsflow.bisection.bisect_shards import DoesNotFail, bisect_shards
-    from wdsflow.bisection.trial import SHARDS, Trial
+    from wdsflow.bisection.tried_command import SHARDS, TriedCommand
     from wdsflow.shards.source.base import SourceError
     from wdsflow.shards.urls import NoShards, expand
 
@@ -62,7 +62,7 @@ def bisect(
         print(escape(line, 500), file=sys.stderr, flush=True)
 
     try:
-        found = bisect_shards(expand(urls).urls, out, Trial(command, hang_after, match), say)
+        found = bisect_shards(expand(urls).urls, out, TriedCommand(command, hang_after, match), say)
     except NoShards as error:
         no_shards(error)
     except SourceError as error:

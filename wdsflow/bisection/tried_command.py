@@ -33,7 +33,7 @@ def filled(command: Sequence[str], shards: str, samples: int, run: str) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunEnd:
     """How a run ended."""
 
     how: Literal["passes", "fails", "hangs", "is unfinished"]
@@ -42,7 +42,7 @@ class Outcome:
     seconds: float = field(default=0.0, compare=False)
     output: str = field(default="", compare=False)  # its end
 
-    def same_failure(self, other: "Outcome") -> bool:
+    def same_failure(self, other: "RunEnd") -> bool:
         """Return whether both failed in the same way: by hanging, or with the same status and the same exception."""
         alike = _CHANGES.sub("", self.error) == _CHANGES.sub("", other.error)
         return self.how == other.how and self.how in {"fails", "hangs"} and self.status == other.status and alike
@@ -56,7 +56,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TriedCommand:
     """Runs a command on shards.
 
     ``command``: words, in which ``{shards}`` stands for the shards, ``{samples}`` for their number of samples, and
@@ -67,7 +67,7 @@ class Trial:
     hang_after: float | None = None  # seconds from which on a run hangs; None: runs have time
     match: str | None = None  # only what prints this fails
 
-    def run(self, shards: str, samples: int, limit: float | None = None) -> Outcome:
+    def run(self, shards: str, samples: int, limit: float | None = None) -> RunEnd:
         """Run the command; after ``limit`` seconds it is killed and unfinished. Raises OSError if it cannot be started."""
         until = self.hang_after if self.hang_after is not None else limit
         folder = tempfile.mkdtemp(prefix="wdsflow-bisect-")
@@ -88,16 +88,16 @@ class Trial:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _outcome(self, status: int | None, seconds: float, output: str) -> Outcome:
+    def _outcome(self, status: int | None, seconds: float, output: str) -> RunEnd:
         if self.match is not None and self.match not in output:
-            return Outcome("passes" if status is not None else "is unfinished", 0, "", seconds, output)
+            return RunEnd("passes" if status is not None else "is unfinished", 0, "", seconds, output)
         if status is None:
-            return Outcome("hangs" if self.hang_after is not None else "is unfinished", 0, "", seconds, output)
+            return RunEnd("hangs" if self.hang_after is not None else "is unfinished", 0, "", seconds, output)
         if self.match is not None:
-            return Outcome("fails", 0, self.match, seconds, output)
+            return RunEnd("fails", 0, self.match, seconds, output)
         found = [line for line in map(str.strip, output.splitlines()) if _EXCEPTION.match(line)]
         error = found[-1] if found and status else ""
-        return Outcome("fails" if status else "passes", status, error, seconds, output)
+        return RunEnd("fails" if status else "passes", status, error, seconds, output)
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
