@@ -1,0 +1,80 @@
+"""Json that orders texts and images: conversations of LLaVA and of chats, documents of MMC4 and OBELICS."""
+
+import re
+from typing import Any, NamedTuple
+
+_TOKEN = "<image>"
+_FILES = ("image", "images", "video", "videos", "audio", "audios")
+_IN_OBJECT = ("path", "file_name", "image_name", "image")
+_FILE = re.compile(r"[^\x00-\x1f]{1,250}\.[A-Za-z0-9]{2,5}")
+
+
+class Interleaved(NamedTuple):
+    """What such a json says."""
+
+    flavour: str  # "llava", "chat", "mmc4" or "obelics"
+    images: int  # places for images
+    files: tuple[str, ...]  # names of files that it lists, in lower case and without folders; urls are left out
+
+
+def interleaved(value: dict[str, Any]) -> Interleaved | None:
+    """Return what a json object says about images among texts; None for any other object.
+
+    >>> interleaved({"image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\\nWhat is it?"}]})
+    Interleaved(flavour='llava', images=1, files=('a.jpg',))
+    >>> interleaved({"images": ["a.jpg"], "caption": "two of <image>"}) is None
+    True
+    """
+    turns = value.get("conversations")
+    if _all_with(turns, "from", "value"):
+        return Interleaved("llava", sum(_tokens(turn["value"]) for turn in turns), _listed(value))
+    turns = value.get("messages")
+    if _all_with(turns, "role", "content"):
+        return Interleaved("chat", sum(_tokens(turn["content"]) for turn in turns), _listed(value))
+    info, texts, images = value.get("image_info"), value.get("texts"), value.get("images")
+    if _all_with(info, "image_name") and isinstance(value.get("text_list"), list):
+        return Interleaved("mmc4", len(info), _names([each["image_name"] for each in info]))
+    if isinstance(texts, list) and isinstance(images, list) and len(texts) == len(images) > 0:
+        there = [image for text, image in zip(texts, images, strict=True) if (text is None) is not (image is None)]
+        if len(there) == len(texts):
+            shown = [image for image in there if image is not None]
+            return Interleaved("obelics", len(shown), _names(shown))
+    return None
+
+
+def _all_with(items: Any, *names: str) -> bool:
+    return (
+        isinstance(items, list)
+        and bool(items)
+        and all(isinstance(each, dict) and all(name in each for name in names) for each in items)
+    )
+
+
+def _tokens(content: Any) -> int:
+    """Return how many images the content of a turn shows: tokens in a text, parts of a list."""
+    if isinstance(content, str):
+        return content.count(_TOKEN)
+    if not isinstance(content, list):
+        return 0
+    parts = [part for part in content if isinstance(part, dict)]
+    shown = sum(part.get("type") in ("image", "image_url", "input_image") for part in parts)
+    return shown + sum(_tokens(part.get("text")) for part in parts if isinstance(part.get("text"), str))
+
+
+def _listed(value: dict[str, Any]) -> tuple[str, ...]:
+    found: list[Any] = []
+    for name in _FILES:
+        item = value.get(name)
+        found += item if isinstance(item, list) else [item]
+    return _names(found)
+
+
+def _names(items: list[Any]) -> tuple[str, ...]:
+    """Return the names of files among values, without folders and in lower case, each once."""
+    names: dict[str, None] = {}
+    for item in items:
+        if isinstance(item, dict):
+            item = next((item[name] for name in _IN_OBJECT if isinstance(item.get(name), str)), None)
+        if isinstance(item, str) and "://" not in item and _FILE.fullmatch(item):
+            names[re.split(r"[/\\]", item)[-1].lower()] = None
+    return tuple(names)
