@@ -68,11 +68,11 @@ def format_title(name: str) -> str:
 
 
 def media_format(head: bytes) -> str:
-    """Return the format of a file by its first bytes, "" for bytes of no known audio or video format.
+    r"""Return the format of a file by its first bytes, "" for bytes of no known audio or video format.
 
     An ID3 tag is not looked through: see ``tag_length``.
 
-    >>> media_format(b"RIFF\\x24\\0\\0\\0WAVEfmt "), media_format(b"\\xff\\xfb\\x90\\x64"), media_format(b"<html>")
+    >>> media_format(b"RIFF\x24\0\0\0WAVEfmt "), media_format(b"\xff\xfb\x90\x64"), media_format(b"<html>")
     ('wav', 'mp3', '')
     """
     if head[:4] in _RIFF and head[8:12] in (b"WAVE", b"AVI "):
@@ -90,9 +90,9 @@ def media_format(head: bytes) -> str:
 
 
 def tag_length(head: bytes) -> int:
-    """Return how many bytes an ID3v2 tag takes before the first frame of an MP3; 0 if there is none.
+    r"""Return how many bytes an ID3v2 tag takes before the first frame of an MP3; 0 if there is none.
 
-    >>> tag_length(b"ID3\\x04\\0\\0\\0\\0\\x02\\x01")
+    >>> tag_length(b"ID3\x04\0\0\0\0\x02\x01")
     267
     """
     if head[:3] != b"ID3" or len(head) < 10 or max(head[6:10]) > 127:

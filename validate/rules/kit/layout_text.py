@@ -13,4 +13,7 @@ def reads_pairs(titles: str, readers: int) -> str:
 def layout_hint(context: Context) -> str:
     """Return a remark on a set that no renamed field makes one of image-text pairs, "" for all others."""
     layout = layout_of(context.evidence.shards)
-    return "" if layout.is_image_text else f"; the layout is {layout.text()}, not image-text pairs"
+    if layout.is_image_text:
+        return ""
+    feed = "wdsflow-train" in context.names()
+    return f"; the layout is {layout.text()}{'; wdsflow train feeds image-text pairs only' if feed else ', not image-text pairs'}"

@@ -3,7 +3,7 @@
 import re
 from typing import Any, NamedTuple
 
-_TOKEN = "<image>"
+_IMAGE = "<image>"
 _FILES = ("image", "images", "video", "videos", "audio", "audios")
 _IN_OBJECT = ("path", "file_name", "image_name", "image")
 _FILE = re.compile(r"[^\x00-\x1f]{1,250}\.[A-Za-z0-9]{2,5}")
@@ -18,9 +18,9 @@ class Interleaved(NamedTuple):
 
 
 def interleaved(value: dict[str, Any]) -> Interleaved | None:
-    """Return what a json object says about images among texts; None for any other object.
+    r"""Return what a json object says about images among texts; None for any other object.
 
-    >>> interleaved({"image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\\nWhat is it?"}]})
+    >>> interleaved({"image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}]})
     Interleaved(flavour='llava', images=1, files=('a.jpg',))
     >>> interleaved({"images": ["a.jpg"], "caption": "two of <image>"}) is None
     True
@@ -53,7 +53,7 @@ def _all_with(items: Any, *names: str) -> bool:
 def _tokens(content: Any) -> int:
     """Return how many images the content of a turn shows: tokens in a text, parts of a list."""
     if isinstance(content, str):
-        return content.count(_TOKEN)
+        return content.count(_IMAGE)
     if not isinstance(content, list):
         return 0
     parts = [part for part in content if isinstance(part, dict)]
@@ -73,8 +73,7 @@ def _names(items: list[Any]) -> tuple[str, ...]:
     """Return the names of files among values, without folders and in lower case, each once."""
     names: dict[str, None] = {}
     for item in items:
-        if isinstance(item, dict):
-            item = next((item[name] for name in _IN_OBJECT if isinstance(item.get(name), str)), None)
-        if isinstance(item, str) and "://" not in item and _FILE.fullmatch(item):
-            names[re.split(r"[/\\]", item)[-1].lower()] = None
+        name = next((item[each] for each in _IN_OBJECT if each in item), None) if isinstance(item, dict) else item
+        if isinstance(name, str) and "://" not in name and _FILE.fullmatch(name):
+            names[re.split(r"[/\\]", name)[-1].lower()] = None
     return tuple(names)
