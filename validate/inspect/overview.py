@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.scan.evidence import FieldCount, JsonKey, Shape, ShardEvidence, Tally
-from wdsflow.scan.layouts import Layout, layout_of
+from wdsflow.scan.layouts import SetLayout, layout_of
 from wdsflow.scan.tallies import TALLIES
 
 
@@ -15,7 +15,7 @@ class Overview:
     """All shards together. Numbers are sums; examples and places are the first found."""
 
     shards: Sequence[ShardEvidence]
-    layout: Layout
+    layout: SetLayout
     fields: dict[str, FieldCount] = field(default_factory=dict)  # the most frequent first
     shapes: dict[tuple[str, ...], int] = field(default_factory=dict)  # field names of neighbouring members with one key
     json_keys: dict[str, JsonKey] = field(default_factory=dict)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from wdsflow.media.media_format import media_kind
 from wdsflow.scan.content.field_kinds import kind_of
-from wdsflow.scan.content.interleaved import Interleaved
+from wdsflow.scan.content.interleaved import ImageOrder
 
 from .evidence import Part, ShardEvidence, Tally
 from .naming import is_side_image
 
-_Found = tuple[str, int, Interleaved]  # key, offset of the json, what it says
+_Found = tuple[str, int, ImageOrder]  # key, offset of the json, what it says
 
 
 class InterleavedCount:
@@ -26,7 +26,7 @@ class InterleavedCount:
         self.named = 0  # runs that have a file that their json lists
         self.differ, self.untold, self.missing = Tally(), Tally(), Tally()
 
-    def see(self, key: str, offset: int, found: Interleaved) -> None:
+    def see(self, key: str, offset: int, found: ImageOrder) -> None:
         """Take one json of the open run."""
         self.flavours[found.flavour] = self.flavours.get(found.flavour, 0) + 1
         self.open.append((key, offset, found))
@@ -37,7 +37,7 @@ class InterleavedCount:
             self._compare(*self.open[0], [part.suffix.lower() for part in parts])
         self.open.clear()
 
-    def _compare(self, key: str, offset: int, found: Interleaved, suffixes: list[str]) -> None:
+    def _compare(self, key: str, offset: int, found: ImageOrder, suffixes: list[str]) -> None:
         images = [name for name in suffixes if kind_of(name) == "image"]
         counts = {len(images), sum(not is_side_image(name) for name in images)}
         self.tokens += found.images > 0

@@ -25,7 +25,7 @@ _VIDEO_AS_IMAGE = ("mpg", "mpeg")  # which readers take for images
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SetLayout:
     """The layout of most samples."""
 
     kind: LayoutKind
@@ -47,7 +47,7 @@ class Layout:
 
 
 @dataclass(slots=True)
-class _Counts:
+class _LayoutCounts:
     """How many samples have what."""
 
     samples: int = 0
@@ -59,9 +59,9 @@ class _Counts:
         return self.having[kind] * 2 > self.samples
 
 
-def layout_of(shards: Iterable[ShardEvidence]) -> Layout:
+def layout_of(shards: Iterable[ShardEvidence]) -> SetLayout:
     """Return the layout of most samples, by their fields, and by their json where the scan read it."""
-    counts, flavours, numbered = _Counts(), Counter[str](), False
+    counts, flavours, numbered = _LayoutCounts(), Counter[str](), False
     for shard in shards:
         flavours.update(shard.interleaved)
         numbered = numbered or shard.numbered
@@ -72,18 +72,18 @@ def layout_of(shards: Iterable[ShardEvidence]) -> Layout:
     if sum(flavours.values()) * 2 > counts.samples and (len(counts.having) > 1 or images[1]):
         flavour = _FLAVOURS[flavours.most_common(1)[0][0]]
         medium = next((each for each in ("video", "audio") if counts.most(each) and not counts.most("image")), "")
-        return Layout("interleaved", f"interleaved {medium or 'image'}-text ({flavour})", images)
+        return SetLayout("interleaved", f"interleaved {medium or 'image'}-text ({flavour})", images)
     for medium in ("video", "audio"):
         if counts.most(medium):
-            return Layout("video" if medium == "video" else "audio", medium + _company(counts))
+            return SetLayout("video" if medium == "video" else "audio", medium + _company(counts))
     if counts.several * 2 > counts.samples or (numbered and counts.several):
-        return Layout("images", f"several images{_company(counts)}", images)
+        return SetLayout("images", f"several images{_company(counts)}", images)
     if counts.most("image"):
-        return Layout("pairs", "image-text pairs" if counts.most("text") else f"images{_company(counts)}", images)
-    return Layout("text", "text") if counts.most("text") else Layout("", "")
+        return SetLayout("pairs", "image-text pairs" if counts.most("text") else f"images{_company(counts)}", images)
+    return SetLayout("text", "text") if counts.most("text") else SetLayout("", "")
 
 
-def _company(counts: _Counts) -> str:
+def _company(counts: _LayoutCounts) -> str:
     for kind, name in (("text", "captions"), ("json", "json"), ("integer", "class numbers")):
         if counts.most(kind):
             return f" with {name}"
@@ -95,7 +95,7 @@ def _shapes(runs: Runs) -> Iterator[tuple[Shape, int]]:
     yield from ((item.shape, item.count) for item in runs.inner)
 
 
-def _add(counts: _Counts, shape: Shape, count: int, *, dotted: bool) -> None:
+def _add(counts: _LayoutCounts, shape: Shape, count: int, *, dotted: bool) -> None:
     """Count the runs of one shape. ``dotted``: runs without a plain field may be several samples in one."""
     names = [part.suffix.lower() for part in shape]
     kinds = Counter(_kind(name) for name in names)

@@ -9,7 +9,7 @@ _IN_OBJECT = ("path", "file_name", "image_name", "image")
 _FILE = re.compile(r"[^\x00-\x1f]{1,250}\.[A-Za-z0-9]{2,5}")
 
 
-class Interleaved(NamedTuple):
+class ImageOrder(NamedTuple):
     """What such a json says."""
 
     flavour: str  # "llava", "chat", "mmc4" or "obelics"
@@ -17,28 +17,28 @@ class Interleaved(NamedTuple):
     files: tuple[str, ...]  # names of files that it lists, in lower case and without folders; urls are left out
 
 
-def interleaved(value: dict[str, Any]) -> Interleaved | None:
+def interleaved(value: dict[str, Any]) -> ImageOrder | None:
     r"""Return what a json object says about images among texts; None for any other object.
 
     >>> interleaved({"image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}]})
-    Interleaved(flavour='llava', images=1, files=('a.jpg',))
+    ImageOrder(flavour='llava', images=1, files=('a.jpg',))
     >>> interleaved({"images": ["a.jpg"], "caption": "two of <image>"}) is None
     True
     """
     turns = value.get("conversations")
     if _all_with(turns, "from", "value"):
-        return Interleaved("llava", sum(_tokens(turn["value"]) for turn in turns), _listed(value))
+        return ImageOrder("llava", sum(_tokens(turn["value"]) for turn in turns), _listed(value))
     turns = value.get("messages")
     if _all_with(turns, "role", "content"):
-        return Interleaved("chat", sum(_tokens(turn["content"]) for turn in turns), _listed(value))
+        return ImageOrder("chat", sum(_tokens(turn["content"]) for turn in turns), _listed(value))
     info, texts, images = value.get("image_info"), value.get("texts"), value.get("images")
     if _all_with(info, "image_name") and isinstance(value.get("text_list"), list):
-        return Interleaved("mmc4", len(info), _names([each["image_name"] for each in info]))
+        return ImageOrder("mmc4", len(info), _names([each["image_name"] for each in info]))
     if isinstance(texts, list) and isinstance(images, list) and len(texts) == len(images) > 0:
         there = [image for text, image in zip(texts, images, strict=True) if (text is None) is not (image is None)]
         if len(there) == len(texts):
             shown = [image for image in there if image is not None]
-            return Interleaved("obelics", len(shown), _names(shown))
+            return ImageOrder("obelics", len(shown), _names(shown))
     return None
 
 
