@@ -133,9 +133,11 @@ def _document(images: int, scene: Scene) -> bytes:
 
 def _clip(scene: Scene) -> bytes:
     """Return an MP4 that shows one picture for half a second."""
-    import av
+    from importlib import import_module
+
     from PIL import Image
 
+    av = import_module("av")  # not all of it has types
     stream = io.BytesIO()
     with av.open(stream, "w", format="mp4") as container:
         track = container.add_stream("mpeg4", rate=10)

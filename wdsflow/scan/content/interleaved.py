@@ -25,14 +25,12 @@ def interleaved(value: dict[str, Any]) -> ImageOrder | None:
     >>> interleaved({"images": ["a.jpg"], "caption": "two of <image>"}) is None
     True
     """
-    turns = value.get("conversations")
-    if _all_with(turns, "from", "value"):
+    if turns := _objects(value.get("conversations"), "from", "value"):
         return ImageOrder("llava", sum(_tokens(turn["value"]) for turn in turns), _listed(value))
-    turns = value.get("messages")
-    if _all_with(turns, "role", "content"):
+    if turns := _objects(value.get("messages"), "role", "content"):
         return ImageOrder("chat", sum(_tokens(turn["content"]) for turn in turns), _listed(value))
-    info, texts, images = value.get("image_info"), value.get("texts"), value.get("images")
-    if _all_with(info, "image_name") and isinstance(value.get("text_list"), list):
+    info, texts, images = _objects(value.get("image_info"), "image_name"), value.get("texts"), value.get("images")
+    if info and isinstance(value.get("text_list"), list):
         return ImageOrder("mmc4", len(info), _names([each["image_name"] for each in info]))
     if isinstance(texts, list) and isinstance(images, list) and len(texts) == len(images) > 0:
         there = [image for text, image in zip(texts, images, strict=True) if (text is None) is not (image is None)]
@@ -42,12 +40,12 @@ def interleaved(value: dict[str, Any]) -> ImageOrder | None:
     return None
 
 
-def _all_with(items: Any, *names: str) -> bool:
-    return (
-        isinstance(items, list)
-        and bool(items)
-        and all(isinstance(each, dict) and all(name in each for name in names) for each in items)
-    )
+def _objects(items: Any, *names: str) -> list[dict[str, Any]]:
+    """Return a list of objects that all have these names; an empty one for anything else."""
+    if not isinstance(items, list):
+        return []
+    fit = all(isinstance(each, dict) and all(name in each for name in names) for each in items)
+    return items if fit else []
 
 
 def _tokens(content: Any) -> int:
