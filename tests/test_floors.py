@@ -14,6 +14,7 @@ FLOORS = {
     "wdsflow.engines": 1,
     "wdsflow.memory": 1,
     "wdsflow.images": 1,
+    "wdsflow.media": 1,
     "wdsflow.scan": 2,
     "wdsflow.mapping": 2,
     "wdsflow.stages": 2,

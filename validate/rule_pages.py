@@ -34,6 +34,7 @@ _FAMILIES = {
     "W": "The archive and names",
     "F": "Fields and captions",
     "I": "Images",
+    "L": "Several images, interleaved, video and audio",
     "P": "Configuration, forecast, files next to the shards",
 }
 

@@ -2,8 +2,10 @@
 
 import io
 import json
+import math
 import struct
 import tarfile
+import wave
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -101,6 +103,75 @@ def labels_by_other_name(folder: Path, scenes: list[Scene]) -> None:
     _write(folder, scenes, labelled)
 
 
+def layouts(folder: Path, scenes: list[Scene]) -> None:
+    """Write one shard each of samples that are no image-text pairs. One conversation has a token too many."""
+    folder.mkdir(parents=True)
+    numbered = list(enumerate(scenes[:10]))
+    several = [
+        (f"{number:03d}.{index}.jpg", scenes[number + index].jpeg)
+        for number, _ in numbered
+        for index in range(1 + number % 3)
+    ]
+
+    def with_texts(field: str, text: Callable[[int, int, Scene], bytes]) -> list[Member]:
+        texts = [(f"{number:03d}.{field}", text(number, 1 + number % 3, scene)) for number, scene in numbered]
+        return sorted(several + texts)
+
+    _write_tar(folder / "several.tar", with_texts("txt", lambda _number, _images, scene: scene.caption.encode()))
+    talks = with_texts("json", lambda number, images, scene: _conversation(images + (number == 7), scene))
+    _write_tar(folder / "conversations.tar", talks)
+    _write_tar(folder / "documents.tar", with_texts("json", lambda _number, images, scene: _document(images, scene)))
+    clips = (("mp4", _clip(scene)) for _, scene in numbered)
+    _write_tar(folder / "video.tar", _with_captions(clips, numbered))
+    sounds = (("flac" if number == 3 else "wav", _tone(200 + 50 * number)) for number, _ in numbered)
+    _write_tar(folder / "audio.tar", _with_captions(sounds, numbered))
+
+
+def _with_captions(files: Iterable[Member], numbered: list[tuple[int, Scene]]) -> Iterator[Member]:
+    for (number, scene), (field, data) in zip(numbered, files, strict=True):
+        yield f"{number:03d}.{field}", data
+        yield f"{number:03d}.txt", scene.caption.encode()
+
+
+def _conversation(images: int, scene: Scene) -> bytes:
+    question = {"from": "human", "value": "<image>\n" * images + "What is there?"}
+    return json.dumps({"conversations": [question, {"from": "gpt", "value": scene.caption}]}).encode()
+
+
+def _document(images: int, scene: Scene) -> bytes:
+    info = [{"image_name": f"{index}.jpg", "matched_text_index": 0} for index in range(images)]
+    return json.dumps({"text_list": [scene.caption], "image_info": info}).encode()
+
+
+def _clip(scene: Scene) -> bytes:
+    """Return an MP4 that shows one picture for half a second."""
+    from importlib import import_module
+
+    from PIL import Image
+
+    av = import_module("av")  # not all of it has types
+    stream = io.BytesIO()
+    with av.open(stream, "w", format="mp4") as container:
+        track = container.add_stream("mpeg4", rate=10)
+        track.width, track.height, track.pix_fmt = 64, 48, "yuv420p"
+        frame = av.VideoFrame.from_image(Image.open(io.BytesIO(scene.jpeg)).convert("RGB").resize((64, 48)))
+        for each in (*[frame] * 5, None):
+            container.mux(track.encode(each))
+    return stream.getvalue()
+
+
+def _tone(hertz: int) -> bytes:
+    """Return a WAV of a tenth of a second."""
+    stream = io.BytesIO()
+    with wave.open(stream, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8_000)
+        wave_form = (int(9_000 * math.sin(2 * math.pi * hertz * at / 8_000)) for at in range(800))
+        file.writeframes(b"".join(struct.pack("<h", each) for each in wave_form))
+    return stream.getvalue()
+
+
 def white_png(width: int, height: int) -> bytes:
     """Return an all-white 1-bit PNG, compressed row by row: the picture itself is never in memory."""
     squeeze = zlib.compressobj(9)
@@ -122,8 +193,12 @@ def _write(
     numbered = list(enumerate(scenes))
     size = -(-len(numbered) // SHARDS)
     for shard in range(SHARDS):
-        with tarfile.open(folder / f"{shard:03d}.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
-            for name, data in layout(numbered[shard * size : (shard + 1) * size]):
-                info = tarfile.TarInfo(name)
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
+        _write_tar(folder / f"{shard:03d}.tar", layout(numbered[shard * size : (shard + 1) * size]))
+
+
+def _write_tar(path: Path, inside: Iterable[Member]) -> None:
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, data in inside:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.scan.evidence import FieldCount, JsonKey, Shape, ShardEvidence, Tally
+from wdsflow.scan.layouts import SetLayout, layout_of
 from wdsflow.scan.tallies import TALLIES
 
 
@@ -14,6 +15,7 @@ class Overview:
     """All shards together. Numbers are sums; examples and places are the first found."""
 
     shards: Sequence[ShardEvidence]
+    layout: SetLayout
     fields: dict[str, FieldCount] = field(default_factory=dict)  # the most frequent first
     shapes: dict[tuple[str, ...], int] = field(default_factory=dict)  # field names of neighbouring members with one key
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
@@ -51,6 +53,7 @@ class Overview:
             "samples": self.samples,
             "members": self.members,
             "size": self.size,
+            "layout": {"kind": self.layout.kind, "name": self.layout.name, "images": list(self.layout.images)},
             "fields": {
                 name: {"count": each.count, "bytes": each.bytes, "largest": each.largest}
                 for name, each in self.fields.items()
@@ -91,7 +94,7 @@ class Overview:
 
 def overview(shards: Sequence[ShardEvidence]) -> Overview:
     """Sum up the evidence of shards."""
-    total = Overview(shards)
+    total = Overview(shards, layout_of(shards))
     shapes: Counter[tuple[str, ...]] = Counter()
     for shard in shards:
         _add_fields(total, shard)

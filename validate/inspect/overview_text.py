@@ -25,6 +25,8 @@ def show_overview(total: Overview, console: "Console") -> None:
     broken = f" ({unread:,} unreadable)" if unread else ""
     amounts = (how_many(total.samples, "sample"), how_many(total.members, "member"), size(total.size))
     writer.line((f"{how_many(len(total.shards), 'shard')}{broken}, {', '.join(amounts)}", "bold"))
+    if total.layout.name:
+        writer.line(("Layout", "bold"), f"  {total.layout.text()}", hang=8)
     _fields(total, writer)
     _json(total, writer)
     _images(total, writer)

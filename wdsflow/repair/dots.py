@@ -8,11 +8,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from wdsflow.media.media_format import media_kind
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 IMAGES = frozenset(IMAGE_FIELDS)
 _COMPRESSED = frozenset({"gz", "bz2", "xz", "zst"})
 _PACKED = IMAGES | {"txt", "json", "cls", "npy", "npz", "pth", "cbor", "mp", "msg", "csv", "tsv", "xml", "tar"}
+_NUMBER = re.compile(r"\d{1,4}")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 Stem = tuple[str, str]  # folder, base name without its extension
@@ -24,7 +26,8 @@ class Dots:
     A dotted stem is a field of the longest shorter stem that has members of its own (``000`` for ``000.seg``), unless
     it has an image and a caption itself. If there is none, stems that share their first part are fields of that part if
     each has one member, of different types (``000.input.jpg``, ``000.outputs.txt``), or if other first parts have just
-    the same ones (``000.left.jpg``, ``000.right.jpg``). All other dots belong to the key.
+    the same ones (``000.left.jpg``, ``000.right.jpg``). Numbers are fields next to a stem that has no image
+    (``000.0.jpg``, ``000.txt``), or where one sample has several. All other dots belong to the key.
     """
 
     def __init__(self, bases: Iterable[tuple[str, str]]) -> None:
@@ -35,6 +38,12 @@ class Dots:
             self._members[folder, stem].add(extension.lower())
             if "." in stem:
                 dotted.add((folder, stem))
+        self._numbered = Counter(
+            (folder, first)
+            for folder, stem in dotted
+            for first, _, rest in [stem.rpartition(".")]
+            if _is_number(rest, self._members[folder, stem])
+        )
         self._groups: dict[Stem, dict[str, set[str]]] = defaultdict(dict)  # first part -> the rest -> extensions
         for folder, stem in dotted:
             first, _, rest = stem.partition(".")
@@ -56,7 +65,10 @@ class Dots:
         if shorter:
             rest = stem[len(shorter) + 1 :]
             types = self._members[folder, stem]
-            if not _WORD.fullmatch(rest) or (types & IMAGES and "txt" in types):
+            of_list = _is_number(rest, types) and (
+                self._numbered[folder, shorter] > 1 or not self._members[folder, shorter] & IMAGES
+            )
+            if not (of_list or _WORD.fullmatch(rest)) or (types & IMAGES and "txt" in types):
                 return stem, ""
             key, inner = self._resolve(folder, shorter)
             return key, f"{inner}.{rest}" if inner else rest
@@ -76,6 +88,11 @@ def cut(base: str) -> tuple[str, str]:
         if dot and before and inner.lower() in _PACKED:
             return before, f"{inner}.{extension}"
     return stem, extension
+
+
+def _is_number(rest: str, types: set[str]) -> bool:
+    """Return whether a stem may be one of several files of a sample: a number, with an image, audio or video alone."""
+    return _NUMBER.fullmatch(rest) is not None and all(each in IMAGES or media_kind(each) for each in types)
 
 
 def _shape(group: dict[str, set[str]]) -> frozenset[tuple[str, str]] | None:

@@ -1,13 +1,17 @@
 """Looks into the contents of one shard's members, as far as the level asks, and counts what it sees."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from wdsflow.images.image_header import ImageHeader, read_header
+from wdsflow.media.media_format import media_kind
 from wdsflow.scan.content.arrays import npy_rank
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.fitting import Column
 from wdsflow.scan.content.image_content import decode_image, ends_early, header_status, image_notes
+from wdsflow.scan.content.interleaved import interleaved
 from wdsflow.scan.content.json_fields import look_at_json, texts_in
+from wdsflow.scan.content.media_content import media_notes
 from wdsflow.scan.content.other import decode_other
 from wdsflow.scan.content.text_content import look_at_text
 from wdsflow.scan.content.typed_columns import MOST_VALUE, Columns, Kind
@@ -28,6 +32,7 @@ from .evidence import (
     ShardEvidence,
     Tally,
 )
+from .interleaved_count import InterleavedCount
 from .sketch import Frequent, Smallest
 
 HEAD = 4096  # first bytes of an image that are looked at
@@ -72,6 +77,7 @@ class Looker:
         self.run_keys: list[str] = []  # json names that hold a text in the open run
         # Such names, the shape of the run and whether it has an image that trains -> runs: most runs are alike.
         self.runs: dict[tuple[tuple[str, ...], Shape, bool], int] = {}
+        self.interleaved: InterleavedCount | None = None  # made at the first json that orders texts and images
         self.table: dict[str, tuple[str, str, FieldCount, Column | None]] = {}
 
     def note(self, names: tuple[str, ...], key: str, offset: int, detail: str = "") -> None:
@@ -87,6 +93,8 @@ class Looker:
             self.run_keys = []
             if len(self.runs) > _RUNS:
                 self._count_runs()
+        if self.interleaved is not None:
+            self.interleaved.end(parts)
         self.run_images = False
 
     def _count_runs(self) -> None:
@@ -118,6 +126,9 @@ class Looker:
             return self._json(key, offset, size, read, column)
         if kind == "opaque":
             return EMPTY if not size and lower == BAD_MARK else OPAQUE
+        if kind == "media":
+            self._media(key, lower, offset, size, read)
+            return OPAQUE  # readers leave it as bytes
         return self._other(kind, lower, key, offset, size, read, count, column)
 
     def _enter(self, suffix: str) -> tuple[str, str, FieldCount, Column | None]:
@@ -126,7 +137,7 @@ class Looker:
         count = self.shard.fields.setdefault(folded, FieldCount())
         kind = kind_of(lower)
         if kind == "opaque":
-            kind = self.kinds.get(lower, kind)
+            kind = self.kinds.get(lower) or ("media" if media_kind(lower) else kind)
         # Integers fit wherever there is one, but tables hold none of more than 64 bits.
         column = self.columns.get(suffix) if kind != "integer" or self.types else None
         entry = (kind, lower, count, None if column is None else Column(suffix, column, self.types.get(suffix)))
@@ -206,6 +217,9 @@ class Looker:
         if column is not None and status != BAD and (value is None or not column.surely_takes(value)):
             status = self._fit(column, status, key, offset, data)
         if value:
+            # One look-up each, for the many that are none: this is the hot loop of sets with json.
+            if "conversations" in value or "messages" in value or "image_info" in value or "texts" in value:
+                self._interleaved(key, offset, value)
             keys = self.shard.json_keys
             for name, text, plain in texts_in(value):
                 entry = keys.get(name)
@@ -222,6 +236,16 @@ class Looker:
                     else:
                         entry.note(text)
         return status
+
+    def _interleaved(self, key: str, offset: int, value: dict[str, Any]) -> None:
+        if found := interleaved(value):
+            self.interleaved = self.interleaved or InterleavedCount()
+            self.interleaved.see(key, offset, found)
+
+    def _media(self, key: str, suffix: str, offset: int, size: int, read: Read) -> None:
+        notes, found = media_notes(suffix, size, read)
+        if notes:
+            self.note(notes, key, offset, f"{suffix}: {found}" if found else suffix)
 
     def _fit(self, column: Column, status: str, key: str, offset: int, data: bytes) -> str:
         takes = column.takes(data)
@@ -265,6 +289,8 @@ class Looker:
     def finish(self) -> None:
         """Write what was collected into the shard's evidence."""
         self._count_runs()
+        if self.interleaved is not None:
+            self.interleaved.finish(self.shard)
         self.shard.captions.frequent = self.captions.counts()
         self.shard.frequent_images = self.images.counts()
         self.shard.image_sketch = self.image_hashes.values()

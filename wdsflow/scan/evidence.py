@@ -183,6 +183,9 @@ class ShardEvidence:
     columns: "Columns | None" = None  # what its first samples give, in the first shard where a reader makes columns
     tallies: dict[str, Tally] = field(default_factory=dict)  # names: see tallies.py
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
+    interleaved: dict[str, int] = field(default_factory=dict)  # json of texts with images, see content/interleaved.py
+    # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base names.
+    numbered: bool = False
     images: ImageFacts = field(default_factory=ImageFacts)
     captions: CaptionFacts = field(default_factory=CaptionFacts)
     key_sketch: tuple[int, ...] = ()  # the 64 smallest 32-bit hashes of keys: shards that share keys share these

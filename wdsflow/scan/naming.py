@@ -14,6 +14,8 @@ IMAGES = (
     *("gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"),
 )
 _COMPOUND = frozenset({"seg", "mask", "depth", "txt", "json", "tar"})  # first parts of field names in common use
+_SIDE_IMAGES = frozenset("seg segmentation mask masks depth thumb thumbnail normal edge edges canny alpha pose".split())
+_NUMBERED = re.compile(r"\d{1,4}\.\w{2,5}")  # 0.jpg, and not 0001.seg.png
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Note = Callable[[str], Tally]
@@ -60,6 +62,24 @@ def is_dotted(suffix: str) -> bool:
     """
     first, dot, _ = suffix.partition(".")
     return bool(dot) and first.lower() not in _COMPOUND
+
+
+def is_numbered(suffix: str) -> bool:
+    """Return whether a field name is one of a list of files of one sample: ``0.jpg``, ``1.jpg``.
+
+    >>> is_numbered("0.jpg"), is_numbered("012.png"), is_numbered("jpg"), is_numbered("v1.jpg")
+    (True, True, False, False)
+    """
+    return _NUMBERED.fullmatch(suffix) is not None
+
+
+def is_side_image(suffix: str) -> bool:
+    """Return whether an image field in lower case belongs to another image, such as a mask.
+
+    >>> is_side_image("mask.png"), is_side_image("0.depth.png"), is_side_image("0.png")
+    (True, True, False)
+    """
+    return not _SIDE_IMAGES.isdisjoint(suffix.split(".")[:-1])
 
 
 def key_of(name: str) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterator
 
 from .evidence import FieldCount, Run, Shape, ShardEvidence, Tally
-from .naming import is_dotted
+from .naming import is_dotted, is_numbered
 
 
 def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
@@ -22,6 +22,7 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
         for suffix in lower:
             counts[suffix] = counts.get(suffix, 0) + count
             places.setdefault(suffix, (key, offset))
+    shard.numbered = any(_numbers(shape) for shape, *_ in shapes)
     for suffix, count in counts.items():
         if len(shard.fields) < 256 or suffix in shard.fields:
             shard.fields.setdefault(suffix, FieldCount()).count = count
@@ -32,12 +33,20 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
     wild = {
         suffix: None
         for suffix, count in counts.items()
-        if is_dotted(suffix) and (count < 2 or count < shard.samples / 2)
+        if is_dotted(suffix)
+        and (count < 2 or count < shard.samples / 2)
+        and not (shard.numbered and is_numbered(suffix))
     }
     for suffix in wild:
         note("name.dotted").add(*places[suffix], suffix, counts[suffix])
     if wild:
         shard.samples += sum(count * _hidden(shape, wild) for shape, count, _, _ in shapes)
+
+
+def _numbers(shape: Shape) -> bool:
+    """Return whether numbered files of one sample are next to a field without a dot: 0.jpg, 1.jpg and txt."""
+    numbered = sum(is_numbered(part.suffix) for part in shape)
+    return numbered > 1 and any("." not in part.suffix for part in shape)
 
 
 def _hidden(shape: Shape, wild: Container[str]) -> int:

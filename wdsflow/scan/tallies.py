@@ -63,6 +63,13 @@ TALLIES: dict[str, str] = {
     "json.not-object": "json that is not an object",
     "json.deep": "json nested too deep to parse",
     "json.huge": "json over 16 MiB: not read further",
+    "interleaved.images-differ": "json and sample do not have the same number of images",
+    "interleaved.file-missing": "a file that the json lists is not in the sample, as others are",
+    # audio and video
+    "media.empty": "audio or video without a byte",
+    "media.not-media": "no audio or video by its first bytes",
+    "media.wrong-format": "format by the first bytes is not that of the extension",
+    "media.cut": "audio or video shorter than its header says, or without its index",
     # images
     "image.empty": "image without a byte",
     "image.not-image": "no image by its first bytes",

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from wdsflow.media.least_size import HEAD, least_size
 from wdsflow.text.install import install_extras
 
 from ..held_fields import FieldReader, as_file
 from ..score_errors import ScoreError
-from .extent import HEAD, least_size
 
 # Not playlists, manifests and the like: these make FFmpeg open other files and addresses that they name.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"

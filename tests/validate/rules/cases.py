@@ -2,8 +2,10 @@
 
 import gzip
 
+from tests.sounds import wav
 from tests.validate.rules import build
 from tests.validate.rules.build import ZEROS, Case, claims, jpeg, pairs, png, samples, tar, words
+from tests.validate.rules.layout_sets import IMAGE, named, several, talk
 from wdsflow.readers.base import Options
 from wdsflow.scan.evidence import Part, Run, Runs, ShapeCount, Tally
 
@@ -164,4 +166,23 @@ CASES: dict[str, Case] = {
     "I217": image(b"\0" * 100),
     "I218": image(jpeg((200, 200), pad=0)[:-900] + b"\0" * 8 + jpeg((200, 200), pad=0)[-892:], level="full"),
     "I219": Case({"0.tar": tar(samples(3, png=claims(4000, 3000), txt=b"a map"))}),
+    # several images, interleaved, video and audio
+    "L401": Case({"0.tar": tar([*several([1, 2, 3], named), *samples(2, 900, jpg=IMAGE, json=talk(2))])}),
+    "L402": Case({"0.tar": tar([*several([1, 2, 3], named), ("900.0.jpg", IMAGE), ("900.json", named(2))])}),
+    "L403": Case({"0.tar": tar([*samples(30, wav=wav(), txt=b"a cat"), *samples(2, 900, flac=wav(), txt=b"a cat")])}),
+    "L404": Case(
+        {
+            "0.tar": tar(
+                [
+                    *samples(30, wav=wav(), txt=b"a cat"),
+                    *samples(1, 900, wav=b"<html>404</html>", txt=b"a cat"),
+                    *samples(1, 901, wav=b"", txt=b"a cat"),
+                ]
+            )
+        }
+    ),
+    "L405": Case(
+        {"0.tar": tar([*samples(30, wav=wav(), txt=b"a cat"), *samples(1, 900, wav=wav()[:900], txt=b"a cat")])}
+    ),
+    "L406": Case({"0.tar": tar(pairs(30, wav=wav()))}, readers=READERS),
 }

@@ -51,7 +51,7 @@ def test_nothing_is_advised_where_nothing_can_serve(tmp_path: Path):
     finding = only(fields(jpg=jpeg(), mp4=b"x").findings(tmp_path, "F101"))
 
     assert finding.repair is None
-    assert finding.message.endswith("and hangs (fields: jpg, mp4)")
+    assert finding.message.endswith("and hangs (fields: jpg, mp4; the layout is video, not image-text pairs)")
 
 
 def test_level_names_says_how_to_learn_the_json_field(tmp_path: Path):

@@ -12,6 +12,7 @@ from ...advice.other_names import empty_fields
 from ...finding import Finding, Repair
 from ...verdicts.verdict import Verdict
 from ..kit.base import Context, Rule
+from ..kit.layout_text import layout_hint
 from ..kit.missing_fields import Role, Wants, wants
 from ..kit.rule_commands import is_option, repair
 
@@ -43,11 +44,13 @@ class MissingEverywhere(Rule):
             for want in wants(context):
                 for role in want.absent:
                     groups.setdefault((role, want.names[role]), []).append(want)
+        layout = layout_hint(context) if groups else ""
         for (role, names), wanting in groups.items():
-            yield self.finding(context, role, names, [want.reader.name for want in wanting])
+            yield self.finding(context, role, names, [want.reader.name for want in wanting], layout)
+            layout = ""  # once is enough
 
-    def finding(self, context: Context, role: Role, names: tuple[str, ...], hurt: list[str]) -> Finding:
-        """Return the finding for one role that no sample has."""
+    def finding(self, context: Context, role: Role, names: tuple[str, ...], hurt: list[str], layout: str) -> Finding:
+        """Return the finding for one role that no sample has; ``layout`` is a remark on the layout of the set."""
         samples = context.evidence.samples
         shards = [shard for shard in context.evidence.shards if shard.runs.head is not None]
         head = shards[0].runs.head if shards else None
@@ -57,7 +60,7 @@ class MissingEverywhere(Rule):
         return Finding(
             code=self.code,
             severity=self.severity,
-            message=f"no sample has {field_phrase(names)}: {_what_happens(context, hurt)} (fields: {fields}{hint})",
+            message=f"no sample has {field_phrase(names)}: {_what_happens(context, hurt)} (fields: {fields}{hint}{layout})",
             shard=shards[0].url if shards else None,
             key=head.key if head else None,
             offset=head.offset if head else None,

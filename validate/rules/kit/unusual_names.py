@@ -5,7 +5,7 @@ number within the sample: the work grows with the number of kinds of samples.
 """
 
 from wdsflow.scan.evidence import Part, Shape, ShardEvidence
-from wdsflow.scan.naming import is_dotted
+from wdsflow.scan.naming import is_dotted, is_numbered
 
 _MARK = "\0"  # in no name of a tar
 
@@ -17,6 +17,8 @@ def is_wild(shard: ShardEvidence, suffix: str) -> bool:
     lower = suffix.lower()
     if lower.startswith(("*.", _MARK)):
         return True
+    if shard.numbered and is_numbered(lower):
+        return False
     entry = shard.fields.get(lower)
     return is_dotted(lower) and (entry is None or entry.count < 2 or entry.count < shard.samples / 2)
 

@@ -11,6 +11,7 @@ from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, names
 from wdsflow.readers.open_clip.feed_reader import FeedReader
 from wdsflow.readers.open_clip.sidecars import read_sidecars
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
+from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.urls import NoShards, expand
@@ -213,6 +214,7 @@ def _result(
         return Preflight((summary + others,), reports=(report,))
     lines = [summary, *([wrong] if wrong else [])]
     lines += [f"{finding.severity} {finding.code}: {finding.message}" for finding in fatal[:_SHOWN]]
+    lines += _other_layout(context, peeked)
     if len(fatal) > _SHOWN:
         lines.append(f"and {len(fatal) - _SHOWN:,} more")
     fixes = _fixes(context, options, fatal, peeked)
@@ -238,6 +240,14 @@ def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
         reasons = [reason.message for reason in verdict.reasons] or ["the shards hold no samples"]
         fatal = [Finding("P301", "error", f"no sample reaches a batch: {reasons[0]}")]
     return fatal
+
+
+def _other_layout(context: Context, peeked: Sequence[ShardEvidence]) -> list[str]:
+    """Return a line on a layout that only the json shows; a finding reports one that names show."""
+    layout = layout_of(peeked)
+    if layout.is_image_text or not layout_of(context.evidence.shards).is_image_text:
+        return []
+    return [f"the layout is {layout.text()}: wdsflow train feeds image-text pairs only"]
 
 
 def _unreached(evidence: Evidence) -> bool:

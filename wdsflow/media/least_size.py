@@ -1,19 +1,22 @@
-"""How long a video file says that it is, where its first bytes tell: a way to know one that was cut."""
+"""How long an audio or video file says that it is, where its first bytes tell: a way to know one that was cut."""
 
 _SEGMENT = b"\x18\x53\x80\x67"
+_UNKNOWN = 0x7FFF0000  # bytes: SoX and FFmpeg write 0x7FFFFFFF, 0xFFFFFFFF or somewhat less into a pipe
 HEAD = 256  # bytes that are enough to look at
 
 
 def least_size(head: bytes) -> int:
     """Return the size in bytes that a file has to have by its own header, 0 if that does not tell.
 
-    Matroska and WebM: the end of the segment. AVI: the end of the first RIFF chunk. Others tell by their index.
+    Matroska and WebM: the end of the segment. AVI: the end of the first RIFF chunk. WAV: the same, unless it was
+    written into a pipe, where encoders do not know the length. Others tell by their index.
 
     >>> least_size(b"RIFF" + (1000).to_bytes(4, "little") + b"AVI LIST")
     1008
     """
-    if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
-        return int.from_bytes(head[4:8], "little") + 8
+    if head[:4] == b"RIFF" and head[8:12] in (b"AVI ", b"WAVE"):
+        length = int.from_bytes(head[4:8], "little")
+        return 0 if head[8:12] == b"WAVE" and length >= _UNKNOWN else length + 8
     if head[:4] != b"\x1aE\xdf\xa3":
         return 0
     header = _number(head, 4)

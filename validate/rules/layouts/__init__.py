@@ -1,0 +1,1 @@
+"""L: rules on samples with several images, interleaved documents, video and audio."""

@@ -1,0 +1,111 @@
+"""What an audio or video file is by its first bytes, and which formats its name promises."""
+
+HEAD = 4096  # bytes that are enough to look at
+
+_OF_AUDIO = {
+    "wav": "wav",
+    "flac": "flac",
+    "mp3": "mp3",
+    "ogg": "ogg",
+    "oga": "ogg",
+    "opus": "ogg",
+    "m4a": "mp4",
+    "aac": "aac",
+    "aif": "aiff",
+    "aiff": "aiff",
+}
+_OF_VIDEO = {
+    "mp4": "mp4",
+    "m4v": "mp4",
+    "mov": "mp4",
+    "webm": "matroska",
+    "mkv": "matroska",
+    "avi": "avi",
+    "ogv": "ogg",
+    "flv": "flv",
+}
+_PROMISED = _OF_AUDIO | _OF_VIDEO
+_TITLES = {"mp4": "MP4 or MOV", "matroska": "Matroska or WebM", "ogg": "Ogg", "mpeg": "MPEG", "asf": "WMA or WMV"}
+
+# Types of the first box of an MP4, MOV or M4A. Old MOV files have no ftyp.
+_BOXES = frozenset((b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"moof", b"sidx"))
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"fLaC", "flac"),
+    (b"OggS", "ogg"),
+    (b"\x1aE\xdf\xa3", "matroska"),
+    (b"FLV\x01", "flv"),
+    (b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", "asf"),
+    (b"\0\0\x01\xba", "mpeg"),
+    (b"\0\0\x01\xb3", "mpeg"),
+    (b"ADIF", "aac"),
+)
+_RIFF = (b"RIFF", b"RF64", b"BW64")
+_PACKET = 188  # bytes of a packet of an MPEG transport stream
+
+
+def media_kind(suffix: str) -> str:
+    """Return "audio" or "video" by the extension of a field name in lower case, "" for other fields.
+
+    >>> media_kind("wav"), media_kind("0.mp4"), media_kind("jpg"), media_kind("mpg")
+    ('audio', 'video', '', '')
+    """
+    extension = suffix.rpartition(".")[2]
+    return "audio" if extension in _OF_AUDIO else "video" if extension in _OF_VIDEO else ""
+
+
+def promised_format(suffix: str) -> str:
+    """Return the format that the extension of a field name in lower case promises; "" if it promises none."""
+    return _PROMISED.get(suffix.rpartition(".")[2], "")
+
+
+def format_title(name: str) -> str:
+    """Return the name of a format for people.
+
+    >>> format_title("wav"), format_title("matroska")
+    ('WAV', 'Matroska or WebM')
+    """
+    return _TITLES.get(name, name.upper())
+
+
+def media_format(head: bytes) -> str:
+    r"""Return the format of a file by its first bytes, "" for bytes of no known audio or video format.
+
+    An ID3 tag is not looked through: see ``tag_length``.
+
+    >>> media_format(b"RIFF\x24\0\0\0WAVEfmt "), media_format(b"\xff\xfb\x90\x64"), media_format(b"<html>")
+    ('wav', 'mp3', '')
+    """
+    if head[:4] in _RIFF and head[8:12] in (b"WAVE", b"AVI "):
+        return "wav" if head[8:12] == b"WAVE" else "avi"
+    if head[:4] == b"FORM" and head[8:12] in (b"AIFF", b"AIFC"):
+        return "aiff"
+    if head[4:8] in _BOXES:
+        return "mp4"
+    for magic, name in _MAGIC:
+        if head.startswith(magic):
+            return name
+    if head[:1] == b"G" and head[_PACKET : _PACKET + 1] == b"G" == head[2 * _PACKET : 2 * _PACKET + 1]:
+        return "mpeg"
+    return _frame_format(head.lstrip(b"\0")[:4])  # encoders may pad with zeros, and decoders skip them
+
+
+def tag_length(head: bytes) -> int:
+    r"""Return how many bytes an ID3v2 tag takes before the first frame of an MP3; 0 if there is none.
+
+    >>> tag_length(b"ID3\x04\0\0\0\0\x02\x01")
+    267
+    """
+    if head[:3] != b"ID3" or len(head) < 10 or max(head[6:10]) > 127:
+        return 0
+    footer = 10 if head[5] & 16 else 0
+    return 10 + (head[6] << 21 | head[7] << 14 | head[8] << 7 | head[9]) + footer
+
+
+def _frame_format(head: bytes) -> str:
+    """Return "mp3" for the first frame of layers II and III of MPEG audio, "aac" for one of ADTS, "" for neither."""
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+        return ""
+    version, layer, rate = head[1] >> 3 & 3, head[1] >> 1 & 3, head[2]
+    if not layer:
+        return "aac" if head[1] & 0xF6 == 0xF0 and rate >> 2 & 15 < 13 else ""
+    return "mp3" if layer < 3 and version != 1 and rate >> 4 != 15 and rate >> 2 & 3 != 3 else ""
