@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.cli.shards import write
@@ -22,7 +24,7 @@ for path in braceexpand(sys.argv[1]):
 FAILS = f"{READ}        if data == b'bad': raise ValueError(f'no token for {{member.name}} at {{id(data):#x}}')\n"
 HANGS = f"{READ}        if data == b'bad': time.sleep(1000)\n"
 DIES = f"{READ}        if data == b'bad': os.kill(os.getpid(), 9)\n"
-SAYS = f"{READ}        if data == b'bad': print('loss is nan')\n"
+SAYS = f"{READ}        if data == b'bad': print('loss is nan' + ' ' * 100_000)\n"
 OTHER = f"""{READ}
         if data == b'bad': raise ValueError('no token')
 if len(list(braceexpand(sys.argv[1]))) < 3: raise AssertionError('more workers than shards')
@@ -61,7 +63,7 @@ def members(path):
         (FAILS, (), "fails with status 1, ValueError: no token for 27.txt"),
         (DIES, (), "fails with signal SIGKILL"),
         (HANGS, ("--hang-after", "2"), "hangs"),
-        (SAYS, ("--match", "loss is nan"), "fails with status 0, loss is nan"),
+        (SAYS, ("--match", "loss is nan"), "prints 'loss is nan'"),
     ],
 )
 def test_the_sample_at_fault_is_all_that_is_left_and_the_printed_commands_work(folder, program, options, how):
@@ -109,7 +111,7 @@ def test_a_shard_whose_archive_is_at_fault_stays_as_it_is(folder):
 def test_a_command_that_passes_is_no_success_and_leaves_nothing(folder):
     done = bisect(folder, READ)
     assert done.status == 1
-    assert "the command passes with 4 shards: there is nothing to find" in done.errors
+    assert "the command passes with 4 shards: look for a hang with --hang-after" in done.errors
     assert not (folder / "smallest").exists()
 
 
@@ -119,7 +121,10 @@ def test_a_command_that_passes_is_no_success_and_leaves_nothing(folder):
         (["0.tar", "--", "true"], "where it takes the shards"),
         (["0.tar"], "name a command after --"),
         (["none.tar", "--", "false", "{shards}"], "none.tar"),
-        (["0.tar", "--", "./no-such-program", "{shards}"], "./no-such-program cannot be started"),
+        (["0.tar", "--", "./no-such-program", "{shards}"], "there is no program ./no-such-program"),
+        (["0.tar", "--", "./0.tar", "{shards}"], "may not be run"),
+        (["0.tar", "--match", "", "--", "true", "{shards}"], "--match needs a text"),
+        (["0.tar", "-o", "a{b,c}", "--", "false", "{shards}"], "would be a pattern"),
         (["0.tar", "-o", "full", "--", "false", "{shards}"], "full exists already"),
         (["0.tar", "-o", "0.tar/new", "--", "false", "{shards}"], "cannot write"),
     ],
@@ -141,7 +146,53 @@ def test_a_compressed_shard_is_unpacked_and_placeholders_are_filled_in(folder):
     done = run(words, folder)
     assert done.status == 0, done.errors
     assert members(folder / "smallest" / "000000.tar")[1] == ("27.txt", b"bad")
-    assert done.out.splitlines()[-1].endswith("train.py smallest/000000.tar 1 smallest/run")
+    assert done.out.splitlines()[-1].endswith('train.py smallest/000000.tar 1 "$(mktemp -d)"')
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tar", "tf", "{shards}"], "takes no range in braces"),
+        ([sys.executable, "no-such-file.py", "{shards}"], "the command may fail whatever the shards hold"),
+        ([sys.executable, "-c", "import sys; open(sys.argv[1])", "{shards}"], "takes no range in braces"),
+    ],
+)
+def test_a_command_that_fails_whatever_the_shards_hold_is_no_find(folder, words, said):
+    (folder / "mine").mkdir()
+    done = run(["bisect", "{0..3}.tar", "-o", "mine", "--", *words], folder)
+    assert done.status == 1
+    assert said in done.errors
+    assert list((folder / "mine").iterdir()) == []
+
+
+def test_a_folder_serves_programs_that_take_no_braces_and_braces_in_a_path_do_no_harm(folder):
+    place = folder / "a {b,c} d"
+    place.mkdir()
+    for number in range(4):
+        (folder / f"{number}.tar").rename(place / f"{number}.tar")
+    (place / "train.py").write_text(
+        FAILS.replace("braceexpand(sys.argv[1])", "sorted(__import__('glob').glob(sys.argv[1]))")
+    )
+    words = ["bisect", *(f"{number}.tar" for number in range(4)), "--", sys.executable, "train.py", "{folder}/*.tar"]
+    done = run(words, place)
+    assert done.status == 0, done.errors
+    assert members(place / "smallest" / "000000.tar")[1] == ("27.txt", b"bad")
+
+
+def test_no_run_outlives_a_search_that_is_killed_and_the_next_one_begins_anew(folder):
+    (folder / "train.py").write_text(
+        "import os, sys, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+    )
+    words = [sys.executable, "-m", "wdsflow", "bisect", "0.tar", "--", sys.executable, "train.py", "{shards}"]
+    search = subprocess.Popen(words, cwd=folder, stderr=subprocess.DEVNULL)
+    while not ((folder / "pid").exists() and (folder / "pid").read_text()):
+        time.sleep(0.05)
+    number = int((folder / "pid").read_text())
+    search.kill()
+    search.wait()
+    while psutil.pid_exists(number) and psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.05)
+    assert bisect(folder, FAILS).status == 0
 
 
 @pytest.mark.deep

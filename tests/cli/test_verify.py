@@ -258,3 +258,21 @@ def test_a_thousand_shards_are_compared_in_less_than_two_seconds(tmp_path, capsy
 def test_a_full_disk_is_reported_and_leaves_no_certificate(certified, capsys):
     assert run("validate", certified / "set", "--certify", "/dev/full") == 2
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--certify", "--croissant", "--write-baseline", "--output"])
+def test_a_file_with_the_name_of_a_shard_is_not_replaced(tmp_path, capsys, option):
+    shards.with_txt(tmp_path, 3, 2)
+    names = [tmp_path / f"{number:04d}.tar" for number in range(3)]
+    before = names[0].read_bytes()
+    assert run("validate", option, *names) == 2
+    assert "0000.tar has the name of a shard: it is not replaced" in capsys.readouterr().err
+    assert names[0].read_bytes() == before
+
+
+def test_two_options_do_not_write_one_file(tmp_path, capsys):
+    shards.with_txt(tmp_path, 1, 2)
+    file = tmp_path / "x.json"
+    assert run("validate", tmp_path / "0000.tar", "--certify", file, "--croissant", file) == 2
+    assert "two options name" in capsys.readouterr().err
+    assert not file.exists()

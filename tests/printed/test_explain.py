@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tarfile
 
 import pytest
 
@@ -30,12 +31,17 @@ def commands() -> list[str]:
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("explain")
     write(made, SETS["some samples without json"])
+    (made / "train.py").write_text(
+        "import webdataset\n\n\ndef make(urls):\n    return webdataset.WebDataset(urls, shardshuffle=False)\n"
+    )
     return made
 
 
 @pytest.mark.parametrize("command", commands())
 def test_a_command_on_a_manual_page_runs(folder, command):
-    for word, meant in STANDS_FOR.items():
+    with tarfile.open(folder / "s" / "0.tar") as tar:
+        key = tar.getnames()[0].rpartition(".")[0]
+    for word, meant in (*STANDS_FOR.items(), ("KEY", key)):
         command = command.replace(word, meant)
     shutil.rmtree(folder / "repaired", ignore_errors=True)
     done = paste(command, folder)

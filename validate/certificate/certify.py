@@ -91,7 +91,7 @@ def is_whole(folder: str, names: Iterable[str]) -> bool:
     known = set(names)
     try:
         found = listed(folder, known)
-    except SourceError:
+    except (SourceError, OSError):
         return False
     return found is not None and known.issuperset(found)
 

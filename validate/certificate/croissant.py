@@ -172,7 +172,12 @@ def _literal(suffix: str) -> str:
 
 
 def _identifier(field: str) -> str:
-    return re.sub(r"[^\w.]", "_", field)
+    """Return a name for a field that no other field has.
+
+    >>> _identifier("seg.png"), _identifier("a-b"), _identifier("a b")
+    ('seg.png', 'a_2d_b', 'a_20_b')
+    """
+    return re.sub(r"[^A-Za-z0-9.]", lambda found: f"_{ord(found[0]):x}_", field)
 
 
 def _kind(field: str) -> tuple[str, str]:

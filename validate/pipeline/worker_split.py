@@ -82,7 +82,7 @@ def _starving(
     facts: PipelineFacts, all_workers: Sequence[WorkerShards], shapes: Sequence[ProbedShape], world_size: int
 ) -> SplitResult:
     lost = {shape.group.shape for shape in shapes if shape.fates and not shape.usable}
-    # A shuffle before a split deals the shards out anew in each epoch: only their number is known.
+    # A shuffle before a split deals the shards out again in each epoch: only their number is known.
     without = [each for each in all_workers if not each.shards]
     useless = [
         each

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from wdsflow.filtering.shard.copy_ranges import with_headers, write_pieces, write_ranges
 from wdsflow.filtering.shard.tar_sample import Range
@@ -15,11 +16,13 @@ from wdsflow.shards.source.unpack import seekable
 from wdsflow.text.words import duration, how_many
 
 from .minimize import minimize
-from .tried_command import RunEnd, TriedCommand, filled
+from .tried_command import FOLDER, SHARDS, RunEnd, TriedCommand, filled
 
-_WORK = ".work"
+WORK = ".work"
+NEW_FOLDER = "NEW-FOLDER"  # in a command to be run by hand
 _SLOWER = 2.0  # a part has this many times the time of the longest run that ended, and
 _MORE = 60.0  # so many seconds
+_SHOWN = 5  # last lines of the first run
 
 
 class DoesNotFail(Exception):
@@ -49,7 +52,7 @@ class Bisection:
         """Return the command with these shards in it, to be run by hand."""
         paths = [shard.path for shard in self.shards]
         samples = sum(shard.samples if shard.keys is None else len(shard.keys) for shard in self.shards)
-        return filled(command, named_shards(paths[0].parent, len(paths)), samples, str(paths[0].parent / "run"))
+        return filled(command, named_shards(paths[0].parent, len(paths)), samples, NEW_FOLDER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +77,27 @@ def bisect_shards(urls: Sequence[str], out: Path, command: TriedCommand, say: Ca
         say: gets a line for each run.
 
     Raises:
-        DoesNotFail: nothing to find.
+        DoesNotFail: nothing to find, or it cannot be found.
+        CannotStart: there is no such program.
         SourceError: a shard cannot be read.
-        OSError: the command cannot be started, or the disk fails.
+        OSError: the disk fails.
     """
-    work = out / _WORK
+    work, made = out / WORK, not out.exists()
+    shutil.rmtree(work, ignore_errors=True)  # of a run that was killed
     work.mkdir(parents=True)
     try:
         search = _Search(urls, work, command, say)
         return search.result(out)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-        with suppress(OSError):
-            out.rmdir()  # if nothing was found
+        if made:
+            with suppress(OSError):
+                out.rmdir()  # if nothing was found
 
 
-def named_shards(folder: Path, number: int) -> str:
-    """Return shards that are numbered in a folder as one word, which all readers know: a path, or a range in braces."""
-    return str(folder / ("000000.tar" if number == 1 else f"{{000000..{number - 1:06d}}}.tar"))
+def named_shards(folder: Path, number: int) -> Path:
+    """Return shards that are numbered in a folder: one path, or a range in braces as OpenCLIP and webdataset take it."""
+    return folder / ("000000.tar" if number == 1 else f"{{000000..{number - 1:06d}}}.tar")
 
 
 class _Search:
@@ -99,22 +105,35 @@ class _Search:
         self.urls, self.work, self.command, self.say = urls, work, command, say
         self.runs = 0
         self._longest = 0.0
+        self._differed = False
         self._first: RunEnd | None = None
         self._given = [self._local(number) for number in range(len(urls))]
 
     def result(self, out: Path) -> Bisection:
         """Do all steps."""
         first = self._first = self._run(self._given)
-        if first.how not in {"fails", "hangs"}:
+        last = first.output.splitlines()[-_SHOWN:]
+        for line in last:
+            self.say(f"  {line}")
+        given = how_many(len(self._given), "shard")
+        if not first.failed:
             raise DoesNotFail(
-                f"the command {first.how} with {how_many(len(self._given), 'shard')}: there is nothing to find"
+                f"the command {first.how} with {given}: look for a hang with --hang-after, or for a text with --match"
+            )
+        if named_shards(Path(), len(self._given)).name in (first.error or "\n".join(last)) and len(self._given) > 1:
+            raise DoesNotFail(
+                f"the command takes no range in braces, so it failed for that: give it {FOLDER} in place of {SHARDS}"
             )
         left = minimize(self._given, self._fails)
         keys: list[tuple[str, ...] | None] = [None] * len(left)
         for at in range(len(left)):
             left[at], keys[at] = self._smallest(left, at)
         if not self._fails(left):
-            raise DoesNotFail("the command does not fail each time: it did with these shards, and then did not")
+            raise DoesNotFail("the command fails only sometimes: it did with these shards, and then did not")
+        if not self._differed:
+            raise DoesNotFail(
+                f"each of {how_many(self.runs, 'run')} failed in the same way: the command may fail whatever the shards hold"
+            )
         kept = []
         for number, (shard, some) in enumerate(zip(left, keys, strict=True)):
             path = out / f"{number:06d}.tar"
@@ -165,6 +184,7 @@ class _Search:
         self.runs += 1
         with self._named(shards) as names:
             outcome = self.command.run(names, samples, limit)
+        self._differed = self._differed or not outcome.same_failure(self._first or outcome)
         if outcome.how != "is unfinished":
             self._longest = max(self._longest, outcome.seconds)
         what = f"{how_many(len(shards), 'shard')}, {how_many(samples, 'sample')}"
@@ -172,13 +192,11 @@ class _Search:
         return outcome
 
     @contextmanager
-    def _named(self, shards: list[_Shard]) -> Iterator[str]:
+    def _named(self, shards: list[_Shard]) -> Iterator[Path]:
         """Give shards as one word for the command."""
-        folder = self.work / f"run-{self.runs}"
-        folder.mkdir()
-        for number, shard in enumerate(shards):
-            (folder / f"{number:06d}.tar").symlink_to(shard.path.absolute())
-        try:
-            yield named_shards(folder.absolute(), len(shards))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        # Not below OUT: a path with braces would be a pattern. Links take no room.
+        with TemporaryDirectory(prefix="wdsflow-bisect-") as name:
+            folder = Path(name)
+            for number, shard in enumerate(shards):
+                (folder / f"{number:06d}.tar").symlink_to(shard.path.absolute())
+            yield named_shards(folder, len(shards))

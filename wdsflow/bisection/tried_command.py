@@ -1,6 +1,7 @@
 """One run of a command, and what became of it."""
 
 import contextlib
+import mmap
 import os
 import re
 import shutil
@@ -10,45 +11,57 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
+from wdsflow.shards.source.pipe import GUARD
+
 _END = 64 << 10  # bytes of the output that are looked at
-_EXCEPTION = re.compile(
-    r"^(?:\[rank\d+\]: ?)?((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Stop|Timeout)\w*)(: .*)?$"
-)
-_PLACEHOLDER = re.compile(r"\{(shards|samples|run)\}")
+_PLACEHOLDER = re.compile(r"\{(shards|folder|samples|run)\}")
 _CHANGES = re.compile(r"0x[0-9a-f]+|\d+|\S*/\S*")  # from run to run: addresses, numbers, paths
 
-SHARDS = "{shards}"
+SHARDS, FOLDER = "{shards}", "{folder}"
+_TRACEBACK = "Traceback (most recent call last):"
 
 
-def filled(command: Sequence[str], shards: str, samples: int, run: str) -> list[str]:
-    """Return the words of a command with its placeholders filled in.
+def filled(command: Sequence[str], shards: Path, samples: int, run: str) -> list[str]:
+    """Return the words of a command with its placeholders filled in; ``shards``: a path, or a range of them in braces.
 
-    >>> filled(["train", "--data={shards}", "{samples}"], "a.tar", 7, "/tmp/new")
-    ['train', '--data=a.tar', '7']
+    >>> filled(["train", "--data={shards}", "{folder}", "{samples}"], Path("new/0.tar"), 7, "/tmp/new")
+    ['train', '--data=new/0.tar', 'new', '7']
     """
-    meant = {"shards": shards, "samples": str(samples), "run": run}
+    meant = {"shards": str(shards), "folder": str(shards.parent), "samples": str(samples), "run": run}
     return [_PLACEHOLDER.sub(lambda found: meant[found[1]], word) for word in command]
+
+
+class CannotStart(Exception):
+    """There is no such program."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
     """How a run ended."""
 
-    how: Literal["passes", "fails", "hangs", "is unfinished"]
+    how: Literal["passes", "fails", "hangs", "prints", "is unfinished"]
     status: int = 0  # of the process: negative for a signal
-    error: str = ""  # the last exception in its output
+    error: str = ""  # the last exception in its output, or the text that was looked for
     seconds: float = field(default=0.0, compare=False)
     output: str = field(default="", compare=False)  # its end
 
+    @property
+    def failed(self) -> bool:
+        """Whether it failed in any of the ways that are looked for."""
+        return self.how in {"fails", "hangs", "prints"}
+
     def same_failure(self, other: "RunEnd") -> bool:
-        """Return whether both failed in the same way: by hanging, or with the same status and the same exception."""
+        """Return whether both failed in the same way, such as with the same status and the same exception."""
         alike = _CHANGES.sub("", self.error) == _CHANGES.sub("", other.error)
-        return self.how == other.how and self.how in {"fails", "hangs"} and self.status == other.status and alike
+        return self.failed and self.how == other.how and self.status == other.status and alike
 
     def __str__(self) -> str:
         """Return it in words."""
+        if self.how == "prints":
+            return f"prints {self.error!r}"
         if self.how != "fails":
             return self.how
         by = f"signal {signal.Signals(-self.status).name}" if self.status < 0 else f"status {self.status}"
@@ -59,24 +72,31 @@ class RunEnd:
 class TriedCommand:
     """Runs a command on shards.
 
-    ``command``: words, in which ``{shards}`` stands for the shards, ``{samples}`` for their number of samples, and
-    ``{run}`` for an empty folder, a new one for each run.
+    ``command``: words, in which ``{shards}`` stands for the shards, ``{folder}`` for the folder that holds them,
+    ``{samples}`` for their number of samples, and ``{run}`` for an empty folder, a new one for each run.
     """
 
     command: Sequence[str]
     hang_after: float | None = None  # seconds from which on a run hangs; None: runs have time
     match: str | None = None  # only what prints this fails
 
-    def run(self, shards: str, samples: int, limit: float | None = None) -> RunEnd:
-        """Run the command; after ``limit`` seconds it is killed and unfinished. Raises OSError if it cannot be started."""
+    def run(self, shards: Path, samples: int, limit: float | None = None) -> RunEnd:
+        """Run the command; after ``limit`` seconds it is killed and unfinished. Raises CannotStart."""
         until = self.hang_after if self.hang_after is not None else limit
         folder = tempfile.mkdtemp(prefix="wdsflow-bisect-")
         words = filled(self.command, shards, samples, folder)
+        if shutil.which(words[0]) is None:
+            raise CannotStart(f"there is no program {words[0]}, or it may not be run")
         start = time.monotonic()
         try:
             with tempfile.TemporaryFile() as out:
+                # The guard kills the run if this process ends in any way: an end of the terminal, kill -9.
                 process = subprocess.Popen(
-                    words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+                    ["/bin/sh", "-c", f'{GUARD}exec "$@"', "sh", *words],
+                    stdin=subprocess.PIPE,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
                 )
                 try:
                     status: int | None = process.wait(until)
@@ -84,27 +104,52 @@ class TriedCommand:
                     status = None
                 finally:
                     _kill(process)
-                return self._outcome(status, time.monotonic() - start, _end_of(out.fileno()))
+                return self._outcome(status, time.monotonic() - start, out.fileno())
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _outcome(self, status: int | None, seconds: float, output: str) -> RunEnd:
-        if self.match is not None and self.match not in output:
-            return RunEnd("passes" if status is not None else "is unfinished", 0, "", seconds, output)
+    def _outcome(self, status: int | None, seconds: float, file: int) -> RunEnd:
+        output = _end_of(file)
+        if self.match is not None:
+            found = _contains(file, self.match)
+            if found:
+                return RunEnd("prints", 0, self.match, seconds, output)
+            return RunEnd("is unfinished" if status is None else "passes", 0, "", seconds, output)
         if status is None:
             return RunEnd("hangs" if self.hang_after is not None else "is unfinished", 0, "", seconds, output)
-        if self.match is not None:
-            return RunEnd("fails", 0, self.match, seconds, output)
-        found = [line for line in map(str.strip, output.splitlines()) if _EXCEPTION.match(line)]
-        error = found[-1] if found and status else ""
-        return RunEnd("fails" if status else "passes", status, error, seconds, output)
+        return RunEnd(
+            "fails" if status else "passes", status, last_exception(output) if status else "", seconds, output
+        )
+
+
+def last_exception(output: str) -> str:
+    r"""Return the line behind the last traceback in the output of a program; "" if there is none.
+
+    >>> last_exception("[rank0]: Traceback (most recent call last):\n[rank0]:   a.py\n[rank0]: zlib.error: bad\nend")
+    'zlib.error: bad'
+    """
+    before, mark, after = output.rpartition(_TRACEBACK)
+    if not mark:
+        return ""
+    prefix = before.rpartition("\n")[2]
+    lines = (line.removeprefix(prefix) for line in after.splitlines()[1:])
+    return next((line.strip() for line in lines if line.strip() and line[0] not in " \t"), "")
+
+
+def _contains(file: int, text: str) -> bool:
+    if not os.fstat(file).st_size:
+        return False
+    with mmap.mmap(file, 0, access=mmap.ACCESS_READ) as data:
+        return data.find(text.encode("utf-8", "surrogateescape")) >= 0
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a run with all that it started, also where it ended itself."""
+    """Kill a run with its process group, also where it ended itself."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def _end_of(file: int) -> str:

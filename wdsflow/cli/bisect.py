@@ -37,8 +37,8 @@ def bisect(
 ) -> None:
     """Find the smallest shards with which a command fails.
 
-    The command follows --. In it, {shards} stands for the shards, {samples} for their number of samples, and {run} for
-    an empty folder, a new one for each run:
+    The command follows --. In it, {shards} stands for the shards (a path, or a range in braces), {folder} for a folder
+    that holds them, {samples} for their number of samples, and {run} for an empty folder, a new one for each run:
 
     wdsflow bisect "shards/*.tar" -- python train.py {shards}
 
@@ -46,16 +46,20 @@ def bisect(
     with the same exit status and the same exception. Exit status: 0 if the smallest shards were written; 1 if the
     command does not fail; 2 for wrong use.
     """
-    from wdsflow.bisection.bisect_shards import DoesNotFail, bisect_shards
-    from wdsflow.bisection.tried_command import SHARDS, TriedCommand
+    from wdsflow.bisection.bisect_shards import NEW_FOLDER, WORK, DoesNotFail, bisect_shards
+    from wdsflow.bisection.tried_command import FOLDER, SHARDS, CannotStart, TriedCommand
     from wdsflow.shards.source.base import SourceError
     from wdsflow.shards.urls import NoShards, expand
 
     command: list[str] = context.obj or []
     typed = Typed(context)
-    if not any(SHARDS in word for word in command):
+    if not any(SHARDS in word or FOLDER in word for word in command):
         fail(f"name a command after --, with {SHARDS} where it takes the shards", "such as -- python train.py {shards}")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if match == "":
+        fail("--match needs a text: every run prints an empty one")
+    if not set("{}[]*?").isdisjoint(str(out)):
+        fail(f"{out} would be a pattern in the command: name a folder without braces, brackets, * and ?")
+    if out.exists() and (not out.is_dir() or any(each.name != WORK for each in out.iterdir())):
         fail(f"{out} exists already", f"elsewhere: {typed.again(out=free(out))}")
 
     def say(line: str) -> None:
@@ -67,8 +71,8 @@ def bisect(
         no_shards(error)
     except SourceError as error:
         fail(str(error), f"see what is wrong: {typed.spell('validate', *urls)}")
-    except FileNotFoundError as error:
-        fail(f"{command[0]} cannot be started: {error.strerror}")
+    except CannotStart as error:
+        fail(str(error), f"its full path works from everywhere; as you typed it: {typed.again()}")
     except OSError as error:
         if is_misplaced(error, out):
             cannot_write(error, f"elsewhere: {typed.again(out=free(out))}")
@@ -82,7 +86,8 @@ def bisect(
         f"with {how_many(len(found.shards), 'shard')} of {found.given} the command {found.outcome}; {how_many(found.runs, 'run')}"
     )
     print(f"\nWhat to do\n  1. see the samples\n       wdsflow inspect {quote_path(str(out))} --keys 20")
-    print(f"  2. run the command with them\n       {command_line(found.words(command))}")
+    again = command_line(found.words(command)).replace(NEW_FOLDER, '"$(mktemp -d)"')
+    print(f"  2. run the command with them\n       {again}")
 
 
 def _contents(shard: "Kept") -> str:

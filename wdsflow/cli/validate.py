@@ -34,7 +34,8 @@ from wdsflow.cli.shared.cli_options import (
     WriteBaseline,
 )
 from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, progress, several, write_output
-from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.shards.source.remote_listing import SUFFIXES
 
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report
@@ -141,8 +142,19 @@ def _print_schema() -> None:
 
 
 def _check_files(context: typer.Context, **files: Path | None) -> None:
+    """Refuse files that cannot be written, or would replace a shard or each other."""
+    typed, seen = Typed(context), set[Path]()
     for name, path in files.items():
-        check_output(path, name, Typed(context))
+        check_output(path, name, typed)
+        if path is None or path.is_relative_to("/dev"):
+            continue
+        elsewhere = f"elsewhere: {typed.again(**{name: free(path.with_suffix('.json'))})}"
+        # A shell makes of `--certify *.tar` a file that is a shard, and more urls.
+        if path.is_file() and path.name.lower().endswith(SUFFIXES):
+            fail(f"{path} has the name of a shard: it is not replaced", elsewhere)
+        if path.absolute() in seen:
+            fail(f"two options name {path}", elsewhere)
+        seen.add(path.absolute())
 
 
 def _train_data(training: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from .streams import ForwardSource
 
 _running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}  # by number, and who started each
 # Ahead of the command, in its group: kills all of it once nobody holds the other end of its input, however this process ends.
-_GUARD = "exec 3<&0 </dev/null; (read _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec 3<&-\n"
+GUARD = "exec 3<&0 </dev/null; (read _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec 3<&-\n"
 _stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()  # threads that may run no command any more
 
 
@@ -26,7 +26,7 @@ def open_pipe(url: str) -> Source:
     command = url.removeprefix("pipe:")
     try:
         process = subprocess.Popen(  # noqa: S602 - a shell command is what the user asked for, by flag
-            _GUARD + command, shell=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            GUARD + command, shell=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
     except OSError as error:
         raise SourceError("io", str(error)) from None
