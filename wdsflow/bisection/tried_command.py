@@ -83,10 +83,11 @@ class TriedCommand:
     def run(self, shards: Path, samples: int, limit: float | None = None) -> RunEnd:
         """Run the command; after ``limit`` seconds it is killed and unfinished. Raises CannotStart."""
         until = self.hang_after if self.hang_after is not None else limit
+        program = filled(self.command[:1], shards, samples, "")[0]
+        if shutil.which(program) is None:
+            raise CannotStart(f"there is no program {program}, or it may not be run")
         folder = tempfile.mkdtemp(prefix="wdsflow-bisect-")
         words = filled(self.command, shards, samples, folder)
-        if shutil.which(words[0]) is None:
-            raise CannotStart(f"there is no program {words[0]}, or it may not be run")
         start = time.monotonic()
         try:
             with tempfile.TemporaryFile() as out:
