@@ -22,11 +22,14 @@ FLOORS = {
     "wdsflow.models": 3,
     "wdsflow.pages": 3,
     "wdsflow.repair": 4,
+    "wdsflow.indexing": 4,
     "wdsflow.validate": 5,
     "wdsflow.filtering": 5,
     "wdsflow.training": 6,
     "wdsflow.bisection": 6,
-    "wdsflow.cli": 7,
+    "wdsflow.reshaping": 6,
+    "wdsflow.serving": 7,
+    "wdsflow.cli": 8,
 }
 FOLDERS = {"wdsflow": "wdsflow", "stages": "wdsflow.stages", "validate": "wdsflow.validate"}
 

@@ -9,7 +9,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
 
     Args:
         package: name of the package.
-        modules: for each public name, the module below the package that has it.
+        modules: for each public name, the module that has it: below the package, or with its full name.
 
     >>> lazy_names("wdsflow", {"bounded_map": "mapping"})("nothing")
     Traceback (most recent call last):
@@ -19,6 +19,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
     def getter(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{modules[name]}"), name)
+        module = modules[name]
+        return getattr(import_module(module if module.startswith("wdsflow.") else f"{package}.{module}"), name)
 
     return getter

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.shards.archives import folder, link, tar_bytes
 from tests.shards.tars import MemorySource
-from wdsflow.filtering.shard.copy_ranges import merge
-from wdsflow.filtering.shard.tar_sample import TarSample
-from wdsflow.filtering.shard.tar_samples import Samples
+from wdsflow.shards.samples.copy_ranges import merge
+from wdsflow.shards.samples.tar_sample import TarSample
+from wdsflow.shards.samples.tar_samples import Samples
 
 LONG = "d" * 90 + "/" + "k" * 120
 

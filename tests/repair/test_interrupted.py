@@ -15,8 +15,8 @@ import pytest
 
 from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, names, tar_bytes, write_tar
-from wdsflow.repair.repair_record import OtherRepair
 from wdsflow.repair.run_repair import repair_shards
+from wdsflow.shards.output_record import OtherOptions
 
 KILLS = int(os.environ.get("WDSFLOW_KILLS", "20"))
 MODULES = ["wdsflow.repair.run_repair", "xxhash"]
@@ -133,7 +133,7 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote
         ({"caption": "json:c"}, "--caption was not given, now it is json:c"),
         ({"rename": {"jpg": "png"}, "drop_fields": ["npy"]}, "--rename was not given, now it is jpg=png"),
     ):
-        with pytest.raises(OtherRepair, match=words):
+        with pytest.raises(OtherOptions, match=words):
             repair_shards(shards, out, **options)
     assert digests(out) == before
     repair_shards(f"{shards}/0.tar", out, rename={"jpg": "png"}, restart=True)

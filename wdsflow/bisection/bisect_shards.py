@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wdsflow.filtering.shard.copy_ranges import with_headers, write_pieces, write_ranges
-from wdsflow.filtering.shard.tar_sample import Range
-from wdsflow.filtering.shard.tar_samples import Samples
+from wdsflow.shards.samples.copy_ranges import with_headers, write_pieces, write_ranges
+from wdsflow.shards.samples.tar_sample import Range
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import LocalSource, SourceError, local_file, open_file
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.unpack import seekable

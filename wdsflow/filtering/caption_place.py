@@ -13,10 +13,10 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical
 from wdsflow.filtering.shard.staged_samples import Gone
 from wdsflow.filtering.shard.tar_fields import ShardView, Views
-from wdsflow.filtering.shard.tar_samples import Samples
 from wdsflow.filtering.where.language.predicate_errors import nearest
 from wdsflow.filtering.where.language.tree import IsNull, Node, calls_of, children
 from wdsflow.shards.caption_field import CaptionField
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores.model.batch_score import BatchScore
 from wdsflow.stages.scores.sample_view import ViewOptions

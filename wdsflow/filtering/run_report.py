@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
-from wdsflow.filtering.shard.tar_sample import HARMLESS
+from wdsflow.shards.samples.tar_sample import HARMLESS
 from wdsflow.text.escape import escape
 
 _SHOWN = 20  # shown shards that are processed again

@@ -4,14 +4,19 @@ from typing import TYPE_CHECKING
 
 from wdsflow.lazy import lazy_names
 
-__all__ = ["OtherRepair", "RepairReport", "repair_shards"]
+__all__ = ["OtherOptions", "RepairReport", "repair_shards"]
 
 if TYPE_CHECKING:
-    from .repair_record import OtherRepair
+    from wdsflow.shards.output_record import OtherOptions
+
     from .repair_report import RepairReport
     from .run_repair import repair_shards
 else:
     __getattr__ = lazy_names(
         __name__,
-        {"OtherRepair": "repair_record", "RepairReport": "repair_report", "repair_shards": "run_repair"},
+        {
+            "OtherOptions": "wdsflow.shards.output_record",
+            "RepairReport": "repair_report",
+            "repair_shards": "run_repair",
+        },
     )

@@ -3,7 +3,7 @@
 import errno
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -40,13 +40,12 @@ class Job:
     allow_pipe: bool = False
     skip: int = 0  # members at the start that belong to the last sample of the shard before
     tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
-    stop: Event = field(default_factory=Event)  # set when another shard failed: give up
 
 
-def repair_shard(job: Job, edits: Edits) -> ShardRepair:
+def repair_shard(job: Job, edits: Edits, stop: Event) -> ShardRepair:
     """Write a valid shard and account for every member of the old one.
 
-    What cannot be read is reported in ``lost``. Raises OSError if the output cannot be written.
+    What cannot be read is reported in ``lost``. ``stop`` is set when another shard failed: then it gives up. Raises OSError if the output cannot be written.
     """
     report = ShardRepair(job.url)
     try:
@@ -59,7 +58,7 @@ def repair_shard(job: Job, edits: Edits) -> ShardRepair:
             contents = Contents(source)
             members, archives = read_members(source, report)
             meet_halves(stack, job, contents, members, archives, report)
-            _repair(contents, members, archives, job, edits, report)
+            _repair(contents, (members, archives), job, edits, report, stop)
     except OSError as error:
         if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
             raise
@@ -97,14 +96,19 @@ def meet_halves(
 
 
 def _repair(
-    contents: Contents, members: list[Member], archives: list[int], job: Job, edits: Edits, report: ShardRepair
+    contents: Contents,
+    found: tuple[list[Member], list[int]],
+    job: Job,
+    edits: Edits,
+    report: ShardRepair,
+    stop: Event,
 ) -> None:
-    planned = plan(members, archives, contents.link_target)
+    planned = plan(*found, contents.link_target)
     fixer = SampleFixer(contents, edits)
     writer = ShardWriter(job.target, force=True) if job.write else None
     try:
         for sample in planned.samples:
-            if job.stop.is_set():
+            if stop.is_set():
                 raise InterruptedError("given up")
             fields = fixer.fix(sample)
             report.samples_written += bool(fields)

@@ -2,30 +2,33 @@
 
 import os
 import re
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.output_names import output_names
+from wdsflow.shards.output_record import OutputRecord, refuse_inputs
 from wdsflow.shards.source.base import local_folder
-from wdsflow.shards.source.pipe import end_commands
+from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand
 
-from .counts import remove_counts, write_counts
-from .repair_record import Record
 from .repair_report import RepairReport, ShardRepair
-from .repair_shard import Job, repair_shard
+from .repair_shard import Job, inputs_of, repair_shard
 from .sample_fixer import Edits
 from .split_samples import second_halves
 
-_FILE_SCHEME = re.compile(r"^file:(//(localhost)?(?=/))?")
-Begin = Callable[[int], Callable[[object], object] | None]
-
+_CODE = 1  # version of the result of a repair
+_REASONS = {
+    "code": "another wdsflow repaired it",
+    "url": "its output was made from {}",
+    "moved": "other members move at its borders",
+    "inputs": "the input changed",
+}
 _FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 
@@ -67,7 +70,7 @@ def repair_shards(
 
     Raises:
         ValueError: arguments are invalid, or urls match nothing.
-        OtherRepair: ``out`` holds shards that were repaired with other options.
+        OtherOptions: ``out`` holds shards that were repaired with other options.
         Busy: another run works in ``out``.
         FileExistsError: an output exists that no repair wrote, or would replace an input.
         OSError: an output cannot be written. Finished shards are kept, partial ones removed.
@@ -76,38 +79,38 @@ def repair_shards(
     folder = local_folder(out)
     found = expand([urls] if isinstance(urls, str) else urls).urls
     targets = [folder / name for name in output_names(found)]
-    _refuse_inputs(found, targets)
+    refuse_inputs(found, targets)
     work = _jobs(found, targets, Job("", folder, not dry_run, allow_pipe))
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     if dry_run:
         return RepairReport(_tried(work, edits, jobs, begin), dry_run, options=edits.options())
-    with Record(folder) as record:
+    with _record(folder) as record:
         if restart:
-            _refuse_inputs(found, [folder / name for name in record.outputs])
+            refuse_inputs(found, [folder / name for name in record.outputs])
             record.clear()
-        _refuse_existing(target for target in targets if not force and target.name not in record.outputs)
         record.begin(_as_flags(caption, edits), [target.name for target in targets], force=force)
         return _written(work, edits, jobs, begin, record, again=force)
 
 
 def _tried(work: list[Job], edits: Edits, jobs: int, begin: Begin | None) -> list[ShardRepair]:
     done: dict[Path, ShardRepair] = {}
-    _run(work, edits, jobs, begin, lambda job, shard: done.update({job.target: shard}))
+    run_in_threads(work, partial(_repair, edits), lambda job, shard: done.update({job.target: shard}), jobs, begin)
     return [done[job.target] for job in work]
 
 
 def _written(
-    work: list[Job], edits: Edits, jobs: int, begin: Begin | None, record: Record, *, again: bool
+    work: list[Job], edits: Edits, jobs: int, begin: Begin | None, record: OutputRecord, *, again: bool
 ) -> RepairReport:
     """Repair what is not done yet, or all ``again``; what is finished is recorded, also where an error ends it."""
     report = RepairReport([], stale_removed=record.stale, options=edits.options())
     done: dict[Path, ShardRepair] = {}
     todo = []
     for job in work:
-        before, reason = (None, "") if again else record.finished(job)
+        before, reason = (None, "") if again else record.finished(job.target.name, partial(_made_from_now, job))
         if before is not None:
-            done[job.target] = before
+            done[job.target] = ShardRepair.from_dict(before)
+            done[job.target].output = str(job.target) if before["output"] else None
             continue
         todo.append(job)
         report.changed += [f"{job.url}: {reason}"] if reason else []
@@ -115,10 +118,12 @@ def _written(
 
     def note(job: Job, shard: ShardRepair) -> None:
         done[job.target] = shard
-        record.add(job, shard)
+        if shard.output or not shard.lost:  # what could not be read at all is tried again by the next repair
+            about = {**shard.to_dict(), "output": shard.output and job.target.name}
+            record.add(job.target.name, _made_from(job, shard.inputs), about, written=bool(shard.output))
 
     try:
-        _run(todo, edits, jobs, begin, note)
+        run_in_threads(todo, partial(_repair, edits), note, jobs, begin)
         record.finish([job.target.name for job in work])
     except BaseException:
         with suppress(OSError):  # the first error counts
@@ -129,13 +134,26 @@ def _written(
     return report
 
 
-def _count(record: Record, shards: Iterable[ShardRepair]) -> None:
-    """Write how many samples there are; where there is no shard, leave nothing that a reader or a repair would take for one."""
-    if not any((record.folder / name).exists() for name in record.outputs):
-        record.clear()
-        remove_counts(record.folder)
-        return
-    write_counts(record.folder, {Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
+def _record(folder: Path) -> OutputRecord:
+    return OutputRecord(folder, "repair", "repaired", _REASONS, lambda found: ShardRepair.from_dict(found).check())
+
+
+def _count(record: OutputRecord, shards: Iterable[ShardRepair]) -> None:
+    record.count({Path(shard.output).name: shard.samples_written for shard in shards if shard.output})
+
+
+def _repair(edits: Edits, job: Job, stop: Event) -> ShardRepair:
+    return repair_shard(job, edits, stop)
+
+
+def _made_from_now(job: Job) -> dict[str, Any]:
+    return _made_from(job, inputs_of(job))
+
+
+def _made_from(job: Job, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what decides the output of a shard."""
+    moved = [job.skip, job.tail and job.tail[1]]
+    return {"code": _CODE, "url": job.url, "moved": moved, "inputs": inputs}
 
 
 def _edits(caption: str | None, rename: dict[str, str], drop_fields: Iterable[str], *, drop_bad: bool) -> Edits:
@@ -166,51 +184,6 @@ def _jobs(urls: Sequence[str], targets: Sequence[Path], common: Job) -> list[Job
         )
         for index, (url, target) in enumerate(zip(urls, targets, strict=True))
     ]
-
-
-def _run(
-    work: list[Job], edits: Edits, jobs: int, begin: Begin | None, note: Callable[[Job, ShardRepair], object]
-) -> None:
-    """Call ``note`` with each shard, also where an error ends the run. Threads suffice: most time goes into copying."""
-    step = begin(len(work)) if begin else None
-    threads: list[threading.Thread] = []
-    remember = lambda: threads.append(threading.current_thread())  # noqa: E731
-    with ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-repair", remember) as pool:
-        futures: dict[Future[ShardRepair], Job] = {}
-        try:
-            futures |= {pool.submit(repair_shard, job, edits): job for job in work}
-            while futures:
-                # Ctrl-C in the moment before a wait is noticed after it: no wait is long.
-                for future in wait(futures, timeout=0.5, return_when=FIRST_COMPLETED).done:
-                    note(futures.pop(future), future.result())
-                    if step:
-                        step(future)
-        except BaseException:
-            for job in work:
-                job.stop.set()
-            for thread in threads:  # a command may wait for its storage
-                end_commands(thread)
-            pool.shutdown(wait=True, cancel_futures=True)
-            for future, job in futures.items():
-                if future.done() and not future.cancelled() and future.exception() is None:
-                    note(job, future.result())
-            raise
-
-
-def _refuse_inputs(urls: Sequence[str], targets: Iterable[Path]) -> None:
-    paths = (_FILE_SCHEME.sub("", url) for url in urls)
-    inputs = {os.path.realpath(path) for path in paths if "://" not in path and not path.startswith("pipe:")}
-    for target in targets:
-        if os.path.realpath(target) in inputs:
-            raise FileExistsError(f"{target} is an input: choose another folder for the output")
-
-
-def _refuse_existing(targets: Iterable[Path]) -> None:
-    for target in targets:
-        if target.exists():
-            raise FileExistsError(
-                f"{target} exists already, and no repair wrote it: choose another folder, or replace it with --force"
-            )
 
 
 def _field(name: str) -> str:

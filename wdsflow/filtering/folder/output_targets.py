@@ -2,12 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.output_record import refuse_inputs
 
 from .layout import Layout
 from .output_numbers import dense_name
@@ -35,19 +35,10 @@ def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
         found = taken.keys() & there
         if folder == layout.folder:
             found |= {name for name in there if (part := _PART.fullmatch(name)) and part[1] in stems}
-        refuse_inputs(asked, [folder / each for each in sorted(found)])
+        refuse_inputs(asked["urls"], [folder / each for each in sorted(found)])
         if found:
             kind = FileExistsError if folder == layout.folder else QuarantineTaken
             raise kind(f"{folder / min(found)} exists already, and no run wrote it: choose another folder")
-
-
-def refuse_inputs(asked: Mapping[str, Any], paths: Iterable[Path]) -> None:
-    """Raise FileExistsError if any of these files, which would be written or removed, is an input."""
-    local = (local_file(url) for url in asked["urls"])
-    inputs = {os.path.realpath(path) for path in local if path is not None}
-    for path in paths:
-        if os.path.realpath(path) in inputs:
-            raise FileExistsError(f"{path} is an input: choose another folder for the output")
 
 
 def makes_tars(asked: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.recipe.recipe_identity import canonical, differences
 from wdsflow.shards.atomic import remove_stale, write_file
 from wdsflow.shards.folder_lock import Lock
+from wdsflow.shards.output_record import refuse_inputs
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError
 
@@ -19,7 +20,7 @@ from .layout import Layout
 from .manifest import read_manifests
 from .other_run import Differs, differ
 from .output_numbers import finder
-from .output_targets import makes_tars, refuse, refuse_inputs
+from .output_targets import makes_tars, refuse
 from .shard_record import ShardRecord
 from .tidy_folder import remove_between
 
@@ -59,7 +60,7 @@ def prepare(layout: Layout, asked: Mapping[str, Any], *, restart: bool, alone: b
         other = before is not None and differ(before, json.loads(canonical(asked)))
         if before is not None and (restart or (other and alone and not _begun(layout, before))):
             was = _as_it_was(layout, before)
-            refuse_inputs(asked, _outputs(was, before))
+            refuse_inputs(asked["urls"], _outputs(was, before))
             _clear(was, before)
             before = None
         if before is None:

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from wdsflow.filtering.shard.tar_sample import Range
+from wdsflow.shards.samples.tar_sample import Range
 
 
 @dataclass

@@ -7,10 +7,10 @@ from typing import Any
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.shard.copy_ranges import write_pieces
 from wdsflow.filtering.shard.quarantine import reasons_of
 from wdsflow.filtering.where.language.values import Unknown
 from wdsflow.shards.atomic import write_file
+from wdsflow.shards.samples.copy_ranges import write_pieces
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Source
 

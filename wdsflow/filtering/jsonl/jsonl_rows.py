@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from wdsflow.filtering.shard.tar_sample import Range
 from wdsflow.shards.caption_field import parse_json
+from wdsflow.shards.samples.tar_sample import Range
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.stages.scores.score_errors import ScoreError
 

@@ -12,10 +12,10 @@ from wdsflow.filtering.folder.output_numbers import finder
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.ledger.embeddings.embedding_files import kind_of, write_embeddings
-from wdsflow.filtering.shard.tar_sample import TarSample
-from wdsflow.filtering.shard.tar_samples import Samples
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
 from wdsflow.shards.caption_field import parse_json
+from wdsflow.shards.samples.tar_sample import TarSample
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.opening import open_source
 
 from .arrow_columns import in_utf8

@@ -12,12 +12,12 @@ from wdsflow.filtering.jsonl.media_tokens import MediaTokens
 from wdsflow.filtering.jsonl.tars import TarSize
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Source, local_file
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .tar_fields import Views
-from .tar_samples import Samples
 
 _SMALL = 12 << 10  # mean bytes of a member
 

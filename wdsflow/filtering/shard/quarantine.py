@@ -8,11 +8,10 @@ from typing import Any
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.shards.atomic import write_file
+from wdsflow.shards.samples.copy_ranges import with_headers, write_ranges
+from wdsflow.shards.samples.tar_sample import Range
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Source
-
-from .copy_ranges import with_headers, write_ranges
-from .tar_sample import Range
 
 
 def write_quarantine(

@@ -29,6 +29,7 @@ from wdsflow.filtering.ledger.scores_from_ledger import read_scored
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import differences, digest
 from wdsflow.models.at import models_at
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.unpack import seekable
@@ -39,7 +40,6 @@ from .shard_outputs import texts_of, write_shard
 from .shard_task import ShardTask
 from .staged_samples import Gone
 from .tar_fields import Views
-from .tar_samples import Samples
 
 
 def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:

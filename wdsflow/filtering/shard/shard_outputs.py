@@ -12,15 +12,15 @@ from wdsflow.filtering.jsonl.tars import write_tars
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.shards.samples.copy_ranges import with_headers, write_pieces, write_ranges
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Source, SourceChangedError
 
-from .copy_ranges import with_headers, write_pieces, write_ranges
 from .open_samples import are_small, root_of, tar_size_of, tokens_of
 from .quarantine import write_quarantine
 from .shard_task import ShardTask
 from .staged_samples import Piece, Staging, pieces_of
-from .tar_samples import Samples
 
 
 def write_shard(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.shards.write_shard import header
@@ -10,10 +11,8 @@ from wdsflow.stages.base import Dropped, SampleStage, StageError
 from wdsflow.stages.clean_text import CleanText
 from wdsflow.stages.json_text import JsonText
 
-from .tar_sample import Range, TarSample
-
 if TYPE_CHECKING:
-    from .tar_samples import Samples
+    from wdsflow.shards.samples.tar_samples import Samples
 
 DROPPED = "dropped by "  # prefix of the trouble of a sample that a stage dropped
 _LARGEST = 17 << 20  # bytes of a text; the stages' own bounds are below it

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
+from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.base import HeaderScore, Score, TextScore, Value
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.selection import FieldNames, chosen, parse_captions
 
 from .staged_samples import Lying, Staging
-from .tar_sample import TarSample
 
 if TYPE_CHECKING:
-    from .tar_samples import Samples
+    from wdsflow.shards.samples.tar_samples import Samples
 
 _HEAD = 4096  # bytes; nearly all headers fit
 _PLAIN = frozenset(("jpeg", "png", "webp"))  # for these one read of the first bytes is enough

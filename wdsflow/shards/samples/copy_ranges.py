@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from wdsflow.shards.atomic import writing
@@ -56,17 +57,59 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Range | bytes], *,
 
     ``closed``: end it as a tar ends.
     """
-    with writing(path) as file:
-        sink = Sink(file)
+    with tar_of_ranges(path, closed=closed) as tar:
         for piece in _joined(pieces):
             if isinstance(piece, bytes):
-                sink.add(piece)
+                tar.add(piece)
             else:
-                _copy(source, sink, *piece)
+                tar.copy(source, *piece)
+    return tar.size
+
+
+@contextmanager
+def tar_of_ranges(path: Path, *, closed: bool = True) -> Iterator["RangeWriter"]:
+    """Give the writer of a tar that gets its name, whole and on the disk, when the block has ended.
+
+    ``closed``: end it as a tar ends. Raises as ``write_pieces``; an error of the block leaves no new file.
+    """
+    with writing(path) as file:
+        sink = Sink(file)
+        yield RangeWriter(sink)
         if closed:
             sink.add(bytes(2 * BLOCK))
         sink.end()
-    return sink.size
+
+
+class RangeWriter:
+    """Appends ranges of tars, of any number of them, and bytes."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    @property
+    def size(self) -> int:
+        """The bytes so far."""
+        return self._sink.size
+
+    def add(self, data: bytes) -> None:
+        """Append bytes. Raises OSError."""
+        self._sink.add(data)
+
+    def copy(self, source: Source, start: int, end: int) -> None:
+        """Append a range of a tar; if the tar lacks the last padding, it is added. Raises ShortSourceError, OSError."""
+        length = source.length
+        missing = 0 if length is None else max(0, end - length)
+        if missing >= BLOCK:
+            raise ShortSourceError(f"the source ends at byte {length}, {missing} too early")
+        at, end = start, end - missing
+        while at < end:
+            count = _read(source, at, self._sink.room(end - at))
+            if not count:
+                raise ShortSourceError(f"the source ends at byte {at}, {end - at} too early")
+            self._sink.took(count)
+            at += count
+        if missing:
+            self._sink.add(bytes(missing))
 
 
 def _joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
@@ -83,23 +126,6 @@ def _joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
             yield piece
     if end > start:
         yield start, end
-
-
-def _copy(source: Source, sink: Sink, start: int, end: int) -> None:
-    """Append a range of the source."""
-    length = source.length
-    missing = 0 if length is None else max(0, end - length)
-    if missing >= BLOCK:
-        raise ShortSourceError(f"the source ends at byte {length}, {missing} too early")
-    at, end = start, end - missing
-    while at < end:
-        count = _read(source, at, sink.room(end - at))
-        if not count:
-            raise ShortSourceError(f"the source ends at byte {at}, {end - at} too early")
-        sink.took(count)
-        at += count
-    if missing:
-        sink.add(bytes(missing))
 
 
 def _read(source: Source, at: int, room: memoryview) -> int:

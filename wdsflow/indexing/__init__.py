@@ -1,0 +1,1 @@
+"""Files that tell about shards: sizes, indexes of trainers, checksums."""

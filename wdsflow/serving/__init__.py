@@ -1,0 +1,1 @@
+"""Shards over HTTP, computed from byte ranges of others; nothing is written."""

@@ -1,0 +1,223 @@
+"""The record of a command in its output folder: an interrupted run resumes, and is never mixed with other options."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from wdsflow.shards.atomic import naming, remove_stale, write_file
+from wdsflow.shards.counts import remove_counts, write_counts
+from wdsflow.shards.folder_lock import Lock
+from wdsflow.shards.shard_identity import fingerprint
+from wdsflow.shards.source.base import SourceError, local_file
+
+INSIDE = "_wdsflow"  # no reader of shards looks into it
+
+Line = dict[str, Any]
+
+
+class OtherOptions(ValueError):
+    """A folder holds shards that were written with other options; ``differences`` names them."""
+
+    def __init__(self, folder: Path, did: str, differences: list[str]) -> None:
+        super().__init__(f"{folder} holds shards {did} with other options: {'; '.join(differences)}")
+        self.differences = differences
+
+
+class OutputRecord:
+    """Locks a folder for one run of a command. Use as a context manager.
+
+    ``KIND.json`` has the options, and the names of all outputs that were ever begun: what exists under such a name is
+    ours. ``KIND.jsonl`` has a line for each finished shard.
+
+    Args:
+        folder: created if it does not exist.
+        kind: the command.
+        did: its past participle, for messages.
+        reasons: for each value that decides an output, what is said if it is another now; ``{}`` is the old value.
+        is_whole: raises ValueError, TypeError, KeyError or RuntimeError if the report of a line cannot be used.
+
+    Raises:
+        Busy: another run works in the folder.
+        FileExistsError: there is a file in place of the folder, or its record cannot be read.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kind: str,
+        did: str,
+        reasons: Mapping[str, str],
+        is_whole: Callable[[dict[str, Any]], object] = lambda report: None,
+    ) -> None:
+        if folder.exists() and not folder.is_dir():
+            raise FileExistsError(f"{folder} is a file: choose a folder for the output")
+        self.folder, self._inside = folder, folder / INSIDE
+        self._kind, self._did, self._reasons, self._is_whole = kind, did, reasons, is_whole
+        self._asked, self._done = self._inside / f"{kind}.json", self._inside / f"{kind}.jsonl"
+        self._is_new = not folder.exists()
+        self._inside.mkdir(parents=True, exist_ok=True)
+        self._lock = Lock(self._inside / "lock", patience=1)
+        self._file = -1
+        self.stale = 0  # temporary files of killed runs that were removed
+        self.options: dict[str, Any] | None = None  # of the shards that are there
+        self.outputs: frozenset[str] = frozenset()
+        self._lines: dict[str, Line] = {}
+
+    def __enter__(self) -> "OutputRecord":  # noqa: PYI034 - Self needs Python 3.11
+        try:
+            self.stale = remove_stale(self.folder) + remove_stale(self._inside)
+            self.options, self.outputs = self._read_asked()
+            self._lines = self._read_lines()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._lock.remove()
+        self._lock.close()
+        with suppress(OSError):  # a run that was refused, or wrote nothing, leaves no folder
+            self._inside.rmdir()
+            if self._is_new:
+                self.folder.rmdir()
+
+    def clear(self) -> None:
+        """Remove what earlier runs of this command wrote, and nothing else."""
+        for name in self.outputs:
+            (self.folder / name).unlink(missing_ok=True)
+        for path in (self._asked, self._done):
+            path.unlink(missing_ok=True)
+        self.options, self.outputs, self._lines = None, frozenset(), {}
+
+    def begin(self, options: Mapping[str, Any], names: Iterable[str], *, force: bool = False) -> None:
+        """Note what is to be written, before the first file is.
+
+        Args:
+            options: what decides the outputs, by flags of the command line.
+            names: all outputs.
+            force: replace what is there, whatever wrote it.
+
+        Raises:
+            OtherOptions: the folder holds shards that were written with others.
+            FileExistsError: an output exists that no run of this command wrote.
+        """
+        names = list(names)
+        for name in names:
+            if not force and name not in self.outputs and (self.folder / name).exists():
+                raise FileExistsError(
+                    f"{self.folder / name} exists already, and no {self._kind} wrote it: choose another folder"
+                )
+        if self.options is not None and self.options != options and not force:
+            raise OtherOptions(self.folder, self._did, list(_differences(self.options, options)))
+        self.options, self.outputs = dict(options), self.outputs | set(names)
+        asked = {"options": self.options, "outputs": sorted(self.outputs)}
+        write_file(self._asked, json.dumps(asked, indent=1).encode() + b"\n")
+        self._write_lines()  # without the half line of a run that was killed
+        self._file = os.open(self._done, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def finished(self, name: str, made_from: Callable[[], Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
+        """Return the report of an output that is done already, or None and, if it was done, why that does not count."""
+        line = self._lines.get(name)
+        if line is None:
+            return None, ""
+        reason = self._changed(line, self.folder / name, made_from)
+        return (None, reason) if reason else (line["report"], "")
+
+    def add(self, name: str, made_from: Mapping[str, Any], report: Mapping[str, Any], *, written: bool = True) -> None:
+        """Note a finished output, by what decides it; ``written``: it is a file. Raises OSError."""
+        there = fingerprint(str(self.folder / name)) if written else None
+        line = {"output": name, "made_from": made_from, "written": there, "report": report}
+        self._lines[name] = json.loads(json.dumps(line))
+        with naming(self._done):
+            os.write(self._file, _line(line))
+            os.fsync(self._file)
+
+    def finish(self, order: Sequence[str]) -> None:
+        """Write the lines in the order of the outputs: an interrupted run leaves the bytes of one that was not."""
+        places = {name: place for place, name in enumerate(order)}
+        self._lines = dict(sorted(self._lines.items(), key=lambda item: (places.get(item[0], -1), item[0])))
+        self._write_lines()
+
+    def count(self, samples: Mapping[str, int]) -> None:
+        """Write how many samples there are; where there is no shard, leave nothing that a reader or a run would take for one."""
+        if any((self.folder / name).exists() for name in self.outputs):
+            write_counts(self.folder, dict(samples))
+        else:
+            self.clear()
+            remove_counts(self.folder)
+
+    def _write_lines(self) -> None:
+        write_file(self._done, b"".join(map(_line, self._lines.values())))
+
+    def _read_asked(self) -> tuple[dict[str, Any] | None, frozenset[str]]:
+        try:
+            found = json.loads(self._asked.read_bytes())
+            options, outputs = found["options"], found["outputs"]
+        except FileNotFoundError:
+            return None, frozenset()
+        except (ValueError, KeyError, TypeError):
+            raise FileExistsError(f"{self._asked} cannot be read: choose another folder for the output") from None
+        return options, frozenset(name for name in outputs if isinstance(name, str) and "/" not in name)
+
+    def _read_lines(self) -> dict[str, Line]:
+        found: dict[str, Line] = {}
+        with suppress(FileNotFoundError):
+            for text in self._done.read_bytes().splitlines():
+                # Not whole: the output is written again.
+                with suppress(ValueError, TypeError, KeyError, AttributeError, RuntimeError):
+                    line = json.loads(text)
+                    self._is_whole(line["report"])
+                    found[Path(line["output"]).name] = line
+        return found
+
+    def _changed(self, line: Line, path: Path, made_from: Callable[[], Mapping[str, Any]]) -> str:
+        try:
+            before, now = line["made_from"], json.loads(json.dumps(made_from()))
+            for name in now:
+                if before[name] != now[name]:
+                    return self._reasons[name].format(before[name])
+            return "" if line["written"] == _found(path) else f"{path} was changed since it was written"
+        except SourceError as error:
+            return f"it cannot be read now: {error}"
+        except KeyError:
+            return "its record is not whole"
+
+
+def refuse_inputs(urls: Iterable[str], paths: Iterable[Path]) -> None:
+    """Raise FileExistsError if one of the files that would be written or removed is an input."""
+    local = (local_file(url) for url in urls)
+    inputs = {os.path.realpath(path) for path in local if path is not None}
+    for path in paths:
+        if os.path.realpath(path) in inputs:
+            raise FileExistsError(f"{path} is an input: choose another folder for the output")
+
+
+def _found(path: Path) -> dict[str, Any] | None:
+    try:
+        return fingerprint(str(path))
+    except SourceError as error:
+        if error.kind == "missing":
+            return None
+        raise
+
+
+def _line(line: Line) -> bytes:
+    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[str]:
+    for flag in dict.fromkeys((*old, *new)):
+        before, now = _spelled(old.get(flag)), _spelled(new.get(flag))
+        if before != now:
+            yield f"{flag} was {before}, now it is {now}"
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, list):
+        value = ",".join(map(str, value))
+    return "given" if value is True else str(value) if value else "not given"

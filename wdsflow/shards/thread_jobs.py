@@ -1,0 +1,54 @@
+"""Work on shards in threads, which suffice where most time goes into copying."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from wdsflow.shards.source.pipe import end_commands
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+Begin = Callable[[int], Callable[[object], object] | None]
+"""Called with the number of shards; what it returns is called after each of them."""
+
+
+def run_in_threads(
+    work: Sequence[Job],
+    do: Callable[[Job, threading.Event], Result],
+    note: Callable[[Job, Result], object],
+    jobs: int,
+    begin: Begin | None = None,
+) -> None:
+    """Call ``note`` with each job and what ``do`` returned for it, in this thread, also where an error ends the run.
+
+    Args:
+        work: what is to be done.
+        do: gets a job, and an event that is set when another job failed: then it may give up.
+        note: called as jobs end, in the order in which they end.
+        jobs: how many at a time.
+        begin: for a display of progress.
+    """
+    step = begin(len(work)) if begin else None
+    stop = threading.Event()
+    threads: list[threading.Thread] = []
+    remember = lambda: threads.append(threading.current_thread())  # noqa: E731
+    with ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-shard", remember) as pool:
+        futures: dict[Future[Result], Job] = {}
+        try:
+            futures |= {pool.submit(do, job, stop): job for job in work}
+            while futures:
+                # Ctrl-C in the moment before a wait is noticed after it: no wait is long.
+                for future in wait(futures, timeout=0.5, return_when=FIRST_COMPLETED).done:
+                    note(futures.pop(future), future.result())
+                    if step:
+                        step(future)
+        except BaseException:
+            stop.set()
+            for thread in threads:  # a command may wait for its storage
+                end_commands(thread)
+            pool.shutdown(wait=True, cancel_futures=True)
+            for future, job in futures.items():
+                if future.done() and not future.cancelled() and future.exception() is None:
+                    note(job, future.result())
+            raise
