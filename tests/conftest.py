@@ -46,6 +46,22 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SkipWatch(expected_skips()))
 
 
+@pytest.hookimpl(tryfirst=True)  # before deep tests are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test with the mark ``sample(n)``, let n cases stay in the gate, spread evenly; the others are deep."""
+    sampled: dict[object, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample") and not item.get_closest_marker("deep"):
+            sampled.setdefault((item.parent, getattr(item, "originalname", item.name)), []).append(item)
+    for cases in sampled.values():
+        (most,) = cases[0].get_closest_marker("sample").args  # type: ignore[union-attr]
+        cases.sort(key=lambda case: case.nodeid)  # in whatever order they are run: the same ones
+        stay = {round(number * (len(cases) - 1) / max(1, most - 1)) for number in range(most)}
+        for number, case in enumerate(cases):
+            if number not in stay:
+                case.add_marker("deep")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_process_is_left() -> Iterator[None]:
     """Fail at the end where tests have left processes behind."""

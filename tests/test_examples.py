@@ -95,6 +95,7 @@ def test_the_tasks_of_the_slurm_array_filter_all_shards_together(data):
     assert json.loads((data / "kept" / "sizes.json").read_text()) == {f"{n:03d}.tar": 10 for n in range(4)}
 
 
+@pytest.mark.deep
 def test_a_pod_of_the_kubernetes_job_filters_its_slice(data):
     manifest = yaml.safe_load(CLUSTER["filter-job.yaml"])
     assert (manifest["apiVersion"], manifest["kind"]) == ("batch/v1", "Job")

@@ -36,6 +36,7 @@ def test_the_command_finds_an_empty_machine_and_a_clone(allowed: None) -> None:
     assert "left in" not in done.stderr
 
 
+@pytest.mark.deep
 def test_what_the_command_leaves_is_reported(allowed: None) -> None:
     done = fresh("bash", "-c", "touch /tmp/a /dev/shm/b; sleep 1000 & disown")
     assert done.returncode == 0

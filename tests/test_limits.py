@@ -85,6 +85,7 @@ def test_a_test_that_hangs_fails_with_the_stacks_of_all_its_processes(tmp_path: 
     assert done.returncode == 1
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["exit 3", "sleep 1000 & exit 3"])
 def test_processes_that_tests_leave_behind_fail_the_run(tmp_path: Path, command: str) -> None:
     (tmp_path / "test_leaving.py").write_text(f"import os\ndef test_leaves(): assert os.system({command!r})\n")

@@ -57,6 +57,7 @@ def against(schema, *paths):
     return ended.value.code
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("given", "status", "printed"),
     [

@@ -122,10 +122,10 @@ def pages_to_run() -> list[str]:
 
 
 def marks_of(page: str) -> list[pytest.MarkDecorator]:
-    """Return the mark of slow pages: their commands load a score that the page installs, in several processes."""
+    """Return the mark of slow pages: their commands load a score that the page installs, or they are many."""
     commands = [block for other, _, block in blocks("console") if other == page]
     slow = any(name in block for block in commands for name in scores_of_pages())
-    return [pytest.mark.deep] if slow else []
+    return [pytest.mark.deep] if slow or page.count("/") > 1 else []
 
 
 @cache

@@ -21,6 +21,7 @@ TESTS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("workers", "listed", "told"),
     [

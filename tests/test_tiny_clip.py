@@ -48,6 +48,7 @@ def blobs(image, colour):
     return found
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("form", world.FORMS)
 @pytest.mark.parametrize("place", world.PLACES)
 def test_a_picture_shows_as_many_objects_as_its_caption_says_and_where_it_says(form, place):
@@ -109,6 +110,7 @@ def test_held_out_meanings_are_a_tenth_and_each_word_is_in_both_parts():
         assert {(group.number, group.place) for group in groups} == {(c, p) for c in world.COUNTS for p in world.PLACES}
 
 
+@pytest.mark.deep
 def test_what_is_held_out_is_not_trained_on_however_it_is_told(tmp_path):
     shards.write_training(tmp_path / "train", shards=2, samples=2000, seed=0)
     shards.write_held_out(tmp_path / "held-out.tar", hundreds=3, seed=0)

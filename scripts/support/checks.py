@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import TextIO
 
 import psutil
@@ -21,6 +22,14 @@ PYTHON = sys.executable
 WORK = ROOT / ".test"
 LIMIT = 3 * 3600.0  # seconds for all steps; on an idle machine they take a few minutes
 MARK = "mark.webdataset"
+PARTS = (  # of the tests, the longest first: each for one process; the other folders, and the doctests, are one more
+    ("tests/training",),
+    ("tests/stages", "tests/models"),
+    ("tests/filtering",),
+    ("tests/conformance", "tests/engines", "tests/mapping", "tests/pages"),
+    ("tests/cli", "tests/printed"),
+    ("tests/scan", "tests/validate"),
+)
 CLASHING = "configobj==5.0.9"  # ships a top-level package `validate`, as ours must not
 
 _until = time.monotonic() + LIMIT
@@ -119,33 +128,64 @@ def site(out: TextIO) -> None:
 
 def tests(out: TextIO) -> None:
     """Doctests, README blocks and tests, with the webdataset that OpenCLIP 3.3 wants."""
-    pytest(out, "-m", "not deep")
+    pytest_in_parts(out, "-m", "not deep")
 
 
 def webdataset1(out: TextIO) -> None:
     """Once more with webdataset 1.x, the tests that look at webdataset."""
-    # Only the files with such tests: each process would otherwise import all tests, which takes longer than to run these.
+    # Only the files with such tests: to import all others takes longer than to run these.
     files = [
         str(path.relative_to(ROOT))
         for path in sorted((ROOT / "tests").rglob("*.py"))
         if MARK in path.read_text("utf-8")
     ]
-    pytest(out, "-m", "webdataset and not deep", *files, first_on_path=ensure_webdataset1())
+    pytest(out, seed(), "-m", "webdataset and not deep", *files, first_on_path=ensure_webdataset1())
 
 
 def deep(out: TextIO) -> None:
     """What takes long: more cases of the property tests, new ones each time, and slow proofs; not part of the gate."""
-    pytest(out, "--hypothesis-profile", "search", "-m", "deep or hypothesis")
+    pytest_in_parts(out, "--hypothesis-profile", "search", "-m", "deep or hypothesis")
+
+
+def pytest_in_parts(out: TextIO, *options: str) -> None:
+    """Run all tests in several processes of pytest, each of which imports only what its folders need.
+
+    There are more processes than cores, because tests wait a lot. All have one seed, which is printed: with it the order
+    is the same again.
+    """
+    order, printing, failed = seed(), Lock(), []
+
+    def run(part: tuple[str, ...]) -> None:
+        with tempfile.TemporaryFile("w+") as printed:
+            try:
+                pytest(printed, order, *options, *part)
+            except StepError as error:
+                failed.append(str(error))
+            printed.seek(0)
+            with printing:
+                shutil.copyfileobj(printed, out)
+                out.flush()
+
+    listed = [folder for part in PARTS for folder in part]
+    rest = ("tests", "wdsflow", *(f"--ignore={folder}" for folder in listed))
+    with ThreadPoolExecutor(max(1, min(8, 2 * (os.cpu_count() or 1)) - 1)) as lanes:  # the other steps have one
+        list(lanes.map(run, (*PARTS, rest)))
+    if failed:
+        raise StepError("; ".join(failed))
+
+
+def seed() -> str:
+    """Return the option for an order of tests that is drawn."""
+    return f"--randomly-seed={random.randrange(1 << 32)}"
 
 
 def pytest(out: TextIO, *options: str, first_on_path: Path | None = None) -> None:
-    """Run pytest in twice as many processes as the machine has cores (tests wait a lot), at most eight, in an order that is drawn."""
+    """Run pytest in one process."""
     environment = {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
     if first_on_path:
         environment["PYTHONPATH"] = str(first_on_path)
-    workers = ["-n", str(min(8, 2 * (os.cpu_count() or 1))), "--dist", "worksteal"]
-    order = f"--randomly-seed={random.randrange(1 << 32)}"  # printed: the same seed gives the same order again
-    call(out, PYTHON, "-m", "pytest", "-q", "--only-expected-skips", *workers, order, *options, environment=environment)
+    once = ["-q", "--only-expected-skips", "-p", "no:cacheprovider"]  # others run beside it in the same folder
+    call(out, PYTHON, "-m", "pytest", *once, *options, environment=environment)
 
 
 def call(out: TextIO, *command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:
@@ -182,5 +222,5 @@ def give_up(process: "subprocess.Popen[bytes]") -> None:
 STEPS: dict[str, Callable[[TextIO], None]] = {
     step.__name__: step for step in (lint, types, reference, wheel, site, tests, webdataset1, deep)
 }
-BESIDE = ("lint", "types", "reference", "wheel", "site")
-GATE = (*BESIDE, "tests", "webdataset1")
+BESIDE = ("lint", "types", "reference", "wheel", "site", "webdataset1")
+GATE = (*BESIDE, "tests")

@@ -57,6 +57,7 @@ def members(path):
         return [(member.name, tar.extractfile(member).read()) for member in tar]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("program", "options", "how"),
     [
@@ -82,6 +83,7 @@ def test_the_sample_at_fault_is_all_that_is_left_and_the_printed_commands_work(f
         assert again.stderr.splitlines()[-1].startswith("ValueError: no token for 27.txt")
 
 
+@pytest.mark.deep
 def test_another_failure_of_fewer_shards_is_not_taken_for_it(folder):
     done = bisect(folder, OTHER)
     assert done.status == 0, done.errors
@@ -90,6 +92,7 @@ def test_another_failure_of_fewer_shards_is_not_taken_for_it(folder):
     assert "AssertionError" in done.errors
 
 
+@pytest.mark.deep
 def test_samples_that_fail_only_together_are_both_left_each_in_its_shard(folder):
     done = bisect(folder, PAIRS)
     assert done.status == 0, done.errors
@@ -179,6 +182,7 @@ def test_a_folder_serves_programs_that_take_no_braces_and_braces_in_a_path_do_no
     assert members(place / "smallest" / "000000.tar")[1] == ("27.txt", b"bad")
 
 
+@pytest.mark.deep
 def test_no_run_outlives_a_search_that_is_killed_and_the_next_one_begins_anew(folder):
     (folder / "train.py").write_text(
         "import os, sys, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n"

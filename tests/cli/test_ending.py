@@ -13,6 +13,7 @@ from tests.cli import shards
 WDSFLOW = [sys.executable, "-m", "wdsflow"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "words",
     [
@@ -41,6 +42,7 @@ def test_output_into_a_closed_pipe_ends_quietly(tmp_path, words):
     assert done.returncode == 141
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("words", [["--help"], ["explain"], ["doctor", "--json"]], ids=" ".join)
 def test_output_onto_a_full_disk_is_wrong_use_in_one_line(words):
     with open("/dev/full", "w") as full:
@@ -49,6 +51,7 @@ def test_output_onto_a_full_disk_is_wrong_use_in_one_line(words):
     assert done.returncode == 2
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", ["validate", "inspect", "repair", "filter"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_command_that_is_stopped_reports_it(tmp_path, command, number):

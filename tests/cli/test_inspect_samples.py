@@ -164,6 +164,7 @@ def in_terminal(answers: dict[bytes, bytes], **environment: str) -> bytes:
     return shown
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("answers", "sign"),
     [
@@ -180,6 +181,7 @@ def test_a_terminal_gets_pictures_as_it_can_show_them(here, answers, sign):
     assert b"owned\x07" not in shown
 
 
+@pytest.mark.deep
 def test_without_the_library_a_terminal_gets_texts_and_the_way_to_pictures(here):
     (here / "none" / "textual_image").mkdir(parents=True)
     (here / "none" / "textual_image" / "__init__.py").write_text("raise ImportError")

@@ -166,6 +166,7 @@ def test_a_bucket_is_no_place_to_write_to_and_that_is_said_at_once(s3, tmp_path,
         assert not s3[1].asked
 
 
+@pytest.mark.deep
 def test_a_shard_that_is_replaced_while_it_is_filtered_is_told(s3, tmp_path, capsys):
     assert run("filter", "s3://bucket/none.tar", SET, "-o", tmp_path / "out", *WHERE, "--workers", 0) == 1
     told = capsys.readouterr()

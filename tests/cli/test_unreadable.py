@@ -105,6 +105,7 @@ def test_training_on_shards_that_hold_no_sample_is_refused_in_the_same_line(empt
     assert f"preflight: the shards hold no samples; write or download them again: {empty}/0.tar" in shown.err
 
 
+@pytest.mark.deep
 def test_a_filter_does_not_advise_to_go_on_without_a_shard_where_the_others_hold_nothing(empty, capsys):
     assert run("filter", "s", "-o", "kept", "--where", "min_side >= 1") == 1
     shown = capsys.readouterr().out

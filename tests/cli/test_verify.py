@@ -48,6 +48,7 @@ def test_shards_that_were_not_touched_are_the_same(certified, capsys):
     assert "all bytes were hashed" in capsys.readouterr().out
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("level", ["names", "headers", "full"])
 def test_the_root_does_not_depend_on_the_level_or_the_number_of_processes(certified, level, capsys):
     root = load(certified / "c.json").root

@@ -29,6 +29,7 @@ def files_of(folder, count=3):
     return {f"{number:04d}.tar": (folder / f"{number:04d}.tar").read_bytes() for number in range(count)}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("level", ["names", "headers"])
 @pytest.mark.parametrize("ranges", [True, False])
 def test_shards_on_a_web_server_are_hashed_while_they_are_scanned(tmp_path, capsys, ranges, level):
@@ -60,6 +61,7 @@ def test_shards_on_a_web_server_are_hashed_while_they_are_scanned(tmp_path, caps
             assert [each["name"] for each in tree["missing"]] == ["0001.tar"]
 
 
+@pytest.mark.deep
 def test_the_query_of_a_url_is_in_no_certificate_and_may_differ_later(tmp_path):
     files = files_of(tmp_path)
     file = tmp_path / "c.json"

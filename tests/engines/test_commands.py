@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 FILTER = ["filter", "-o", "out", "--where", "caption_words > 1", "--workers"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("how", "words"),
     [

@@ -59,6 +59,7 @@ def test_it_works_from_inside_of_ray_and_of_daemonic_processes(tmp_path: Path, c
     program(where, tmp_path, {**os.environ, **cluster.environment, "RAY_ADDRESS": cluster.address})
 
 
+@pytest.mark.deep
 def test_no_process_of_a_cluster_of_its_own_outlives_a_run_that_is_killed(
     tmp_path: Path, alone: dict[str, str]
 ) -> None:
@@ -76,6 +77,7 @@ def test_no_process_of_a_cluster_of_its_own_outlives_a_run_that_is_killed(
     await_end(*started(alone))
 
 
+@pytest.mark.deep
 def test_a_driver_that_is_lost_ends_the_run_with_its_reason(cluster: Cluster) -> None:
     known = living_children()
 

@@ -92,6 +92,7 @@ def workers(site: str) -> list[psutil.Process]:
     ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("where", [f"{WHERE} and aspect_ratio < 1.07", f"{WHERE} and not duplicate"])
 def test_every_file_of_a_run_has_the_bytes_of_a_run_on_one_machine(tmp_path: Path, cluster: Cluster, where: str):
     source = Path(write_shards(tmp_path / "in", shards=4, samples=20))
@@ -156,6 +157,7 @@ def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, clust
     assert capfd.readouterr().out == ""  # a report may go there
 
 
+@pytest.mark.deep
 def test_workers_that_are_killed_change_nothing(tmp_path: Path, cluster: Cluster, site: str):
     source = many_shards(tmp_path / "in", 24)
     filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(workers=0))
@@ -300,6 +302,7 @@ def test_a_node_without_the_shards_ends_the_run_with_its_name(cluster: Cluster):
     assert "and 0 where the run was started" in answer.text
 
 
+@pytest.mark.deep
 def test_an_address_where_nobody_listens_is_told_at_once(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=1, samples=1)
     with pytest.raises(EngineError, match="no Ray cluster at"):

@@ -172,6 +172,7 @@ def test_readers_without_pyarrow_find_the_same(scored):
     assert list(duckdb.sql(f"""select "{quoted}" from '{path}' limit 1""").fetchall()[0][0]) == expected
 
 
+@pytest.mark.deep
 def test_other_captions_are_scored_without_decoding_an_image(scored, clip, source, tmp_path, monkeypatch):
     recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), images="jpg")
     score_shards(source, tmp_path / "anew", recipe, HERE)
@@ -399,6 +400,7 @@ def test_workers_give_the_same_bytes_and_what_is_gone_is_made_again(clip, source
     assert {name: digests(tmp_path / "out")[name] for name in expected} == expected
 
 
+@pytest.mark.deep
 def test_another_ledger_or_none_makes_a_shard_anew(clip, source, scored, tmp_path):
     recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), images="jpg")
     score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
@@ -425,6 +427,7 @@ def test_images_of_json_lines_are_known_by_their_files(clip, tmp_path, monkeypat
     assert counted.ran == ["open_clip image"]
 
 
+@pytest.mark.deep
 def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored, tmp_path, monkeypatch):
     from wdsflow.filtering.ledger import ledger
     from wdsflow.filtering.ledger.embeddings import embedding_spool as spool

@@ -172,6 +172,7 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on(tmp_path: Path):
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
+@pytest.mark.deep
 def test_two_runs_on_one_folder_at_once_do_not_mix(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=6, samples=60)
     words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE, "--workers", 1)
@@ -201,6 +202,7 @@ cp -r "$1/disk/out" "$1/copy"
 """
 
 
+@pytest.mark.deep
 def test_a_full_disk_leaves_no_half_file_and_the_run_goes_on_when_there_is_room(tmp_path: Path):
     if (
         shutil.which("unshare") is None

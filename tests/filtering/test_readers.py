@@ -83,6 +83,7 @@ def test_openclip_trains_on_the_output_without_being_told_how_many_samples_there
     assert data.get_dataset_size(arguments.train_data) == (28, 4)
 
 
+@pytest.mark.deep
 def test_our_own_judge_finds_nothing_in_the_output(filtered: Path):
     report = check(str(filtered / "{00000..00003}.tar"), readers=["open-clip-3.3", "webdataset-1"], level="full")
     assert [verdict.outcome for verdict in report.verdicts] == ["trains", "trains"]

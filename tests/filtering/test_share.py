@@ -34,6 +34,7 @@ def test_too_little_memory_is_told_with_what_is_needed():
         share_memory(400 * MIB, 4, 10, 200 * MIB)
 
 
+@pytest.mark.deep
 def test_an_image_beyond_the_budget_is_put_aside_whatever_the_number_of_workers(tmp_path: Path):
     write_tar(
         tmp_path / "0.tar", [("a.png", picture(3000, 3000, kind="PNG")), ("b.png", picture(300, 300, kind="PNG"))]

@@ -147,6 +147,7 @@ def test_scores_that_compare_samples_compare_what_stages_left(tmp_path: Path):
     assert report.merged("dropped")["caption_count <= 1"] > 0
 
 
+@pytest.mark.deep
 def test_any_number_of_workers_writes_the_same_bytes_with_stages(tmp_path: Path):
     (tmp_path / "in").mkdir()
     for number in range(3):

@@ -52,6 +52,7 @@ def folder(tmp_path_factory):
     return made
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("ledger", "names"),
     [

@@ -69,6 +69,7 @@ def test_slices_formats_and_rows_that_become_several_are_those_of_map():
     assert_same(mine, dataset.map(fn, batched=True, remove_columns=gone))
 
 
+@pytest.mark.deep
 def test_a_column_of_nulls_at_first_gets_the_type_of_what_comes_later():
     dataset = datasets.Dataset.from_dict({"id": list(range(300))})
 
@@ -79,6 +80,7 @@ def test_a_column_of_nulls_at_first_gets_the_type_of_what_comes_later():
     assert_same(mine, dataset.map(fn, batched=True))
 
 
+@pytest.mark.deep
 def test_a_function_that_returns_none_leaves_the_dataset_as_it_is(tmp_path):
     dataset = datasets.Dataset.from_dict({"id": list(range(5))})
     assert wdsflow.bounded_map(dataset, lambda batch: None, MEMORY, 1) is dataset
@@ -158,6 +160,7 @@ def test_rows_that_kill_or_fail_are_quarantined_and_the_others_mapped(tmp_path):
     assert {os.path.dirname(file["filename"]) for file in mine.cache_files} == {str(tmp_path / "out")}
 
 
+@pytest.mark.deep
 def test_an_error_stops_the_run_and_leaves_no_file(tmp_path):
     dataset = datasets.Dataset.from_dict({"id": list(range(10))})
     with pytest.raises(MappingError, match="row 0: TypeError"):

@@ -53,6 +53,7 @@ def alive(pid):
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("which", [pytest.param("rows", marks=pytest.mark.deep), "dataset"])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_no_process_outlives_the_one_that_asked_and_no_file_the_next_call(tmp_path, which, how):
@@ -100,6 +101,7 @@ print(folder.exists())
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_a_row_is_not_to_blame_for_the_first_death_of_its_worker(tmp_path):
     def fn(numbers):
         mark = tmp_path / f"killed-{numbers[0]}"
@@ -157,6 +159,7 @@ def test_workers_that_never_start_are_given_up(monkeypatch):
         list(wdsflow.bounded_map([1], lambda numbers: numbers, MEMORY, 1))
 
 
+@pytest.mark.deep
 def test_a_worker_whose_children_hold_its_line_is_missed_nevertheless(tmp_path):
     def fn(numbers):
         if 5 in numbers and not (tmp_path / "mark").exists():
@@ -215,6 +218,7 @@ def test_a_worker_takes_no_module_from_the_folder_that_the_script_was_started_in
     assert done.stdout == b"1 2\n", done.stderr
 
 
+@pytest.mark.deep
 def test_a_full_disk_is_no_rows_fault():
     def fn(numbers):
         if 20 in numbers:
@@ -244,6 +248,7 @@ wdsflow.bounded_map(
 """
 
 
+@pytest.mark.deep
 def test_a_disk_that_fills_up_ends_the_run_and_drops_no_row(tmp_path):
     pytest.importorskip("datasets")
     if (

@@ -50,6 +50,7 @@ def test_nulls_empty_lists_and_pictures_that_come_late_get_their_types():
     assert mapped_alike(fn)[40]["picture"].size == (3, 4)
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not hasattr(datasets, "Json"), reason="datasets does not know Json")
 def test_values_of_several_types_become_json(caplog):
     kinds = [7, "seven", 7.25, None, True, [1, 2], {"a": 7}]

@@ -49,6 +49,7 @@ def test_a_function_may_give_more_or_fewer_rows():
     assert "".join(row["c"] for row in found) == "abcde"
 
 
+@pytest.mark.deep
 def test_rows_that_fail_or_kill_their_worker_are_put_aside_each_by_itself():
     def fn(columns):
         for number in columns["n"]:
@@ -119,6 +120,7 @@ def test_no_worker_stays_where_somebody_keeps_the_error(which):
     assert not living_children(before)
 
 
+@pytest.mark.deep
 def test_rows_before_an_error_of_the_iterable_come_out_first():
     def rows():
         yield from range(70)
@@ -186,6 +188,7 @@ def test_a_function_that_takes_a_batch_for_a_whole_is_told_of(caplog):
     assert "rows 1 to 2 failed together (ValueError: the columns have different numbers" in caplog.text
 
 
+@pytest.mark.deep
 def test_a_row_that_needs_more_than_there_is_is_named_and_costs_only_itself():
     def fn(sizes):
         return [len(bytearray(size)) for size in sizes]

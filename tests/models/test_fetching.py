@@ -21,6 +21,7 @@ SCORES = {
 }
 
 
+@pytest.mark.deep
 @needs_models
 @pytest.mark.parametrize(
     ("score", "repository", "folder"),

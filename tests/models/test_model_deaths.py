@@ -89,6 +89,7 @@ def test_an_item_is_not_to_blame_for_ends_while_its_model_loads(tmp_path):
         models.close()
 
 
+@pytest.mark.deep
 def test_a_process_that_is_killed_while_it_loads_is_replaced(tmp_path):
     with ModelProcesses("cpu") as processes:
         prepared = processes.prepare([own.KilledOnce(mark=str(tmp_path / "mark"), at="load").models()[0]])

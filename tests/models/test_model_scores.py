@@ -118,6 +118,7 @@ def test_a_bad_sample_costs_itself_and_is_put_aside_with_its_numbers(tmp_path):
     assert report.total("kept") == 198
 
 
+@pytest.mark.deep
 def test_a_process_that_dies_at_an_item_is_replaced_and_the_item_put_aside(tmp_path):
     texts = [f"caption {number}" for number in range(40)]
     texts[7] = "deadly caption"
@@ -145,6 +146,7 @@ def test_a_killed_model_process_is_asked_again():
     await_end(*children)
 
 
+@pytest.mark.deep
 def test_modules_are_found_where_this_process_finds_them(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "beside", raising=False)
     (tmp_path / "beside.py").write_text(OWN_MODULE)
@@ -166,6 +168,7 @@ def test_a_class_that_no_module_has_is_told_by_name(monkeypatch):
         processes.prepare(Local().models())
 
 
+@pytest.mark.deep
 def test_memory_that_is_short_while_a_model_is_loaded_is_waited_for_once():
     model = own.LoadsAtSecond().models()[0]
     own.LoadsAtSecond.loads.clear()
@@ -175,6 +178,7 @@ def test_memory_that_is_short_while_a_model_is_loaded_is_waited_for_once():
         LoadedModels("cpu").map(model, ["abc"])
 
 
+@pytest.mark.deep
 def test_the_largest_item_bounds_batches_also_where_nobody_prepared():
     model = own.Sized(most=4000).models()[0]
     loaded = LoadedModels("cpu")
@@ -206,6 +210,7 @@ def test_a_cap_that_cannot_be_is_told_before_anything_is_loaded(tmp_path, worker
         score_shards(source, tmp_path / "out", Recipe(scores=("letters",)), options)
 
 
+@pytest.mark.deep
 def test_a_model_that_ends_its_program_costs_its_sample(tmp_path):
     source = captioned(tmp_path / "0.tar", ["good one", "one that leaves", "another"])
     for workers in (0, 1):

@@ -101,6 +101,7 @@ def test_texts_from_the_data_run_nothing_and_nothing_is_loaded(chromium: Any, pa
         assert opened.page.evaluate("document.scripts.length") == 4  # ours, and the data
 
 
+@pytest.mark.deep
 def test_commands_are_copied_and_sliders_work_by_keyboard(chromium: Any, page: Path) -> None:
     with Opened(chromium, page, permissions=["clipboard-read", "clipboard-write"]) as opened:
         slider = opened.page.locator('[data-score="1"] .low')

@@ -57,6 +57,7 @@ def test_a_fix_is_copied_as_it_is_to_be_typed(chromium: Any, page: Path, report:
         assert opened.page.evaluate("navigator.clipboard.readText()") == first.locator("pre").text_content()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everyone_can_use_it(chromium: Any, page: Path, scheme: str) -> None:
     with Opened(chromium, page, color_scheme=scheme) as opened:

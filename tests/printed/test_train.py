@@ -25,6 +25,7 @@ CASES = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("contents", CASES.values(), ids=CASES)
 def test_what_a_look_at_the_shards_advises_works(tmp_path, contents):
     write(tmp_path, contents)

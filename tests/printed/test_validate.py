@@ -89,6 +89,7 @@ def generated() -> Iterator[Set]:
         yield f"seed {seed}", "full", partial(written, seed)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["some samples without json", "many shards with the same fault"])
 def test_every_format_has_the_same_commands_whatever_the_width(tmp_path, monkeypatch, name):
     write(tmp_path, SETS[name])

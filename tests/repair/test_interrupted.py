@@ -88,6 +88,7 @@ def test_a_repair_killed_between_a_shard_and_its_record_resumes(shards: str, tmp
     assert {name for name, at in times(out).items() if at == before.get(name)} == {"0.tar", "1.tar", "2.tar"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

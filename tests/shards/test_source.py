@@ -57,6 +57,7 @@ def names(source, *, beyond=False):
     return [member.name for batch in Walk(source) if batch.beyond == beyond for member in batch.members]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", PACKERS)
 @pytest.mark.parametrize("contents", [False, True])
 def test_compression_is_told_by_the_first_bytes_whatever_the_name(tmp_path, kind, contents):
@@ -122,6 +123,7 @@ def test_the_extra_field_of_bgzip_is_named(tmp_path):
     assert "bgzip" in walk.stop.detail
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", PACKERS)
 def test_a_damaged_stream_ends_with_a_reason(tmp_path, kind):
     packed = bytearray(PACKERS[kind](tar([50_000] * 60)))
@@ -132,6 +134,7 @@ def test_a_damaged_stream_ends_with_a_reason(tmp_path, kind):
         assert source.breaks
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", READ_BY_TARFILE)
 def test_a_cut_stream_ends_with_a_reason(tmp_path, kind):
     packed = PACKERS[kind](tar([50_000] * 60))
@@ -153,6 +156,7 @@ def bomb(kind, size=400 << 20):
     return b"".join([*parts, maker.flush()])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["gz", "zst", "xz"])
 @pytest.mark.parametrize("contents", [False, True])
 def test_a_bomb_is_unpacked_within_a_few_megabytes(tmp_path, kind, contents):
@@ -166,6 +170,7 @@ def test_a_bomb_is_unpacked_within_a_few_megabytes(tmp_path, kind, contents):
         tracemalloc.stop()
 
 
+@pytest.mark.deep
 def test_a_member_larger_than_memory_should_be_passes_through_a_stream(tmp_path):
     data = tar([100, 40 << 20, 100])
     with open_source(write(tmp_path / "a.tar.gz", gzip.compress(data, 1))) as source:

@@ -41,6 +41,7 @@ def test_a_cut_at_every_place_is_read_alike(seed):
         assert_the_same(data[:at], at)
 
 
+@pytest.mark.deep
 @given(seed=SEEDS)
 def test_the_size_of_the_windows_does_not_matter(seed):
     r = Random(seed)

@@ -344,6 +344,7 @@ def test_a_jpeg_of_12_megapixels_takes_at_most_10_mib(tmp_path, output):
     assert extra_memory(path, "fast", 224, output, "JPEG") <= 10 << 20
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kind", "mode", "change", "options"),
     [

@@ -79,6 +79,7 @@ def scenarios(folder: Path, case: Case, data: str, number: int) -> list[dict[str
     ]
 
 
+@pytest.mark.deep
 def test_a_checkpoint_that_a_full_disk_cannot_hold_is_named_and_the_one_before_stays(tmp_path):
     import torch
 
@@ -120,6 +121,7 @@ def others(tmp_path_factory):
     return driven(tmp_path_factory.mktemp("resume"), [name for name in CASES if name not in QUICK])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("runs", "name"),
     [

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("train", [True, False], ids=["train", "eval"])
 def test_processes_and_threads_make_the_same_batches(tmp_path, train):
     data = write_shards(tmp_path, [13, 9, 14])
@@ -48,6 +49,7 @@ def test_processes_and_threads_make_the_same_batches(tmp_path, train):
     assert found[0] == found[1] == found[2] == found[3]
 
 
+@pytest.mark.deep
 def test_processes_end_with_the_pass_and_their_memory_is_used_again(tmp_path):
     loading = loader(write_shards(tmp_path, [30, 30]), decode_in="processes", decoders=2)
     before = len(living_children())
@@ -91,6 +93,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.deep)])
 def test_no_decoding_process_outlives_its_parent(tmp_path, how):
     data = write_shards(tmp_path, [40, 40])
@@ -179,6 +182,7 @@ def _hold(budget, size, started, seconds):
         started.put((-size, time.monotonic()))
 
 
+@pytest.mark.deep
 def test_processes_share_a_budget():
     budget = SharedBudget(1 << 20, 3)
     context = multiprocessing.get_context("fork")

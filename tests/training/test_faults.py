@@ -119,6 +119,7 @@ def shared_memory():
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("act", "said"),
     [

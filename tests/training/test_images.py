@@ -131,6 +131,7 @@ def test_crops_are_those_that_torchvision_draws():
     assert len(tried) == 3
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 @pytest.mark.parametrize("preprocess", [KNOWN["train"], KNOWN["train-oblong"]], ids=["train", "train-oblong"])
 def test_fast_crops_are_within_45_decibels_of_exact_ones(preprocess, kind):
@@ -165,6 +166,7 @@ def test_fast_decodes_no_more_than_the_crop_needs():
     assert told[1] < told[0] / 5
 
 
+@pytest.mark.sample(4)
 @known
 def test_all_kinds_of_images_take_the_same_geometry(preprocess):
     work = image_work(preprocess, mode="exact")

@@ -25,6 +25,7 @@ from wdsflow.training.workers.decoded_sample import joined_rows, packed
 DESCRIPTORS = "/proc/self/fd"
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not os.path.isdir(DESCRIPTORS), reason="open files cannot be counted here")
 def test_epochs_leave_no_shard_open(tmp_path):
     loading = loader(write_shards(tmp_path, [3] * 30))
@@ -49,6 +50,7 @@ def test_a_pass_that_another_one_has_ended_says_so(tmp_path):
     loading.close()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("schedule", [{}, {"schedule": "balanced", "batch_size": 3}])
 def test_threads_and_memory_leave_the_batches_of_streams_as_they_were(tmp_path, schedule):
     def big(shard):
@@ -124,6 +126,7 @@ def test_rows_of_numbers_are_joined_and_anything_else_is_not(rows):
         assert joined_rows(others) is None
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not os.path.isdir(DESCRIPTORS), reason="open files cannot be counted here")
 def test_samples_from_worker_processes_hold_no_open_files(tmp_path):
     flips = Compose([RandomResizedCrop(32), RandomHorizontalFlip(), ToTensor()])

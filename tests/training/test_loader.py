@@ -57,6 +57,7 @@ SCHEDULES = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("world", [1, pytest.param(2, marks=pytest.mark.deep)])
 def test_a_run_that_is_taken_up_again_goes_on_with_the_same_batches(tmp_path, schedule, world):
@@ -103,6 +104,7 @@ def test_a_finished_epochs_state_begins_the_next_one(tmp_path):
     assert [digest(batch) for batch in second] == whole  # epoch 0 was not moved on by anybody
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("counts", [[30], [7, 13, 5], [1, 1, 22, 4]])
 @pytest.mark.parametrize("world", [1, 2, 3])
 def test_a_balanced_epoch_gives_each_sample_once(tmp_path, counts, world):
@@ -146,6 +148,7 @@ def test_balanced_ranks_that_train_together_get_batches_of_equal_sizes(tmp_path)
     assert len(set.union(*rested)) == 3  # never the same twice in a row
 
 
+@pytest.mark.deep
 def test_epochs_are_shuffled_differently_and_seeds_too(tmp_path):
     data = write_shards(tmp_path, [40, 40])
     orders = []
@@ -288,6 +291,7 @@ def test_compressed_shards_feed_too(tmp_path):
     assert Counter(all_texts(plain)) == Counter(all_texts(packed))
 
 
+@pytest.mark.deep
 def test_a_batch_that_is_kept_stays_as_it_is(tmp_path):
     loading = loader(write_shards(tmp_path, [40, 40]))
     kept = list(loading)

@@ -58,6 +58,7 @@ def epochs(dataset, count):
     return found
 
 
+@pytest.mark.sample(1)
 @needs_their_loader
 @pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.deep), 3])
 @pytest.mark.parametrize("world", [pytest.param(1, marks=pytest.mark.deep), 2])
@@ -132,6 +133,7 @@ def test_evaluation_gives_equal_tensors_in_equal_batches(tmp_path, workers):
         assert torch.equal(images, their_images)
 
 
+@pytest.mark.deep
 def test_augmentation_draws_what_the_samples_seed_gives(tmp_path, unshuffled):
     stream = io.BytesIO()
     image = Image.frombytes("RGB", (64, 64), random.Random(1).randbytes(64 * 64 * 3))

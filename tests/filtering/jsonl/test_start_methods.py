@@ -35,6 +35,7 @@ def lines(folder: Path) -> str:
     return str(write_lines(folder, [json.dumps(row).encode() for row in rows]))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.deep), 1])
 @pytest.mark.parametrize("method", METHODS)
 def test_files_are_the_same_in_a_process_of_any_kind(tmp_path: Path, method: str, workers: int) -> None:
@@ -56,6 +57,7 @@ def test_files_are_the_same_in_a_process_of_any_kind(tmp_path: Path, method: str
     assert digests(tmp_path / "there") == digests(tmp_path / "here")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("method", METHODS)
 def test_a_token_that_occurs_nowhere_keeps_nothing_in_a_process_of_any_kind(tmp_path: Path, method: str) -> None:
     source = lines(tmp_path / "in")

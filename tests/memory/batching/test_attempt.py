@@ -209,6 +209,7 @@ def test_memory_that_cannot_be_asked_for_is_left_out():
     assert failure.numbers == {"cost": 4}
 
 
+@pytest.mark.deep
 def test_an_item_that_fails_otherwise_the_second_time_has_that_failure():
     errors = [RuntimeError(SHORT), ValueError("bad")]
 
@@ -234,6 +235,7 @@ def test_what_ran_on_the_cpu_says_nothing_of_the_device():
     assert (before.worked, runner.ceiling.known.worked) == (0, 2)
 
 
+@pytest.mark.deep
 def test_the_ceiling_learns_from_batches_that_it_cut_and_from_what_a_batch_cost():
     device = Device()
     runner = device.runner(ceiling=Ceiling(Known(limit=10)))

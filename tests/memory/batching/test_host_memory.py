@@ -39,6 +39,7 @@ print(json.dumps({"bad": bad, "right": right, "short": runner.tally.out_of_memor
 """
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not private_data(), reason="the system does not tell what RLIMIT_DATA counts")
 def test_real_allocations_that_fail_are_split_until_they_fit():
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=True)

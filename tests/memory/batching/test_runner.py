@@ -111,6 +111,7 @@ def test_an_item_that_needs_more_than_its_cost_says_does_not_lower_the_ceiling_f
     assert runner.ceiling.limit is None
 
 
+@pytest.mark.deep
 def test_the_second_try_of_an_item_alone_counts():
     calls = Counter[int]()
 

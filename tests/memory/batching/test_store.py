@@ -143,6 +143,7 @@ def test_the_cache_is_where_the_system_keeps_caches(monkeypatch, tmp_path):
     assert cache_folder().is_relative_to(tmp_path / "home")
 
 
+@pytest.mark.deep
 def test_processes_that_write_at_once_leave_a_whole_file(tmp_path):
     script = """
 import sys

@@ -63,6 +63,7 @@ def test_the_verdict_on_damaged_jpegs_is_that_of_pillow():
     assert disagreements(jpegs, 2500, 1) == []
 
 
+@pytest.mark.deep
 def test_the_verdict_on_other_damaged_images_is_that_of_pillow():
     others = {name: data for name, data in usual_images().items() if not name.startswith("jpeg")}
     assert disagreements({**others, **{k: v for k, v in other_images().items() if k != "eps"}}, 1500, 2) == []

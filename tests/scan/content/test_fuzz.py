@@ -80,6 +80,7 @@ def test_headers_and_hints_of_damaged_images(seed):
         assert ends_early(data[-32:], header) in (True, False)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_decoding_of_damaged_images(seed):
     rng = random.Random(seed)

@@ -88,6 +88,7 @@ def test_flips_mirror_the_image_before_the_model_sees_it(clip, flip):
     assert flipped != pytest.approx(compute(similarity(clip), {**by_hand, "png": encoded(image, "PNG")}), abs=1e-3)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-6), ("bf16", 0.01), ("fp16", 0.01)])
 def test_an_embedding_does_not_depend_on_its_neighbours(clip, precision, tolerance):
     score = similarity(clip, precision=precision)
@@ -241,6 +242,7 @@ def test_a_score_tells_which_embeddings_it_asks_for(clip):
     assert only == similarity(clip).embedded()[0]
 
 
+@pytest.mark.deep
 def test_weights_may_lie_in_a_checkpoint_of_a_training(clip, tmp_path, caplog):
     bare_folder = tiny_models.clip(tmp_path / "bare", weights="")
     net = open_clip.create_model(clip)

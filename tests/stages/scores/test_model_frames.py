@@ -68,6 +68,7 @@ def png(image) -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("reduce", ["mean", *(pytest.param(each, marks=pytest.mark.deep) for each in ("max", "min"))])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_value_of_a_video_is_that_of_its_frames_put_together(scores, name, reduce):
@@ -178,6 +179,7 @@ def test_neighbours_do_not_show(scores, tmp_path: Path):
     assert [halved[0], *halved[2:]] == pytest.approx(expected, abs=0.001)
 
 
+@pytest.mark.deep
 def test_videos_of_json_lines_go_with_the_captions_of_their_chunks(scores, tmp_path: Path):
     (tmp_path / "a.mp4").write_bytes(FILM)
     (tmp_path / "b.mp4").write_bytes(video(9))

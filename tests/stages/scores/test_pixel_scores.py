@@ -32,6 +32,7 @@ def test_the_perceptual_hash_is_imagehashs():
             assert score("phash", png(image)) == str(imagehash.phash(image))
 
 
+@pytest.mark.deep
 def test_the_perceptual_hash_of_a_large_image_is_near_that_of_its_full_size():
     imagehash = pytest.importorskip("imagehash")
     for seed, size in enumerate(((1040, 700), (600, 780))):

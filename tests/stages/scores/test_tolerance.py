@@ -83,6 +83,7 @@ def test_text_in_pictures_keeps_what_it_says_of_the_scale():
     assert 0 < abs(fast - exact) <= SCORES["ocr_area"].scale_tolerance.most
 
 
+@pytest.mark.deep
 def test_decoded_at_full_size_classify_gives_the_librarys_own_number(folder):
     settings = settings_of(folder)
     model = transformers.ViTForImageClassification.from_pretrained(settings["model"]).eval()

@@ -104,6 +104,7 @@ def test_presets_stand_for_models_in_the_hub_and_know_their_label():
     assert made("classify").models()[0].model == "Falconsai/nsfw_image_detection"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("model", "kind"), [("bert", "BertForSequenceClassification"), ("gpt2", "GPT2ForSequenceClassification")]
 )
@@ -200,6 +201,7 @@ def test_half_precision_gives_nearly_the_same(folders, precision):
         assert compute(made(name, precision=precision, **settings), fields) == pytest.approx(exact, abs=0.05)
 
 
+@pytest.mark.deep
 def test_the_largest_items_are_what_the_models_take(folders):
     for score in scores(folders).values():
         (model,) = score.models()

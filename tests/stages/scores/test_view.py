@@ -116,6 +116,7 @@ def test_one_bad_image_of_several_is_an_error_that_names_it():
         score("width", fields)
 
 
+@pytest.mark.deep
 def test_what_would_take_more_than_the_budget_is_refused_before_it_is_read_or_decoded():
     small = ViewOptions(budget=len(LARGE) - 1)
     fields = Counting(jpg=LARGE)

@@ -130,6 +130,7 @@ def test_the_loader_itself_gives_the_epoch_that_is_foreseen(tmp_path, workers):
         assert len(set(samples)) <= passes[worker].usable
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_starved_worker_stops_the_loader_after_the_batches_that_are_foreseen(tmp_path, seed):

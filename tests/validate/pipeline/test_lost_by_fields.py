@@ -67,6 +67,7 @@ def came(name: str, urls: list[str]) -> int:
         return int(real.run(name, urls)["count"])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", certain_pipelines.CERTAIN[:1])
 def test_samples_without_a_field_that_the_code_needs_are_lost_exactly(name: str, shards: list[str]) -> None:
     verdict = judged(name, shards)

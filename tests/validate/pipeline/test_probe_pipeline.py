@@ -80,6 +80,7 @@ def test_an_exception_is_reported_with_the_line_of_the_user_and_the_sample(tmp_p
     assert "KeyError: 'txt'" in verdict.reasons[0].message
 
 
+@pytest.mark.deep
 def test_where_contents_decide_in_a_large_set_the_answer_is_a_range_that_holds_the_number(tmp_path: Path) -> None:
     urls = [write(tmp_path / f"{shard}.tar", 300, start=300 * shard) for shard in range(4)]
 
@@ -119,6 +120,7 @@ def test_an_object_that_names_its_own_shards_reads_the_given_ones(tmp_path: Path
     assert judged("own", [write(tmp_path / "0.tar", 5)]).usable == 5
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("code", "name", "said"),
     [

@@ -97,6 +97,7 @@ def test_a_group_of_pictures_gives_what_each_gives_alone():
         assert np.abs(run(MODEL, [item])[0].scores - scores).max() < 1e-4
 
 
+@pytest.mark.deep
 def test_the_largest_item_is_not_tried_where_the_device_is_the_cpu_of_a_machine_with_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     models = LoadedModels("cpu")
@@ -117,6 +118,7 @@ def test_weights_that_are_not_there_are_named(tmp_path):
         TextDetector(weights=str(tmp_path)).load("cpu")
 
 
+@pytest.mark.deep
 def test_a_pickle_in_place_of_weights_is_not_loaded(tmp_path):
     (tmp_path / "craft_mlt_25k.pth").write_bytes(pickle.dumps(print))
     with pytest.raises(Exception, match=r"[Ww]eights|pickle|load"):
@@ -139,5 +141,6 @@ def test_transparent_and_grey_images_are_taken_as_colour():
     assert np.array_equal(canvas.pixels, np.asarray(grey.convert("RGB")))
 
 
+@pytest.mark.deep
 def test_loading_leaves_nothing_that_needs_a_gradient():
     assert not any(parameter.requires_grad for parameter in loaded(MODEL).parameters())

@@ -114,6 +114,7 @@ def test_frames_with_the_same_text_are_told_once():
     assert {"first words here", "the middle", "end of it all now"} <= {each.lower() for each in read}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("caption", "expected"),
     [
@@ -129,6 +130,7 @@ def test_overlap_is_the_share_of_the_captions_words_that_are_read(caption, expec
     assert value("ocr_caption_overlap", png(written("some words", "to find"), caption)) == expected
 
 
+@pytest.mark.deep
 def test_overlap_needs_a_caption_and_takes_the_text_of_all_images():
     images = {"0.png": encoded(written("some"), "PNG"), "1.png": encoded(written("words"), "PNG")}
     assert slug("ocr_caption_overlap", images) == "no-caption"
@@ -181,6 +183,7 @@ def test_text_is_found_once_for_all_scores_that_want_it(tmp_path, monkeypatch):
     assert found["all"]["ocr_text"].to_pylist()[:3] == ["first", "second", "third"]
 
 
+@pytest.mark.deep
 def test_settings_travel_and_are_checked():
     score = make_score("ocr_area", area="sum", frames=5, weights=WEIGHTS)
     assert pickle.loads(pickle.dumps(score)) == score

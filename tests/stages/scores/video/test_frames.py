@@ -64,6 +64,7 @@ def test_key_frames_are_where_the_encoder_put_them():
         assert same(frames(data, "key", 3), [keys[0], keys[(len(keys) - 1) // 2], keys[-1]])
 
 
+@pytest.mark.deep
 def test_a_long_video_is_sought_in_not_read_through():
     data = video(3000, keys=30, movflags="faststart")
     fields = Counting({"mp4": data})
