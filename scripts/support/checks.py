@@ -22,13 +22,13 @@ PYTHON = sys.executable
 WORK = ROOT / ".test"
 LIMIT = 3 * 3600.0  # seconds for all steps; on an idle machine they take a few minutes
 MARK = "mark.webdataset"
-PARTS = (  # of the tests, the longest first: each for one process; the other folders, and the doctests, are one more
-    ("tests/training",),
-    ("tests/stages", "tests/models"),
+PARTS = (  # of the tests, each for one process, those that take long first; the other folders and the doctests are one more
     ("tests/filtering",),
-    ("tests/conformance", "tests/engines", "tests/mapping", "tests/pages"),
     ("tests/cli", "tests/printed"),
+    ("tests/conformance", "tests/engines", "tests/mapping", "tests/pages"),
+    ("tests/stages", "tests/models"),
     ("tests/scan", "tests/validate"),
+    ("tests/training",),
 )
 CLASHING = "configobj==5.0.9"  # ships a top-level package `validate`, as ours must not
 
@@ -168,8 +168,8 @@ def pytest_in_parts(out: TextIO, *options: str) -> None:
 
     listed = [folder for part in PARTS for folder in part]
     rest = ("tests", "wdsflow", *(f"--ignore={folder}" for folder in listed))
-    with ThreadPoolExecutor(max(1, min(8, 2 * (os.cpu_count() or 1)) - 1)) as lanes:  # the other steps have one
-        list(lanes.map(run, (*PARTS, rest)))
+    with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1))) as lanes:
+        list(lanes.map(run, (rest, *PARTS)))
     if failed:
         raise StepError("; ".join(failed))
 

@@ -116,6 +116,7 @@ def test_a_filter_does_not_advise_to_go_on_without_a_shard_where_the_others_hold
 LACKS = "import sys; sys.modules['gcsfs'] = None; from wdsflow.cli.main import main; main(sys.argv[1:])"
 
 
+@pytest.mark.deep
 def test_a_library_that_is_missing_is_reported_once_with_the_command_that_installs_it(tmp_path):
     sound = shards.with_txt(tmp_path)
     for words, status in ((["gs://b/{0..5}.tar"], 2), (["gs://b/{0..5}.tar", sound], 1)):

@@ -258,6 +258,7 @@ def test_further_images_and_captions_lie_in_a_column_beside_them(scored, clip, s
     assert json.loads(table(tmp_path / "out").column("embedded")[0].as_py())[flipped] == ["jpg/both"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("setting", "ran"),
     [

@@ -126,6 +126,7 @@ def test_the_ledger_tells_what_was_computed_and_why_a_sample_went(tmp_path: Path
     assert about["identities"]["min_side"]["name"] == "min_side"
 
 
+@pytest.mark.deep
 def test_any_number_of_workers_writes_the_same_bytes(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=4, samples=12)
     recipe = Recipe(where="min_side >= 200 and blur >= 0")

@@ -103,6 +103,7 @@ def test_running_out_of_memory_costs_only_what_does_not_fit_alone(lengths, most)
             assert value.slug == "out-of-memory"
 
 
+@pytest.mark.deep
 def test_a_bad_sample_costs_itself_and_is_put_aside_with_its_numbers(tmp_path):
     texts = [f"a caption {number}" for number in range(200)]
     texts[17] = "a hostile caption"

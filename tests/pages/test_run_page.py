@@ -117,6 +117,7 @@ def test_commands_are_copied_and_sliders_work_by_keyboard(chromium: Any, page: P
         assert f"{state(opened)[0]:,}  kept" in done.out
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everyone_can_use_it(chromium: Any, page: Path, scheme: str) -> None:
     with Opened(chromium, page, color_scheme=scheme) as opened:

@@ -41,10 +41,12 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100000")  # sentences stay whole; commands are not wrapped at any width
 
 
-def test_all_that_is_advised_works_and_brings_what_it_promises(tmp_path, readers):
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.deep)])
+def test_all_that_is_advised_works_and_brings_what_it_promises(tmp_path, readers, every):
     """One test, since the readers take longer to start than to read."""
     wrong = []
-    for number, (name, level, make) in enumerate([*crafted(), *golden(), *of_the_demo(), *generated()]):
+    sets = [*crafted(), *golden(), *of_the_demo(), *generated()][::every]
+    for number, (name, level, make) in enumerate(sets):
         folder = tmp_path / str(number)
         folder.mkdir()
         urls = make(folder)
@@ -89,8 +91,9 @@ def generated() -> Iterator[Set]:
         yield f"seed {seed}", "full", partial(written, seed)
 
 
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("name", ["some samples without json", "many shards with the same fault"])
+@pytest.mark.parametrize(
+    "name", ["some samples without json", pytest.param("many shards with the same fault", marks=pytest.mark.deep)]
+)
 def test_every_format_has_the_same_commands_whatever_the_width(tmp_path, monkeypatch, name):
     write(tmp_path, SETS[name])
     asked = ["s/*.tar", "--for", "open-clip-3.3", "--for", "webdataset-1", "--level", "full"]

@@ -162,6 +162,7 @@ def test_an_error_survives_the_way_between_processes():
     assert (type(error), error.slug, str(error)) == (StageError, "not-utf8", str(caught.value))
 
 
+@pytest.mark.deep
 @pytest.mark.webdataset
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12's
 @pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.deep), "spawn", "forkserver"])

@@ -121,6 +121,7 @@ def others(tmp_path_factory):
     return driven(tmp_path_factory.mktemp("resume"), [name for name in CASES if name not in QUICK])
 
 
+@pytest.mark.deep
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("runs", "name"),

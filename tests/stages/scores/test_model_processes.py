@@ -62,6 +62,7 @@ def python(code, *arguments, given):
     return ast.literal_eval(done.stdout.decode())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "method",
     [pytest.param("spawn", marks=pytest.mark.deep), "forkserver", pytest.param("fork", marks=pytest.mark.deep)],

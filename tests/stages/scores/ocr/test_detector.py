@@ -113,6 +113,7 @@ def test_a_model_travels_and_is_told_by_its_weights_not_their_folder():
     assert MODEL.identity()["versions"]["easyocr"]
 
 
+@pytest.mark.deep
 def test_weights_that_are_not_there_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"craft_mlt_25k\.pth"):
         TextDetector(weights=str(tmp_path)).load("cpu")

@@ -19,6 +19,8 @@ from filelock import FileLock
 
 from tests.stages.scores import tiny_stanza
 
+pytestmark = pytest.mark.deep  # the toy models are trained first
+
 KINDS = ("pos", "entities")
 NAMES = {"pos": "upos xpos", "entities": "entity"}
 TEXT = "The red dog sees Anna. Carl Diana likes a cat in Berlin!"
@@ -109,7 +111,6 @@ def test_a_batch_says_of_each_caption_what_stanza_says_of_it_alone(folder, pipel
         }, text
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 def test_order_neighbours_and_batches_change_nothing(folder, captions, kind):
     model, networks = loaded(folder, kind)
@@ -140,7 +141,6 @@ def seen(processor, monkeypatch):
     return found
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_words", [1_000, 4_800])
 def test_one_long_sentence_among_short_ones_pads_none_of_them(folder, monkeypatch, kind, max_words):
@@ -154,7 +154,6 @@ def test_one_long_sentence_among_short_ones_pads_none_of_them(folder, monkeypatc
         assert sum(words for words, _, _ in batches) <= 1.2 * 5_048
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_tensor_is_above_the_budget_whatever_captions_are(folder, captions, monkeypatch, kind):
     model, networks = loaded(folder, kind, pretokenized=True)
@@ -172,7 +171,6 @@ def test_no_tensor_is_above_the_budget_whatever_captions_are(folder, captions, m
     assert sum(words for words, _, _ in batches) <= 1.2 * sum(real for _, real, _ in batches)
 
 
-@pytest.mark.deep
 def test_repeated_words_and_one_endless_word_pass_the_tokeniser(folder):
     model, networks = loaded(folder, "pos")
     odd = ["spam " * 19_999, "w" * 99_999, "a " + "b" * 1_001 + " dog", ("a@" + "a" * 997 + " ") * 20, '\\"' * 40_000]
@@ -182,7 +180,6 @@ def test_repeated_words_and_one_endless_word_pass_the_tokeniser(folder):
     assert dict(after.tags["upos"]) == {"PROPN": 1, "VERB": 1, "DET": 1, "NOUN": 1, "PUNCT": 1}
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize(
     ("text", "settings", "slug"),
     [
@@ -227,7 +224,6 @@ def test_parts_of_speech_are_counted_or_a_share(folder):
         value("pos", TEXT, model=folder, tag="VBX", tags="xpos")
 
 
-@pytest.mark.deep
 def test_entities_are_counted_by_type(folder):
     assert value("entities", TEXT, model=folder) == 3
     assert value("entities", TEXT, model=folder, type="PERSON") == 2
