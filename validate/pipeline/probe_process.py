@@ -1,15 +1,12 @@
 """Asks the process that runs the user's pipeline, and ends it where it outlives its limit."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import tempfile
 import threading
 
-import psutil
-
-from wdsflow.engines.child_process import receive, send, start_python
+from wdsflow.engines.child_process import end_family, receive, send, start_python
 from wdsflow.text.escape import escape
 
 from .load_pipeline import PipelineError
@@ -86,7 +83,7 @@ class ProbeProcess:
         """Return the answer; None if the process died, or was killed when its time was up."""
         assert process.stdin is not None
         assert process.stdout is not None
-        timer = threading.Timer(seconds, _kill, [process])
+        timer = threading.Timer(seconds, end_family, [process])
         timer.start()
         try:
             if request is not None:
@@ -106,7 +103,7 @@ class ProbeProcess:
             return 0
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(patience)  # one that died by itself has a status of its own
-        _kill(process)
+        end_family(process)
         status = process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -119,14 +116,3 @@ class ProbeProcess:
         self._log.seek(0)
         lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
         return f": {escape(lines[-1], 300)}" if lines else ""
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    others = []
-    with contextlib.suppress(psutil.Error):
-        others = psutil.Process(process.pid).children(recursive=True)  # some have left the group
-    with contextlib.suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for other in others:
-        with contextlib.suppress(psutil.Error):
-            other.kill()

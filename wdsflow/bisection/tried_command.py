@@ -1,6 +1,5 @@
 """One run of a command, and what became of it."""
 
-import contextlib
 import mmap
 import os
 import re
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from wdsflow.engines.child_process import end_family
 from wdsflow.shards.source.pipe import GUARD
 
 _END = 64 << 10  # bytes of the output that are looked at
@@ -104,7 +104,10 @@ class TriedCommand:
                 except subprocess.TimeoutExpired:
                     status = None
                 finally:
-                    _kill(process)
+                    end_family(process)  # also where it ended itself: what it started may still run
+                    process.wait()
+                    if process.stdin is not None:
+                        process.stdin.close()
                 return self._outcome(status, time.monotonic() - start, out.fileno())
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -142,15 +145,6 @@ def _contains(file: int, text: str) -> bool:
         return False
     with mmap.mmap(file, 0, access=mmap.ACCESS_READ) as data:
         return data.find(text.encode("utf-8", "surrogateescape")) >= 0
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a run with its process group, also where it ended itself."""
-    with contextlib.suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
 
 
 def _end_of(file: int) -> str:

@@ -3,13 +3,17 @@
 import os
 import pickle
 import select
+import signal
 import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
+
+import psutil
 
 _LENGTH = struct.Struct("<Q")
 
@@ -78,3 +82,15 @@ def when_gone(fd: int, act: Callable[[], object]) -> None:
         act()
 
     threading.Thread(target=watch, name="wdsflow-watch", daemon=True).start()
+
+
+def end_family(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a process that leads a group, all of the group, and descendants that have left it."""
+    others: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        others = psutil.Process(process.pid).children(recursive=True)
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for other in others:
+        with suppress(psutil.Error):
+            other.kill()

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from wdsflow.shards.identity import Stored
-from wdsflow.shards.source.base import SourceError, local_path, open_file
+from wdsflow.shards.source.base import SourceError, local_path, open_file, why_unreadable
 
 _PIECES, _PIECE = 16, 4 << 10
 _MARKS = ("etag", "ETag", "md5Hash", "crc32c", "generation", "LastModified", "Last-Modified", "last_modified", "mtime")
@@ -20,14 +20,8 @@ def stored(url: str) -> Stored:
     path = local_path(url)
     if path is None:
         return _remotely_stored(url)
-    try:
+    with why_unreadable():
         found = os.stat(path)
-    except FileNotFoundError:
-        raise SourceError("missing", "no such file") from None
-    except PermissionError:
-        raise SourceError("denied", "permission denied") from None
-    except (OSError, ValueError) as error:
-        raise SourceError("io", str(error)) from None
     if not stat.S_ISREG(found.st_mode):
         raise SourceError("refused", "is not a regular file")
     return Stored(found.st_size, found.st_mtime_ns // 1000)

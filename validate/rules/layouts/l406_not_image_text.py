@@ -11,7 +11,7 @@ _PAIRS = ("open-clip", "wdsflow-train", "timm")  # the others give all fields of
 
 
 class NotImageText(Rule):
-    """The samples are not image-text pairs, and the reader takes them for such.
+    """The reader trains on samples that are not image-text pairs.
 
     What: most samples have several images, an interleaved document or conversation, a video or audio, and the reader
     takes one image and one caption of each: OpenCLIP, and the feed of ``wdsflow train``.

@@ -3,6 +3,8 @@
 import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -142,16 +144,23 @@ def local_folder(out: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def open_file(path: str) -> int:
-    """Open a regular file for reading. Raises ``SourceError``."""
+@contextmanager
+def why_unreadable() -> Iterator[None]:
+    """Raise SourceError for what a block raises that asks the system for a file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        yield
     except FileNotFoundError:
         raise SourceError("missing", "no such file") from None
     except PermissionError:
         raise SourceError("denied", "permission denied") from None
     except (OSError, ValueError) as error:
         raise SourceError("io", str(error)) from None
+
+
+def open_file(path: str) -> int:
+    """Open a regular file for reading. Raises ``SourceError``."""
+    with why_unreadable():
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         return fd
