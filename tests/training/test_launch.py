@@ -108,7 +108,6 @@ def test_a_decoder_of_another_rank_that_is_killed_ends_both_with_its_message(sai
         assert re.search(r"rank 1 of 2: decoder \d \(process \d+\) was ended by SIGKILL, ", each)
 
 
-@pytest.mark.deep
 def test_an_interrupt_ends_with_status_130_and_no_traceback(said):
     status, text, folder = said["interrupted"]
     assert status == "130"
