@@ -200,6 +200,7 @@ def test_no_run_outlives_a_search_that_is_killed_and_the_next_one_begins_anew(fo
 
 
 @pytest.mark.deep
+@pytest.mark.timeout(7200)  # about thirty trainings
 def test_one_sample_of_twenty_thousand_that_ends_a_real_training_is_found(tmp_path: Path) -> None:
     pytest.importorskip("open_clip_train")
     from tests.bisection.training import command, write_shards
