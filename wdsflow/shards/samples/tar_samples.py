@@ -43,6 +43,11 @@ class Samples:
         self._endings: list[str] = []  # ends of the members' names, after the key
         self._waiting: Counter[str] = Counter()  # left out, unless the sample continues after them
 
+    @property
+    def global_records(self) -> bool:
+        """Whether global headers changed names or sizes so far: a range then means another thing in another tar."""
+        return self._walk.global_records
+
     def read(self, row: Row, start: int = 0, size: int | None = None) -> bytes:
         """Return contents of a member of the latest sample; fewer than requested only at its end. Raises OSError."""
         rest = max(row[1] - start, 0)

@@ -1,0 +1,1 @@
+"""Equal shards, shuffled, split or ordered by key: two passes over byte ranges, in bounded memory."""
