@@ -14,7 +14,7 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
     >>> evenness([100, 100, 100, 100], Grid(2, 2))
     'even: 4 shards for 2 ranks x 2 workers; 1 shard and 100 samples for each worker'
     >>> evenness([100, 100, 50], Grid(1, 2))
-    'uneven: 3 shards for 1 rank x 2 workers; 100 to 150 samples for each worker, the largest share is 1.2x the mean'
+    'uneven: 3 shards for 1 rank x 2 workers; 100 to 150 samples for each worker, the largest share is 1.20x the mean'
     """
     who = f"{how_many(len(samples), 'shard')} for {how_many(grid.ranks, 'rank')} x {how_many(grid.workers, 'worker')}"
     shares = assign(samples, *grid)
@@ -31,5 +31,5 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
     mean = sum(totals) / len(totals)
     return (
         f"uneven: {who}; {least:,} to {most:,} samples for each worker,"
-        f" the largest share is {most / mean:.2g}x the mean"
+        f" the largest share is {most / mean:.2f}x the mean"
     )

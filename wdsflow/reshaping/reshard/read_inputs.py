@@ -102,7 +102,7 @@ def _walk(source: Source, job: InputJob, found: InputReport, stop: Event) -> boo
     """Note all samples, and tell whether global headers changed names or sizes. Raises SourceError, OSError."""
     from xxhash import xxh3_64_intdigest
 
-    samples, rows, shapes = Samples(source, contents=False), job.rows, _Shapes()
+    samples, rows, shapes = Samples(source, contents=False, keep=False), job.rows, _Shapes()
     rows.remove()
     numbers, place = array("Q"), job.number << 16
     with _opened(job.key_file if job.keys else None) as keys:
