@@ -216,10 +216,10 @@ class _Shapes:
         keys = np.frombuffer(self._keys, np.uint64)
         order = np.argsort(keys, kind="stable")
         same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-        shapes, seen, place = list(self._numbers), set[int](), 0
+        shapes, seen, place = list(self._numbers), set[int](), len(keys)
         for at in same.tolist():
             one, other = (shapes[self._shapes[each]] for each in order[at : at + 2].tolist())
             if set(one).isdisjoint(other):
                 seen.add(self._keys[int(order[at])])
-                place = place or int(order[at])
+                place = min(place, int(order[at]))
         return Apart(len(seen), place)
