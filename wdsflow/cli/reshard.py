@@ -100,9 +100,9 @@ def reshard(
     jobs: Jobs = 2,
     allow_pipe: AllowPipe = False,
 ) -> None:
-    """Write shards of equal size, shuffled, split or ordered by key, with sizes.json and __len__ next to them.
+    """Write shards of equal size: shuffled, split or by key.
 
-    Copies samples byte for byte; never changes the inputs. Reports how even an epoch is before and after. The same
+    Copies samples byte for byte; never changes the inputs. Writes sizes.json and __len__ next to the shards. Reports how even an epoch is before and after. The same
     command resumes an interrupted run.
 
     Exit status: 0; 1 if something could not be read or no sample was written; 2 if the command is wrong, or nothing
@@ -171,7 +171,7 @@ def _show(report: "ReshardReport", look: str, repair: str) -> None:
     for line in str(report).splitlines():
         shell.print(line, soft_wrap=True)
     if report.lost:
-        shell.print(f"damaged inputs: {repair} brings back what can be read", soft_wrap=True)
+        shell.print(f"to bring back what can be read: {repair}", soft_wrap=True)
     for part in report.parts:
         if part.outputs:
             shell.print(f"next: wdsflow validate {quote_path(str(part.folder))}", soft_wrap=True)

@@ -74,17 +74,17 @@ def _shuffle(part: RowFile, seed: int, number: int, in_memory: int) -> None:
     count = 2 * -(-part.count // in_memory)  # buckets of half the size on average
     buckets = [RowFile(part.path.with_suffix(f".{bucket}")) for bucket in range(count)]
     places = [part.path.with_suffix(f".{bucket}.places") for bucket in range(count)]
-    for path in (*places, *(bucket.path for bucket in buckets)):
-        path.unlink(missing_ok=True)
     at = 0
-    for rows in part.pieces(most=in_memory // 2 or 1):
-        drawn = _places(first, at, len(rows))
-        at += len(rows)
+    for piece in part.pieces(most=max(1, in_memory // 2)):
+        drawn = _places(first, at, len(piece))
+        at += len(piece)
         # The upper 32 bits decide the bucket: no product is larger than 64 bits.
-        target = ((drawn >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32)
+        target = (((drawn >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32)).astype(np.uint32)
+        order = np.argsort(target, kind="stable")
+        rows, drawn = piece[order], drawn[order]
+        ends = np.searchsorted(target[order], np.arange(count + 1))
         for bucket in range(count):
-            here = target == bucket
-            buckets[bucket] = RowFile(buckets[bucket].path)
+            here = slice(ends[bucket], ends[bucket + 1])
             buckets[bucket].append(rows[here])
             with open(places[bucket], "ab") as file:
                 file.write(drawn[here].tobytes())
@@ -92,7 +92,6 @@ def _shuffle(part: RowFile, seed: int, number: int, in_memory: int) -> None:
 
 
 def _taken(bucket: RowFile, places: Path) -> Rows:
-    bucket = RowFile(bucket.path)
     rows = _in_order(bucket.read(0, bucket.count), np.fromfile(places, np.uint64))
     bucket.remove()
     places.unlink()

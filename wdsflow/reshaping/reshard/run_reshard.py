@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_record import INSIDE, OutputRecord
 from wdsflow.shards.samples.tar_samples import Samples
@@ -144,7 +145,9 @@ class _Run:
         """Read, arrange and write; copies of inputs stay for the next run if a disk or a storage failed."""
         keep = False
         try:
+            self._tidy(keep=True)  # of a run that was killed
             (self._scratch / "copies").mkdir(parents=True, exist_ok=True)
+            remove_stale(self._scratch / "copies")
             return self._all(root, grid)
         except (OSError, KeyboardInterrupt):
             keep = True
