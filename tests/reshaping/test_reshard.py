@@ -98,7 +98,9 @@ def test_order_by_key_is_that_of_its_bytes_over_all_shards(tmp_path: Path):
         write_tar(tmp_path / f"in/{number}.tar", entries(each, str(number)))
     reshard_shards(str(tmp_path / "in"), tmp_path / "out", by_key=True, samples=3)
     found = keys_of(in_folder(tmp_path / "out"))
-    assert found == sorted(sum(keys, []), key=lambda key: key.encode("utf-8", "surrogateescape"))
+    assert found == sorted(
+        (key for each in keys for key in each), key=lambda key: key.encode("utf-8", "surrogateescape")
+    )
 
 
 def test_many_keys_are_ordered_by_runs_on_the_disk(tmp_path: Path, monkeypatch):
@@ -148,7 +150,9 @@ def test_a_key_that_is_in_the_shard_already_gets_a_number_that_is_free(tmp_path:
     assert report.renamed == 2
     assert [key for key, _ in in_folder(tmp_path / "out")[0][3:4]] == ["a-3"]
     contents = [fields for key, fields in in_folder(tmp_path / "out")[0] if key.startswith("a")]
-    assert [fields["txt"] for fields in contents] == [f"caption of {n}".encode() for n in ("0 a", "0 a-2", "1 a", "2 a")]
+    assert [fields["txt"] for fields in contents] == [
+        f"caption of {n}".encode() for n in ("0 a", "0 a-2", "1 a", "2 a")
+    ]
     with pytest.raises(RepeatedKeys, match="2 samples would share a shard with another sample of the same key"):
         reshard_shards(str(tmp_path / "in"), tmp_path / "refused", shards=1, repeated_keys="refuse")
     assert not (tmp_path / "refused").exists()
@@ -211,7 +215,7 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_was_written(t
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
     reshard_shards(source, out, split="train=0.9,val=0.1")
     (out / "train/mine.tar").write_bytes(b"mine")
-    with pytest.raises(OtherOptions, match="--split was train=0.9,val=0.1, now it is train=0.5,test=0.5"):
+    with pytest.raises(OtherOptions, match=r"--split was train=0.9,val=0.1, now it is train=0.5,test=0.5"):
         reshard_shards(source, out, split="train=0.5,test=0.5")
     reshard_shards(source, out, restart=True)
     assert sorted(str(path.relative_to(out)) for path in out.rglob("*.tar")) == [

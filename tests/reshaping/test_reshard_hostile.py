@@ -81,7 +81,9 @@ def test_what_cannot_be_read_at_all_is_reported_and_tried_again(tmp_path: Path):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("options", [{}, {"shuffle": 1}, {"split": "train=0.9,val=0.1"}, {"by_key": True, "size": "1MB"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"shuffle": 1}, {"split": "train=0.9,val=0.1"}, {"by_key": True, "size": "1MB"}]
+)
 def test_shards_without_samples_give_no_shard(tmp_path: Path, options):
     write_tar(tmp_path / "0.tar", [])
     write_tar(tmp_path / "1.tar", [folder("d"), ("README", b"x"), ("__info__", b"y")])
@@ -172,7 +174,7 @@ def test_an_input_that_changes_between_the_passes_is_noticed(tmp_path: Path, mon
         return found
 
     monkeypatch.setattr(run_reshard, "read_input", look)
-    with pytest.raises(OSError, match="00000.tar"):
+    with pytest.raises(OSError, match=r"00000\.tar"):
         reshard_shards(source, tmp_path / "out", jobs=1)
     monkeypatch.undo()
     reshard_shards(source, tmp_path / "out")

@@ -85,7 +85,7 @@ def test_a_full_disk_ends_with_status_2_in_two_lines_and_leaves_no_part_of_a_sha
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     words = [sys.executable, "-m", "wdsflow", "reshard", source, "-o", str(out), "--shards", "2", *order]
-    done = subprocess.run(words, preexec_fn=no_space, capture_output=True, text=True, check=False)  # noqa: PLW1509
+    done = subprocess.run(words, preexec_fn=no_space, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done
     assert done.stdout == ""
     first, second = done.stderr.splitlines()

@@ -35,7 +35,8 @@ def test_every_field_comes_out_once_with_its_bytes(shards, size, order, parts):
             for at, (key, fields, length, junk) in enumerate(samples):
                 entries += [folder("junk")] * junk
                 entries += [
-                    (f"{key}.{field}", f"{number} {at} {field} ".encode().ljust(length, b".")) for field in ["jpg", *fields]
+                    (f"{key}.{field}", f"{number} {at} {field} ".encode().ljust(length, b"."))
+                    for field in ["jpg", *fields]
                 ]
             write_tar(source / f"{number}.tar", entries, form)
         report = reshard_shards(str(source), out, **size, **order, **parts)

@@ -78,7 +78,9 @@ EvenFor = Annotated[
         show_default=False,
     ),
 ]
-Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards read or written at once.", rich_help_panel=MACHINES)]
+Jobs = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Shards read or written at once.", rich_help_panel=MACHINES)
+]
 AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.", rich_help_panel=OTHER)]
 
 
@@ -162,7 +164,9 @@ def reshard(
         if is_misplaced(error, out):
             cannot_write(error, f"elsewhere: {elsewhere}")
         cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
-    _show(report, Typed.spell("validate", *urls) + pipe, Typed.spell("repair", *urls, out=free(Path("repaired"))) + pipe)
+    _show(
+        report, Typed.spell("validate", *urls) + pipe, Typed.spell("repair", *urls, out=free(Path("repaired"))) + pipe
+    )
     raise typer.Exit(int(report.lost or not report.samples_written or bool(report.empty)))
 
 

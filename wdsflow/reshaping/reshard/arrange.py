@@ -167,8 +167,7 @@ def _keyed(job: InputJob) -> Iterator[_Keyed]:
 
 def _write_run(path: Path, items: Iterable[_Keyed]) -> Path:
     with open(path, "wb") as file:
-        for key, row in items:
-            file.write(len(key).to_bytes(4, "little") + key + row)
+        file.writelines(len(key).to_bytes(4, "little") + key + row for key, row in items)
     return path
 
 

@@ -11,8 +11,8 @@ from wdsflow.shards.samples.tar_sample import HARMLESS
 class Apart(NamedTuple):
     """Samples whose members are not next to each other: how many, and the place of one among the samples of its tar."""
 
-    count: int = 0
-    place: int = 0
+    samples: int
+    place: int
 
 
 @dataclass
@@ -30,7 +30,7 @@ class InputReport:
     identity: dict[str, Any] = field(default_factory=dict)
     copy: Path | None = None  # what to read instead: unpacked, or with plain headers
     is_local: bool = False  # a plain file of this machine
-    apart: Apart = Apart()
+    apart: Apart = field(default_factory=lambda: Apart(0, 0))
     first: tuple[str, tuple[str, ...]] = ("", ())  # key and fields of its first sample
     last: tuple[str, tuple[str, ...]] = ("", ())
 

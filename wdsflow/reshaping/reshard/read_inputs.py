@@ -194,7 +194,7 @@ class _Shapes:
 
     def __init__(self) -> None:
         self.first: tuple[str, tuple[str, ...]] = ("", ())
-        self.last = self.first
+        self.last: tuple[str, tuple[str, ...]] = ("", ())
         self._numbers: dict[tuple[str, ...], int] = {}
         self._keys, self._shapes = array("Q"), array("L")
 
@@ -212,7 +212,7 @@ class _Shapes:
         import numpy as np
 
         if len(self._numbers) < 2:
-            return Apart()
+            return Apart(0, 0)
         keys = np.frombuffer(self._keys, np.uint64)
         order = np.argsort(keys, kind="stable")
         same = np.flatnonzero(keys[order][1:] == keys[order][:-1])

@@ -85,7 +85,9 @@ def checked(
     repeated_keys: Repeats = "number",
 ) -> ReshardOptions:
     """Return options that fit together. Raises ValueError."""
-    wanted = [name for name, value in (("--samples", samples), ("--size", size), ("--shards", shards)) if value is not None]
+    wanted = [
+        name for name, value in (("--samples", samples), ("--size", size), ("--shards", shards)) if value is not None
+    ]
     if len(wanted) > 1:
         raise ValueError(f"{wanted[0]} and {wanted[1]} both decide how large shards are: give one of them")
     if divisible_by is not None and wanted and wanted != ["--samples"]:

@@ -89,9 +89,7 @@ class ReshardReport:
         outputs = sum(len(part.outputs) for part in self.parts)
         before = f" ({how_many(self.resumed, 'shard')} done before)" if self.resumed else ""
         yield f"{how_many(len(self.inputs), 'input')} -> {how_many(outputs, 'shard')}{before}"
-        yield (
-            f"samples: {self.samples:,} in = {self.samples_written:,} out + {self.left_out.total():,} left out"
-        )
+        yield (f"samples: {self.samples:,} in = {self.samples_written:,} out + {self.left_out.total():,} left out")
         yield from _counted("left out", self.left_out)
         if self.renamed:
             examples = [each for part in self.parts for output in part.outputs for each in output.examples][:3]

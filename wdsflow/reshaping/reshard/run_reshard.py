@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
+from itertools import pairwise
 from pathlib import Path
 
 from wdsflow.shards.atomic import remove_stale
@@ -138,7 +139,8 @@ class _Run:
         self._scratch = folder / INSIDE / _SCRATCH
         anywhere = options.scattered
         self._inputs = [
-            InputJob(number, url, self._scratch, anywhere, options.by_key, allow_pipe) for number, url in enumerate(urls)
+            InputJob(number, url, self._scratch, anywhere, options.by_key, allow_pipe)
+            for number, url in enumerate(urls)
         ]
 
     def run(self, root: OutputRecord, grid: Grid) -> ReshardReport:
@@ -228,10 +230,10 @@ def _refuse_inputs_inside(urls: Iterable[str], folders: Iterable[Path]) -> None:
 
 def _refuse_apart(inputs: Sequence[InputReport]) -> None:
     """Raise MembersApart if members of one sample are not next to each other."""
-    total = sum(found.apart.count for found in inputs)
-    where = next((found for found in inputs if found.apart.count), None)
+    total = sum(found.apart.samples for found in inputs)
+    where = next((found for found in inputs if found.apart.samples), None)
     key = _key_at(where, where.apart.place) if where is not None else ""
-    for one, other in zip(inputs, inputs[1:], strict=False):
+    for one, other in pairwise(inputs):
         if one.samples and one.last[0] == other.first[0] and set(one.last[1]).isdisjoint(other.first[1]):
             total += 1
             where, key = (one, one.last[0]) if where is None else (where, key)

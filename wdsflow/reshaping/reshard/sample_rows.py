@@ -67,5 +67,3 @@ def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
         x = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return np.asarray(x ^ (x >> np.uint64(31)))
-
-

@@ -1,6 +1,7 @@
 """Which rows of a part go into which output."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +49,7 @@ def bounds_of(rows: RowFile, options: ReshardOptions, inputs: float, part: str =
     if count > _MOST_SHARDS:
         raise ValueError(f"these would be {count:,} shards: at most {_MOST_SHARDS:,}")
     edges = [number * rows.count // count for number in range(count + 1)]
-    return [Bounds(start, end) for start, end in zip(edges, edges[1:], strict=False)]
+    return [Bounds(start, end) for start, end in pairwise(edges)]
 
 
 def _count(samples: int, options: ReshardOptions, inputs: float) -> int:
@@ -86,4 +87,5 @@ def _growth(rows: Rows, before: int) -> NDArray[np.uint64]:
     again[np.unique(rows[:, KEY], return_index=True)[1]] = False
     if len(rows) and int(rows[0, KEY]) == before:
         again[0] = True
-    return again * (rows[:, PLACE] & _FIELDS) * np.uint64(_LONGER)
+    grown: NDArray[np.uint64] = again * (rows[:, PLACE] & _FIELDS) * np.uint64(_LONGER)
+    return grown

@@ -20,7 +20,7 @@ from wdsflow.shards.write_shard import header
 
 from .open_inputs import OpenInputs
 from .read_inputs import key_bytes
-from .sample_rows import END, KEY, PIECE, PLACE, START, RowFile, inputs_of
+from .sample_rows import END, KEY, PIECE, START, RowFile, inputs_of
 from .shard_bounds import Bounds
 
 _CODE = 1  # version of the result
