@@ -77,7 +77,7 @@ def test_what_memory_cannot_hold_is_shuffled_on_the_disk_into_a_random_order_of_
         jobs = [InputJob(number, f"{source}/{number:05d}.tar", scratch, True, False) for number in range(2)]
         found = [read_input(job, _never()) for job in jobs]
         assert [each.rows for each in found] == [400, 300]
-        (part,), left_out = arrange(jobs, checked(shuffle=3), scratch, in_memory)
+        (part,), left_out = arrange(jobs, checked({"shuffle": 3}), scratch, in_memory)
         assert not left_out
         orders.append(part.read(0, 700).tolist())
         assert sorted(path.name for path in scratch.iterdir()) == ["part-0.rows"]

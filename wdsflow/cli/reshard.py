@@ -1,6 +1,8 @@
 """``wdsflow reshard``: shards of equal size, shuffled, split or ordered by key."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from wdsflow.reshaping.reshard.reshard_report import ReshardReport
 
 
-class RepeatedKeys(str, Enum):
+class OnRepeatedKeys(str, Enum):
     """What becomes of a sample whose key is in its shard already."""
 
     number = "number"
@@ -62,7 +64,7 @@ Folds = Annotated[
 ]
 ByKey = Annotated[bool, typer.Option("--by-key", help="Order samples by key.")]
 Repeated = Annotated[
-    RepeatedKeys,
+    OnRepeatedKeys,
     typer.Option(
         "--repeated-keys",
         help="A sample whose key is in the shard already becomes KEY-2 (number), or nothing is written (refuse).",
@@ -96,7 +98,7 @@ def reshard(
     split: Split = None,
     folds: Folds = None,
     by_key: ByKey = False,
-    repeated_keys: Repeated = RepeatedKeys.number,
+    repeated_keys: Repeated = OnRepeatedKeys.number,
     even_for: EvenFor = None,
     restart: Restart = False,
     jobs: Jobs = 2,
@@ -110,42 +112,53 @@ def reshard(
     Exit status: 0; 1 if something could not be read or no sample was written; 2 if the command is wrong, or nothing
     could be read or written.
     """
-    from wdsflow.reshaping.reshard.run_reshard import MembersApart, NothingRead, reshard_shards
-    from wdsflow.reshaping.reshard.write_parts import RepeatedKeys as KeysRepeat
+    from wdsflow.reshaping.reshard.run_reshard import reshard_shards
+
+    pipe = " --allow-pipe" if allow_pipe else ""
+    with _refusals(Typed(context), urls, out, pipe), progress() as begin:
+        report = reshard_shards(
+            urls,
+            out,
+            samples=samples,
+            size=size,
+            shards=shards,
+            divisible_by=divisible_by,
+            shuffle=shuffle,
+            split=split,
+            folds=folds,
+            by_key=by_key,
+            repeated_keys=repeated_keys.value,
+            even_for=even_for,
+            restart=restart,
+            jobs=jobs,
+            allow_pipe=allow_pipe,
+            begin=begin,
+        )
+    _show(
+        report, Typed.spell("validate", *urls) + pipe, Typed.spell("repair", *urls, out=free(Path("repaired"))) + pipe
+    )
+    raise typer.Exit(int(report.lost or not report.samples_written or bool(report.empty)))
+
+
+@contextmanager
+def _refusals(typed: Typed, urls: list[str], out: Path, pipe: str) -> Iterator[None]:
+    """Report why a run was refused or ended, and what to do; exit with status 2."""
+    from wdsflow.reshaping.reshard.run_reshard import MembersApart, NothingRead
+    from wdsflow.reshaping.reshard.write_parts import RepeatedKeys
     from wdsflow.shards.folder_lock import Busy
     from wdsflow.shards.output_record import OtherOptions
     from wdsflow.shards.urls import NoShards
 
-    typed = Typed(context)
     elsewhere = typed.again(out=free(out), restart=None)
-    pipe = " --allow-pipe" if allow_pipe else ""
     try:
-        with progress() as begin:
-            report = reshard_shards(
-                urls,
-                out,
-                samples=samples,
-                size=size,
-                shards=shards,
-                divisible_by=divisible_by,
-                shuffle=shuffle,
-                split=split,
-                folds=folds,
-                by_key=by_key,
-                repeated_keys=repeated_keys.value,
-                even_for=even_for,
-                restart=restart,
-                jobs=jobs,
-                allow_pipe=allow_pipe,
-                begin=begin,
-            )
+        yield
     except NoShards as error:
         no_shards(error)
     except MembersApart as error:
         repaired = free(Path("repaired"))
         first = Typed.spell("repair", *urls, out=repaired) + pipe
         fail(str(error), f"bring them together: {first}", f"then: {typed.again(urls=[str(repaired)], allow_pipe=None)}")
-    except KeysRepeat as error:
+    except RepeatedKeys as error:
         fail(str(error), f"give them other keys: {typed.again(repeated_keys=None)}")
     except NothingRead as error:
         fail(str(error), f"see what is wrong: {Typed.spell('validate', *urls)}{pipe}")
@@ -164,10 +177,6 @@ def reshard(
         if is_misplaced(error, out):
             cannot_write(error, f"elsewhere: {elsewhere}")
         cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
-    _show(
-        report, Typed.spell("validate", *urls) + pipe, Typed.spell("repair", *urls, out=free(Path("repaired"))) + pipe
-    )
-    raise typer.Exit(int(report.lost or not report.samples_written or bool(report.empty)))
 
 
 def _show(report: "ReshardReport", look: str, repair: str) -> None:

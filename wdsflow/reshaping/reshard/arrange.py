@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .read_inputs import InputJob
-from .reshard_options import HASHES, Part, ReshardOptions
+from .reshard_options import HASHES, ReshardOptions, SplitPart
 from .sample_rows import COLUMNS, KEY, PIECE, WIDTH, RowFile, Rows, mixed
 
 IN_MEMORY = 2 << 20  # rows that are sorted in memory: about 200 MB
@@ -49,7 +49,7 @@ def arrange(
     return parts, left_out
 
 
-def _parted(rows: Rows, parts: Sequence[Part], left_out: Counter[str]) -> Iterator[tuple[int, Rows]]:
+def _parted(rows: Rows, parts: Sequence[SplitPart], left_out: Counter[str]) -> Iterator[tuple[int, Rows]]:
     """Yield the rows of each part: the hash of the key decides, so that a sample stays in its part if others come."""
     if parts[-1].end == HASHES and len(parts) == 1:
         yield 0, rows

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from wdsflow.memory.sizes import parse_size
 
@@ -30,7 +30,7 @@ class Grid(NamedTuple):
         return f"{self.ranks}x{self.workers}"
 
 
-class Part(NamedTuple):
+class SplitPart(NamedTuple):
     """A part of a split: samples whose key's hash is below ``end``, and not below that of the part before."""
 
     name: str  # "" for all samples
@@ -50,7 +50,7 @@ class ReshardOptions:
     folds: int | None = None
     by_key: bool = False
     repeated_keys: Repeats = "number"
-    parts: tuple[Part, ...] = (Part("", HASHES),)
+    parts: tuple[SplitPart, ...] = (SplitPart("", HASHES),)
 
     @property
     def scattered(self) -> bool:
@@ -72,41 +72,72 @@ class ReshardOptions:
         }
 
 
-def checked(
-    *,
-    samples: int | None = None,
-    size: int | str | None = None,
-    shards: int | None = None,
-    divisible_by: str | None = None,
-    shuffle: int | None = None,
-    split: str | None = None,
-    folds: int | None = None,
-    by_key: bool = False,
-    repeated_keys: Repeats = "number",
-) -> ReshardOptions:
+class ReshardWishes(TypedDict, total=False):
+    """What people ask for; whatever is not given stays as it is.
+
+    ``samples``: at most so many samples in a shard. ``size``: at most so many bytes in a shard, such as "1GB"; a larger
+    sample is alone in one. ``shards``: so many shards, of each part. ``divisible_by``: "RANKSxWORKERS", a number of
+    shards that all workers can share equally. ``shuffle``: the seed of a global shuffle. ``split``:
+    "train=0.9,val=0.1", parts in folders of their own, by a hash of the key. ``folds``: so many parts of equal share,
+    "fold-0" and so on. ``by_key``: order by key. ``repeated_keys``: "number", so that a sample whose key is in the
+    shard already becomes "KEY-2", or "refuse".
+    """
+
+    samples: int | None
+    size: int | str | None
+    shards: int | None
+    divisible_by: str | None
+    shuffle: int | None
+    split: str | None
+    folds: int | None
+    by_key: bool
+    repeated_keys: Repeats
+
+
+def checked(wishes: ReshardWishes) -> ReshardOptions:
     """Return options that fit together. Raises ValueError."""
-    wanted = [
-        name for name, value in (("--samples", samples), ("--size", size), ("--shards", shards)) if value is not None
-    ]
-    if len(wanted) > 1:
-        raise ValueError(f"{wanted[0]} and {wanted[1]} both decide how large shards are: give one of them")
-    if divisible_by is not None and wanted and wanted != ["--samples"]:
-        raise ValueError(f"--divisible-by and {wanted[0]} both decide how many shards there are: give one of them")
-    if shuffle is not None and by_key:
-        raise ValueError("--shuffle and --by-key both decide the order: give one of them")
-    if split is not None and folds is not None:
-        raise ValueError("--split and --folds both decide the folders: give one of them")
-    for name, value in (("--samples", samples), ("--shards", shards), ("--folds", folds)):
-        if value is not None and value < 1 + (name == "--folds"):
-            raise ValueError(f"{name} must be at least {1 + (name == '--folds')}, not {value}")
-    most = parse_size(size) if size is not None else None
+    given = {name: value for name, value in wishes.items() if value is not None and value is not False}
+    _refuse_both(given, "how large shards are", "samples", "size", "shards")
+    _refuse_both(given, "how many shards there are", "divisible_by", "size")
+    _refuse_both(given, "how many shards there are", "divisible_by", "shards")
+    _refuse_both(given, "the order", "shuffle", "by_key")
+    _refuse_both(given, "the folders", "split", "folds")
+    for name, least in (("samples", 1), ("shards", 1), ("folds", 2)):
+        value = wishes.get(name)
+        if isinstance(value, int) and value < least:
+            raise ValueError(f"--{name} must be at least {least}, not {value}")
+    size, split, folds, divisible_by = (wishes.get(name) for name in ("size", "split", "folds", "divisible_by"))
+    most = parse_size(size) if isinstance(size, (int, str)) else None
     if most is not None and most < 1:
         raise ValueError("--size must be at least 1 byte")
-    if repeated_keys not in ("number", "refuse"):
-        raise ValueError(f"--repeated-keys is number or refuse, not {repeated_keys!r}")
-    grid = parse_grid(divisible_by, "--divisible-by") if divisible_by is not None else None
-    parts = _split(split) if split is not None else _folds(folds) if folds is not None else (Part("", HASHES),)
-    return ReshardOptions(samples, most, shards, grid, shuffle, split, folds, by_key, repeated_keys, parts)
+    repeated = wishes.get("repeated_keys", "number")
+    if repeated not in ("number", "refuse"):
+        raise ValueError(f"--repeated-keys is number or refuse, not {repeated!r}")
+    return ReshardOptions(
+        samples=wishes.get("samples"),
+        size=most,
+        shards=wishes.get("shards"),
+        divisible_by=parse_grid(str(divisible_by), "--divisible-by") if divisible_by is not None else None,
+        shuffle=wishes.get("shuffle"),
+        split=wishes.get("split"),
+        folds=wishes.get("folds"),
+        by_key=wishes.get("by_key", False),
+        repeated_keys=repeated,
+        parts=parts_of(split, folds),
+    )
+
+
+def parts_of(split: object, folds: object) -> tuple[SplitPart, ...]:
+    """Return the parts that ``--split`` or ``--folds`` asks for, as given; without them all is one. Raises ValueError."""
+    if isinstance(split, str):
+        return _split(split)
+    return _folds(folds) if isinstance(folds, int) else (SplitPart("", HASHES),)
+
+
+def _refuse_both(given: Iterable[str], what: str, *names: str) -> None:
+    flags = [f"--{name.replace('_', '-')}" for name in names if name in given]
+    if len(flags) > 1:
+        raise ValueError(f"{flags[0]} and {flags[1]} both decide {what}: give one of them")
 
 
 def parse_grid(text: str, option: str) -> Grid:
@@ -122,9 +153,9 @@ def parse_grid(text: str, option: str) -> Grid:
     return grid
 
 
-def _split(text: str) -> tuple[Part, ...]:
+def _split(text: str) -> tuple[SplitPart, ...]:
     """Read ``train=0.9,val=0.1``; the order decides which hashes are whose."""
-    parts: list[Part] = []
+    parts: list[SplitPart] = []
     total = Fraction(0)
     for each in text.split(","):
         name, _, number = (word.strip() for word in each.partition("="))
@@ -134,7 +165,7 @@ def _split(text: str) -> tuple[Part, ...]:
         if name.lower() in {part.name.lower() for part in parts}:
             raise ValueError(f"--split names {name} twice")
         total += share
-        parts.append(Part(name, int(total * HASHES)))
+        parts.append(SplitPart(name, int(total * HASHES)))
     if total > 1:
         raise ValueError(f"the shares of --split are {float(total):g} together: at most 1")
     return tuple(parts)
@@ -148,11 +179,5 @@ def _share(text: str) -> Fraction | None:
     return share if 0 < share <= 1 else None
 
 
-def _folds(count: int) -> tuple[Part, ...]:
-    return tuple(Part(f"fold-{fold}", -(-HASHES * (fold + 1) // count)) for fold in range(count))
-
-
-def names_of_parts(flags: dict[str, Any]) -> Iterable[str]:
-    """Return the names of the parts that some flags, as recorded, asked for. Raises ValueError."""
-    split, folds = flags.get("--split"), flags.get("--folds")
-    return [part.name for part in (_split(split) if split else _folds(folds) if folds else ())]
+def _folds(count: int) -> tuple[SplitPart, ...]:
+    return tuple(SplitPart(f"fold-{fold}", -(-HASHES * (fold + 1) // count)) for fold in range(count))

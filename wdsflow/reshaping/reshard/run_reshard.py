@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.counts import remove_counts
@@ -21,8 +22,11 @@ from wdsflow.text.words import how_many
 
 from .input_report import InputReport
 from .read_inputs import InputJob, read_input
-from .reshard_options import Grid, Repeats, ReshardOptions, checked, names_of_parts, parse_grid
+from .reshard_options import Grid, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
 from .reshard_report import ReshardReport
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _SCRATCH = "reshard-scratch"
 KIND = "reshard"
@@ -46,44 +50,29 @@ def reshard_shards(
     urls: str | Iterable[str],
     out: str | os.PathLike[str],
     *,
-    samples: int | None = None,
-    size: int | str | None = None,
-    shards: int | None = None,
-    divisible_by: str | None = None,
-    shuffle: int | None = None,
-    split: str | None = None,
-    folds: int | None = None,
-    by_key: bool = False,
-    repeated_keys: Repeats = "number",
     even_for: str | None = None,
     restart: bool = False,
     jobs: int = 2,
     allow_pipe: bool = False,
     begin: Begin | None = None,
+    **wishes: "Unpack[ReshardWishes]",
 ) -> ReshardReport:
-    """Write the samples of shards into shards of equal size, with ``sizes.json`` and ``__len__`` next to them.
+    """Write the samples of shards into other shards, with ``sizes.json`` and ``__len__`` next to them.
 
     Samples are copied byte for byte, with their headers; nothing is decoded. The inputs never change. Memory does not
-    grow with the data. The same call resumes an interrupted run: finished shards are kept.
+    grow with the data. The same call resumes an interrupted run: finished shards are kept. Without wishes, there are
+    as many shards as inputs, of equal numbers of samples, in the same order.
 
     Args:
         urls: shards, as for ``check``.
         out: a folder; it is created if it does not exist.
-        samples: at most so many samples in a shard.
-        size: at most so many bytes in a shard, such as "1GB"; a larger sample is alone in one.
-        shards: so many shards, of each part.
-        divisible_by: ``RANKSxWORKERS``: a number of shards that all workers can share equally.
-        shuffle: seed of a global shuffle; by default samples stay in their order.
-        split: ``train=0.9,val=0.1``: parts in folders of their own, by a hash of the key.
-        folds: so many parts of equal share, ``fold-0`` and so on.
-        by_key: order by key.
-        repeated_keys: "number": a sample whose key is in the shard already becomes ``KEY-2``; "refuse": raise.
-        even_for: ``RANKSxWORKERS`` for which the report says how even an epoch is; by default those of
-            ``divisible_by``, else one rank with four workers.
+        even_for: "RANKSxWORKERS" for which the report says how even an epoch is; by default those of
+            ``divisible_by``, otherwise one rank with four workers.
         restart: remove first what earlier runs wrote into ``out``.
         jobs: shards read or written at a time.
         allow_pipe: run ``pipe:`` urls in a shell.
         begin: called with the number of shards of a pass; what it returns is called after each of them.
+        wishes: sizes, order and parts, as ``ReshardWishes`` describes them.
 
     Raises:
         ValueError: arguments are invalid, urls match nothing, or there are fewer samples than shards.
@@ -93,17 +82,7 @@ def reshard_shards(
         FileExistsError: an output exists that no reshard wrote, or the folder holds an input.
         OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
     """
-    options = checked(
-        samples=samples,
-        size=size,
-        shards=shards,
-        divisible_by=divisible_by,
-        shuffle=shuffle,
-        split=split,
-        folds=folds,
-        by_key=by_key,
-        repeated_keys=repeated_keys,
-    )
+    options = checked(wishes)
     grid = parse_grid(even_for, "--even-for") if even_for is not None else options.divisible_by or _USUAL
     folder = local_folder(out)
     found = expand([urls] if isinstance(urls, str) else urls).urls
@@ -117,8 +96,7 @@ def reshard_shards(
             _clear(root)
         root.refuse_other(options.flags())
         records = [root if place == folder else stack.enter_context(_record(place)) for place in places]
-        run = _Run(found, options, folder, records, jobs, begin, allow_pipe=allow_pipe)
-        return run.run(root, grid)
+        return _Run(found, options, folder, records, jobs, begin, allow_pipe=allow_pipe).run(root, grid)
 
 
 class _Run:
@@ -211,8 +189,9 @@ def _record(folder: Path) -> OutputRecord:
 
 def _clear(root: OutputRecord) -> None:
     """Remove what earlier runs wrote, in their parts as well."""
-    for name in names_of_parts(root.options or {}):
-        if (root.folder / name).is_dir():
+    flags = root.options or {}
+    for name, _ in parts_of(flags.get("--split"), flags.get("--folds")):
+        if name and (root.folder / name).is_dir():
             with _record(root.folder / name) as part:
                 _clear(part)
     if root.options is not None:

@@ -9,7 +9,7 @@ from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.text.words import how_many
 
 from .open_inputs import OpenInputs
-from .reshard_options import Part, ReshardOptions
+from .reshard_options import ReshardOptions, SplitPart
 from .reshard_report import PartReport, ReshardReport
 from .sample_rows import RowFile
 from .shard_bounds import bounds_of
@@ -25,7 +25,7 @@ class RepeatedKeys(ValueError):
 class Planned(NamedTuple):
     """A part, the record of its folder, and its samples in order."""
 
-    part: Part
+    part: SplitPart
     record: OutputRecord
     rows: RowFile
 
