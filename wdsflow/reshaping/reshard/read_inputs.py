@@ -104,14 +104,14 @@ def _walk(source: Source, job: InputJob, found: InputReport, stop: Event) -> boo
 
     samples, rows, shapes = Samples(source, contents=False, keep=False), job.rows, _Shapes()
     rows.remove()
-    numbers, place = array("Q"), job.number << 16
+    numbers, place, seen = array("Q"), job.number << 16, shapes.add
     with _opened(job.key_file if job.keys else None) as keys:
-        for sample in samples:
+        for sample in samples:  # few calls: with small samples, this loop takes as long as copying
             found.samples += 1
-            key = key_bytes(sample.key)
+            key = sample.key.encode("utf-8", "surrogateescape")
             digest = xxh3_64_intdigest(key)
-            shapes.add(digest, sample)
-            if reason := _unusable(sample):
+            seen(digest, sample)
+            if sample.trouble and (reason := _unusable(sample)):
                 found.dropped[reason] += 1
                 continue
             numbers.extend((digest, sample.start, sample.end, place | min(len(sample.fields), _MOST_FIELDS)))
@@ -194,18 +194,28 @@ class _Shapes:
 
     def __init__(self) -> None:
         self.first: tuple[str, tuple[str, ...]] = ("", ())
-        self.last: tuple[str, tuple[str, ...]] = ("", ())
+        self._last: TarSample | None = None
+        self._fields: tuple[str, ...] = ()
+        self._number = 0
         self._numbers: dict[tuple[str, ...], int] = {}
         self._keys, self._shapes = array("Q"), array("L")
 
     def add(self, digest: int, sample: TarSample) -> None:
         """Take a sample of the tar."""
-        fields = sample.names or tuple(sample.fields)
+        fields = sample.names
+        if fields is None or fields is not self._fields:  # nearly all samples have those of the one before
+            fields = self._fields = fields or tuple(sample.fields)
+            self._number = self._numbers.setdefault(fields, len(self._numbers))
         self._keys.append(digest)
-        self._shapes.append(self._numbers.setdefault(fields, len(self._numbers)))
-        self.last = sample.key, fields
-        if len(self._keys) == 1:
-            self.first = self.last
+        self._shapes.append(self._number)
+        if self._last is None:
+            self.first = sample.key, fields
+        self._last = sample
+
+    @property
+    def last(self) -> tuple[str, tuple[str, ...]]:
+        """Key and fields of the last sample."""
+        return ("", ()) if self._last is None else (self._last.key, self._fields)
 
     def apart(self) -> Apart:
         """Return the samples whose key comes again with other fields, none of them the same."""
