@@ -12,6 +12,8 @@ import pytest
 from tests.reshaping.sets import entries, in_folder, keys_of, members, write_set
 from tests.servers import http_server
 from tests.shards.archives import folder, link, names, read_tar, tar_bytes, write_tar
+from wdsflow.reshaping.reshard import run_reshard
+from wdsflow.reshaping.reshard.read_inputs import read_input
 from wdsflow.reshaping.reshard.run_reshard import NothingRead, reshard_shards
 
 ORDERS = pytest.mark.parametrize("order", [{}, {"shuffle": 3}, {"by_key": True}])
@@ -163,9 +165,7 @@ def test_links_and_folders_between_samples_are_left_out_and_counted(tmp_path: Pa
 
 def test_an_input_that_changes_between_the_passes_is_noticed(tmp_path: Path, monkeypatch):
     source = write_set(tmp_path / "in")
-    from wdsflow.reshaping.reshard import run_reshard
-
-    looked = run_reshard.read_input
+    looked = read_input
 
     def look(job, stop):
         found = looked(job, stop)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.filtering.shards import digests
-from tests.reshaping.sets import in_folder, members
+from tests.reshaping.sets import Samples, in_folder, members, write_set
 from tests.reshaping.test_reshard_hostile import packed_set
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
@@ -99,9 +99,7 @@ def test_a_full_disk_ends_with_status_2_in_two_lines_and_leaves_no_part_of_a_sha
     assert members(in_folder(out)) == members(in_folder_of_packed(tmp_path))
 
 
-def in_folder_of_packed(folder: Path) -> list:
-    from tests.reshaping.sets import write_set
-
+def in_folder_of_packed(folder: Path) -> list[Samples]:
     return in_folder(write_set(folder / "plain"))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.reshaping.sets import in_folder, keys_of, members
-from tests.shards.archives import folder, write_tar
+from tests.shards.archives import Entry, folder, write_tar
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
 KEYS = st.sampled_from(["0", "1", "2", "d/0", "d.e/0", "é", "\udcff", "x y", "k" * 120, "-2", "0-2"])
@@ -31,7 +31,7 @@ def test_every_field_comes_out_once_with_its_bytes(shards, size, order, parts):
         source, out = Path(place) / "in", Path(place) / "out"
         source.mkdir()
         for number, (samples, form) in enumerate(shards):
-            entries = []
+            entries: list[Entry | tarfile.TarInfo] = []
             for at, (key, fields, length, junk) in enumerate(samples):
                 entries += [folder("junk")] * junk
                 entries += [
