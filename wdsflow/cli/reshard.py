@@ -112,7 +112,7 @@ def reshard(
     Exit status: 0; 1 if something could not be read or no sample was written; 2 if the command is wrong, or nothing
     could be read or written.
     """
-    from wdsflow.reshaping.reshard.run_reshard import reshard_shards
+    from wdsflow.reshaping.reshard import reshard_shards
 
     pipe = " --allow-pipe" if allow_pipe else ""
     with _refusals(Typed(context), urls, out, pipe), progress() as begin:
