@@ -23,7 +23,7 @@ RESHARDING = [
     _entry(
         "reshard-small", "time of a reshard, 20 KB samples, compared with cp, both synced", "reshard", "small", 1.5, 4
     ),
-    _entry("reshard-2mp", "the same, pictures of 2 megapixels", "reshard", "2mp", 1.5, 8),
+    _entry("reshard-large", "the same, 1.5 MB samples", "reshard", "large", 1.5, 1),
     _entry("reshard-shuffle-small", "time of a global shuffle, 20 KB samples", "reshard-shuffle", "small", 3, 4),
-    _entry("reshard-shuffle-2mp", "the same, pictures of 2 megapixels", "reshard-shuffle", "2mp", 3, 8),
+    _entry("reshard-shuffle-large", "the same, 1.5 MB samples", "reshard-shuffle", "large", 3, 1),
 ]
