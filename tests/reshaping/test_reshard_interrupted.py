@@ -24,7 +24,13 @@ KILLS = int(os.environ.get("WDSFLOW_KILLS", "10"))
 MODULES = ["wdsflow.reshaping.reshard.run_reshard", "wdsflow.reshaping.reshard.write_parts", "xxhash"]
 
 
-@pytest.mark.parametrize("options", [{"samples": 4}, {"samples": 4, "shuffle": 1, "split": "train=0.8,val=0.2"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"samples": 4}, marks=pytest.mark.deep),
+        {"samples": 4, "shuffle": 1, "split": "train=0.8,val=0.2"},
+    ],
+)
 def test_a_reshard_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path, options):
     source, out = packed_set(tmp_path / "in"), tmp_path / "out"
     begun = time.monotonic()
@@ -76,7 +82,7 @@ def test_finished_shards_are_kept_and_half_ones_written_again(tmp_path: Path):
     assert kept == {f"0000{number}.tar" for number in (0, 1, 2, 4, 5)}
 
 
-@pytest.mark.parametrize("order", [[], ["--shuffle", "1"]])
+@pytest.mark.parametrize("order", [[], pytest.param(["--shuffle", "1"], marks=pytest.mark.deep)])
 def test_a_full_disk_ends_with_status_2_in_two_lines_and_leaves_no_part_of_a_shard(tmp_path: Path, order):
     source, out = packed_set(tmp_path / "in"), tmp_path / "out"
     limit = 90_000 if order else 60_000  # bytes of a file: the system says that there is no space beyond

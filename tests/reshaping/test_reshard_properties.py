@@ -24,7 +24,7 @@ ORDER = st.sampled_from([{}, {"shuffle": 0}, {"shuffle": 7}, {"by_key": True}])
 PARTS = st.sampled_from([{}, {"folds": 3}, {"split": "a=0.5,b=0.5"}])
 
 
-@cases(25)
+@cases(12)
 @given(SHARDS, SIZE, ORDER, PARTS)
 def test_every_field_comes_out_once_with_its_bytes(shards, size, order, parts):
     with tempfile.TemporaryDirectory() as place:
