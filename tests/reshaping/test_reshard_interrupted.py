@@ -109,6 +109,37 @@ def in_folder_of_packed(folder: Path) -> list[Samples]:
     return in_folder(write_set(folder / "plain"))
 
 
+def test_copies_of_packed_inputs_stay_for_the_next_run_only_where_it_can_resume(tmp_path: Path, monkeypatch):
+    source, out = packed_set(tmp_path / "in"), tmp_path / "out"
+    out.mkdir()
+    (out / "00001.tar").write_bytes(b"mine")
+    with pytest.raises(FileExistsError, match="no reshard wrote it"):
+        reshard_shards(source, out, shuffle=1)
+    assert [path.name for path in out.rglob("*")] == ["00001.tar"]
+    (out / "00001.tar").unlink()
+
+    def fails(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wdsflow.reshaping.reshard.write_parts.write_output", fails)
+    with pytest.raises(KeyboardInterrupt):
+        reshard_shards(source, out, shuffle=1)
+    monkeypatch.undo()
+    copies = sorted((out / "_wdsflow/reshard-scratch/copies").glob("*.tar"))
+    assert [path.name for path in copies] == ["1.tar", "3.tar"]
+    before = [path.stat().st_ino for path in copies]
+    seen: list[list[int]] = []
+    from wdsflow.reshaping.reshard import arrange
+
+    rows = arrange.arrange
+    monkeypatch.setattr(
+        arrange, "arrange", lambda *args: (seen.append([path.stat().st_ino for path in copies]), rows(*args))[1]
+    )
+    reshard_shards(source, out, shuffle=1)
+    assert seen == [before]  # they were not unpacked again
+    assert sorted(path.name for path in (out / "_wdsflow").iterdir()) == ["reshard.json", "reshard.jsonl"]
+
+
 def test_two_reshards_do_not_work_in_one_folder_at_once(tmp_path: Path):
     from wdsflow.shards.folder_lock import Busy, Lock
 

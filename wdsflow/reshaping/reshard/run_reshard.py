@@ -129,8 +129,8 @@ class _Run:
             (self._scratch / "copies").mkdir(parents=True, exist_ok=True)
             remove_stale(self._scratch / "copies")
             return self._all(root, grid)
-        except (OSError, KeyboardInterrupt):
-            keep = True
+        except (OSError, KeyboardInterrupt) as error:
+            keep = not isinstance(error, FileExistsError)  # that is a refusal
             raise
         finally:
             self._tidy(keep=keep)
