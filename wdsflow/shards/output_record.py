@@ -112,13 +112,18 @@ class OutputRecord:
                 raise FileExistsError(
                     f"{self.folder / name} exists already, and no {self._kind} wrote it: choose another folder"
                 )
-        if self.options is not None and self.options != options and not force:
-            raise OtherOptions(self.folder, self._did, list(_differences(self.options, options)))
+        if not force:
+            self.refuse_other(options)
         self.options, self.outputs = dict(options), self.outputs | set(names)
         asked = {"options": self.options, "outputs": sorted(self.outputs)}
         write_file(self._asked, json.dumps(asked, indent=1).encode() + b"\n")
         self._write_lines()  # without the half line of a run that was killed
         self._file = os.open(self._done, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def refuse_other(self, options: Mapping[str, Any]) -> None:
+        """Raise OtherOptions if the folder holds shards that were written with other options than these."""
+        if self.options is not None and self.options != options:
+            raise OtherOptions(self.folder, self._did, list(_differences(self.options, options)))
 
     def finished(self, name: str, made_from: Callable[[], Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
         """Return the report of an output that is done already, or None and, if it was done, why that does not count."""

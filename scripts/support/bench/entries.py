@@ -4,6 +4,7 @@ from . import mapping
 from .entry import Entry
 from .filter_entries import FILTERS
 from .loader_entries import LOADERS
+from .reshard_entries import RESHARDING
 from .scoring_entries import SCORING
 
 ENTRIES = [
@@ -177,6 +178,7 @@ ENTRIES = [
         runs=1,
     ),
     *FILTERS,
+    *RESHARDING,
     *LOADERS,
     *SCORING,
     Entry(

@@ -46,6 +46,15 @@ decode pictures once; time per core. `filter-damaged`: Data-Juicer with its defa
 empties its batch.
 """
 
+RESHARDING = """\
+## Resharding
+
+Wall-clock time of `wdsflow reshard` with two threads, compared with `cp` and `sync` of the same shards, from a warm page
+cache: 4 x 5,000 samples of 20 KB, and 500 samples of 1.5 MB. They become 7 shards.
+The first pass, over the headers, takes about 20 microseconds of one core for each sample, whatever its size: the smaller
+the samples, the larger its part. A fixed part is the record by which a run resumes, which is synced for each shard.
+"""
+
 SCORING = """\
 ## Scores that models compute
 
@@ -66,8 +75,9 @@ def write_page(result: dict[str, Any], page: Path) -> None:
     entries = result["entries"]
     of_loaders = [row for row in entries if row["name"].startswith(_OF_LOADERS)]
     text = f"{INTRODUCTION}\n{result['date']}, {where}, Python {machine['python']}.\n{what}.\n\n"
-    sections = {FILTERS: ("filter-", "cut-"), SCORING: ("clip-",)}
-    others = [row for row in entries if not row["name"].startswith((*_OF_LOADERS, "filter-", "cut-", "clip-"))]
+    sections = {FILTERS: ("filter-", "cut-"), RESHARDING: ("reshard-",), SCORING: ("clip-",)}
+    apart = tuple(start for names in sections.values() for start in names)
+    others = [row for row in entries if not row["name"].startswith((*_OF_LOADERS, *apart))]
     text += _table(others)
     for about, names in sections.items():
         if rows := [row for row in entries if row["name"].startswith(names)]:

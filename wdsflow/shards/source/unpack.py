@@ -30,7 +30,7 @@ def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = T
             return
         name, file = create(folder / "unpacked")
         try:
-            _unpack(source, file, folder)
+            unpack(source, file, folder)
             with open_source(str(name)) as copy:
                 copy.url, copy.damage, copy.cut = url, source.damage, source.cut
                 yield copy, "" if source.cut else source.damage or ""
@@ -38,7 +38,8 @@ def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = T
             discard(name, file)
 
 
-def _unpack(source: Source, file: int, folder: Path) -> None:
+def unpack(source: Source, file: int, folder: Path) -> None:
+    """Write all bytes of a shard, unpacked, to a file in ``folder``. Raises SourceError, or OSError for the folder."""
     at = 0
     while (data := source.read_at(at, _STEP)) or source.lift():  # also streams that tarfile does not reach
         at += len(data)

@@ -37,6 +37,7 @@ class Walk:
         self.seen: dict[str, Seen] = {}
         self.lost: set[str] = set()  # names of members whose contents are not all there
         self.ended = False  # the last member stands before an end mark
+        self.global_records = False  # a global header has changed names or sizes of the members after it
         self._source, self._contents = source, contents
         self._skim = Skimmer()
         self._windows = Windows(source, self._skim, contents=contents, keep=keep)
@@ -158,6 +159,7 @@ class Walk:
         last = view(entry.data - BLOCK, BLOCK)
         self._magic = self._magic or last[257:262] == b"ustar"
         if not TIMES.issuperset(self._shared.keys() - {OTHER}):
+            self.global_records = True
             skim.forget()  # a global record changes all names or sizes
         elif entry.kind == "file" and entry.size >= 0 and not entry.depth:
             skim.learn(last)

@@ -1,0 +1,35 @@
+"""Resharding next to a plain copy of the same shards, both until all bytes are on the disk, from a warm page cache."""
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from support.bench.filtering import beside
+
+MakeClock = Callable[[], Any]
+
+
+def ours(paths: Sequence[str], clock: MakeClock, **wishes: Any) -> dict[str, Any]:
+    """`wdsflow reshard`, with its usual two threads."""
+    import xxhash
+
+    from wdsflow.reshaping.reshard import arrange, write_parts
+    from wdsflow.reshaping.reshard.run_reshard import reshard_shards
+
+    del xxhash, arrange, write_parts
+    with beside(paths) as folder:
+        begun = clock()
+        report = reshard_shards(paths, os.path.join(folder, "out"), **wishes)
+        result: dict[str, Any] = begun.stop(samples=report.samples_written)
+    return result
+
+
+def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
+    """Copy by `cp`, and sync."""
+    with beside(paths) as folder:
+        begun = clock()
+        subprocess.run(["cp", *paths, folder], check=True)
+        subprocess.run(["sync", *(os.path.join(folder, os.path.basename(path)) for path in paths)], check=True)
+        result: dict[str, Any] = begun.stop()
+    return result

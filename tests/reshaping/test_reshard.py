@@ -1,0 +1,245 @@
+"""Resharding: sizes, order, parts and keys of what is written."""
+
+import json
+from pathlib import Path
+
+import pytest
+from xxhash import xxh3_64_intdigest
+
+from tests.filtering.shards import digests
+from tests.reshaping.sets import entries, in_folder, keys_of, members, write_set
+from tests.shards.archives import write_tar
+from wdsflow.reshaping.reshard.arrange import arrange
+from wdsflow.reshaping.reshard.read_inputs import InputJob, read_input
+from wdsflow.reshaping.reshard.reshard_options import checked
+from wdsflow.reshaping.reshard.run_reshard import MembersApart, reshard_shards
+from wdsflow.reshaping.reshard.write_parts import RepeatedKeys
+from wdsflow.shards.output_record import OtherOptions
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({}, [25] * 4),
+        ({"samples": 30}, [25] * 4),
+        ({"samples": 33}, [25] * 4),
+        ({"samples": 34}, [33, 33, 34]),
+        ({"shards": 7}, [14, 14, 14, 14, 14, 15, 15]),
+        ({"divisible_by": "3x2"}, [16, 16, 17, 17, 17, 17]),
+        ({"divisible_by": "2x1", "samples": 21}, [16, 16, 17, 17, 17, 17]),
+    ],
+)
+def test_shards_are_equal_and_samples_stay_in_their_order(tmp_path: Path, options, sizes):
+    source, out = write_set(tmp_path / "in"), tmp_path / "out"
+    report = reshard_shards(source, out, **options)
+    before, after = in_folder(source), in_folder(out)
+    assert sorted(map(len, after)) == sizes
+    assert [sample for shard in before for sample in shard] == [sample for shard in after for sample in shard]
+    assert (report.samples, report.samples_written, report.left_out.total(), report.renamed) == (100, 100, 0, 0)
+    counts = json.loads((out / "sizes.json").read_text())
+    assert list(counts.values()) == [len(shard) for shard in after]
+    assert (out / "__len__").read_text() == "100\n"
+
+
+@pytest.mark.parametrize("shuffle", [None, 5])
+def test_shards_have_at_most_so_many_bytes_and_a_larger_sample_is_alone(tmp_path: Path, shuffle):
+    source, out = write_set(tmp_path / "in"), tmp_path / "out"
+    write_tar(tmp_path / "in/large.tar", [("large.jpg", b"x" * 50_000), ("small.jpg", b"x")])
+    for number in range(3):  # keys that repeat get longer names
+        write_tar(tmp_path / f"in/n{number}.tar", [(f"{'n' * 95}{key}.jpg", b"x" * key) for key in range(9)])
+    reshard_shards(source, out, size="30kB", shuffle=shuffle)
+    shards = sorted(out.glob("*.tar"))
+    for path, samples in zip(shards, in_folder(out), strict=True):
+        assert path.stat().st_size <= 30_000 or keys_of([samples]) == ["large"]
+    assert len(shards) <= 17
+    assert sum(map(len, in_folder(out))) == sum(map(len, in_folder(source))) == 129
+
+
+def test_a_shuffle_mixes_all_shards_and_is_the_same_for_the_same_seed(tmp_path: Path):
+    source = write_set(tmp_path / "in", (100, 100, 100))
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        reshard_shards(source, tmp_path / name, shuffle=seed, jobs=1 if name == "a" else 3)
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+    first, other = in_folder(tmp_path / "a"), in_folder(tmp_path / "c")
+    assert keys_of(first) != keys_of(other)
+    assert members(first) == members(other) == members(in_folder(source))
+    for shard in first:
+        origins = [sum(key.startswith(f"{number:05d}") for key, _ in shard) for number in range(3)]
+        assert min(origins) > 15  # 33 expected
+
+
+def test_what_memory_cannot_hold_is_shuffled_on_the_disk_into_a_random_order_of_all(tmp_path: Path):
+    source = write_set(tmp_path / "in", (400, 300))
+    orders = []
+    for in_memory in (10_000, 90):
+        scratch = tmp_path / str(in_memory)
+        scratch.mkdir()
+        jobs = [InputJob(number, f"{source}/{number:05d}.tar", scratch, True, False) for number in range(2)]
+        found = [read_input(job, _never()) for job in jobs]
+        assert [each.rows for each in found] == [400, 300]
+        (part,), left_out = arrange(jobs, checked({"shuffle": 3}), scratch, in_memory)
+        assert not left_out
+        orders.append(part.read(0, 700).tolist())
+        assert sorted(path.name for path in scratch.iterdir()) == ["part-0.rows"]
+    assert orders[0] == orders[1]  # the memory does not decide the order
+    assert len(set(map(tuple, orders[0]))) == 700
+
+
+def _never():
+    import threading
+
+    return threading.Event()
+
+
+def test_order_by_key_is_that_of_its_bytes_over_all_shards(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    keys = [["b", "é", "a/2"], ["\udcff", "a", "B"], ["c", "b1", "10", "9"]]
+    for number, each in enumerate(keys):
+        write_tar(tmp_path / f"in/{number}.tar", entries(each, str(number)))
+    reshard_shards(str(tmp_path / "in"), tmp_path / "out", by_key=True, samples=3)
+    found = keys_of(in_folder(tmp_path / "out"))
+    assert found == sorted(
+        (key for each in keys for key in each), key=lambda key: key.encode("utf-8", "surrogateescape")
+    )
+
+
+def test_many_keys_are_ordered_by_runs_on_the_disk(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("wdsflow.reshaping.reshard.arrange._RUN_KEYS", 7)
+    monkeypatch.setattr("wdsflow.reshaping.reshard.arrange._RUNS", 3)
+    (tmp_path / "in").mkdir()
+    for number in range(4):
+        write_tar(tmp_path / f"in/{number}.tar", entries([f"{(n * 37 + number) % 50}" for n in range(25)], str(number)))
+    reshard_shards(str(tmp_path / "in"), tmp_path / "out", by_key=True, samples=1000)
+    (shard,) = in_folder(tmp_path / "out")
+    origins = [(key.partition("-")[0], fields["txt"].split()[2]) for key, fields in shard]
+    assert origins == sorted(origins)
+    assert len(shard) == 100
+
+
+def test_a_part_is_decided_by_the_key_alone_and_stays_when_data_are_added(tmp_path: Path):
+    source = write_set(tmp_path / "in", (200, 200))
+    report = reshard_shards(source, tmp_path / "out", split="train=0.7,val=0.2")
+    share = {name: keys_of(in_folder(tmp_path / "out" / name)) for name in ("train", "val")}
+    for name, (least, most) in {"train": (0, 0.7), "val": (0.7, 0.9)}.items():
+        assert all(least <= xxh3_64_intdigest(key.encode()) / 2**64 < most for key in share[name])
+        assert (tmp_path / "out" / name / "__len__").read_text() == f"{len(share[name])}\n"
+    assert sum(map(len, share.values())) + report.left_out["in no part of the split"] == 400
+    assert report.left_out["in no part of the split"] > 10
+    assert not (tmp_path / "out/sizes.json").exists()
+    more = write_set(tmp_path / "in", (200, 200, 300))
+    reshard_shards(more, tmp_path / "more", split="train=0.7,val=0.2", shuffle=4)
+    for name, keys in share.items():
+        assert set(keys) <= set(keys_of(in_folder(tmp_path / "more" / name)))
+
+
+def test_folds_are_disjoint_and_hold_every_sample_once(tmp_path: Path):
+    source = write_set(tmp_path / "in", (200, 100))
+    reshard_shards(source, tmp_path / "out", folds=3, shards=2)
+    assert sorted(path.name for path in (tmp_path / "out").glob("fold-*")) == ["fold-0", "fold-1", "fold-2"]
+    assert [len(list((tmp_path / f"out/fold-{fold}").glob("*.tar"))) for fold in range(3)] == [2, 2, 2]
+    assert members(in_folder(tmp_path / "out")) == members(in_folder(source))
+    assert all(60 < len(keys_of(in_folder(tmp_path / f"out/fold-{fold}"))) < 140 for fold in range(3))
+
+
+def test_a_key_that_is_in_the_shard_already_gets_a_number_that_is_free(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    for number, keys in enumerate((["a", "b", "a-2"], ["a", "b.v2/c"], ["a", "d"])):
+        write_tar(tmp_path / f"in/{number}.tar", entries(keys, str(number)))
+    report = reshard_shards(str(tmp_path / "in"), tmp_path / "out", shards=1)
+    assert keys_of(in_folder(tmp_path / "out")) == ["a", "b", "a-2", "a-3", "b.v2/c", "a-4", "d"]
+    assert report.renamed == 2
+    assert [key for key, _ in in_folder(tmp_path / "out")[0][3:4]] == ["a-3"]
+    contents = [fields for key, fields in in_folder(tmp_path / "out")[0] if key.startswith("a")]
+    assert [fields["txt"] for fields in contents] == [
+        f"caption of {n}".encode() for n in ("0 a", "0 a-2", "1 a", "2 a")
+    ]
+    with pytest.raises(RepeatedKeys, match="2 samples would share a shard with another sample of the same key"):
+        reshard_shards(str(tmp_path / "in"), tmp_path / "refused", shards=1, repeated_keys="refuse")
+    assert not (tmp_path / "refused").exists()
+    assert reshard_shards(str(tmp_path / "in"), tmp_path / "apart", shards=3, repeated_keys="refuse").renamed == 0
+
+
+def test_samples_of_one_key_are_kept_apart_at_the_border_of_two_shards_as_well(tmp_path: Path):
+    write_tar(tmp_path / "0.tar", [("a.jpg", b"0"), ("a.jpg", b"1"), ("a.jpg", b"2"), ("b.jpg", b"3")])
+    reshard_shards(str(tmp_path / "0.tar"), tmp_path / "out", samples=1)
+    assert keys_of(in_folder(tmp_path / "out")) == ["a", "a-2", "a-3", "b"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "where"),
+    [
+        (["a.jpg", "b.jpg", "a.txt", "b.txt"], ["c.jpg"], "2 samples have .* such as a in .*0.tar"),
+        (["a.jpg", "a.txt", "b.jpg"], ["b.txt", "c.jpg"], "1 sample has .* such as b in .*0.tar"),
+    ],
+)
+def test_samples_whose_members_are_not_together_are_not_parted(tmp_path: Path, first, second, where):
+    (tmp_path / "in").mkdir()
+    for number, names in enumerate((first, second)):
+        write_tar(tmp_path / f"in/{number}.tar", [(name, name.encode()) for name in names])
+    for options in ({}, {"shuffle": 1}):
+        with pytest.raises(MembersApart, match=where):
+            reshard_shards(str(tmp_path / "in"), tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"samples": 3, "size": "1GB"}, "--samples and --size both decide"),
+        ({"shards": 3, "divisible_by": "2x2"}, "--divisible-by and --shards both decide"),
+        ({"shuffle": 0, "by_key": True}, "--shuffle and --by-key both decide the order"),
+        ({"split": "a=1", "folds": 2}, "--split and --folds both decide"),
+        ({"split": "train=0.9,val=0.2"}, "are 1.1 together: at most 1"),
+        ({"split": "train=0.9,Train=0.1"}, "names Train twice"),
+        ({"split": "../x=0.9"}, "not of the form NAME=SHARE"),
+        ({"split": "_wdsflow=0.9"}, "not of the form NAME=SHARE"),
+        ({"split": "train=nan"}, "not of the form NAME=SHARE"),
+        ({"folds": 1}, "--folds must be at least 2"),
+        ({"samples": 0}, "--samples must be at least 1"),
+        ({"size": "1G"}, "has two meanings"),
+        ({"divisible_by": "8"}, "not of the form RANKSxWORKERS"),
+        ({"divisible_by": "0x4"}, "not of the form RANKSxWORKERS"),
+        ({"shards": 101}, "--shards 101: 101 shards cannot be made of 100 samples"),
+        ({"divisible_by": "16x8"}, "--divisible-by 16x8: 128 shards cannot be made of 100 samples"),
+        ({"split": "a=0.9,b=0.1", "shards": 50}, "50 shards cannot be made of [0-9]+ samples of b"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_and_nothing_is_written(tmp_path: Path, options, words):
+    source = write_set(tmp_path / "in")
+    with pytest.raises(ValueError, match=words):
+        reshard_shards(source, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_options_are_refused_and_a_restart_removes_only_what_was_written(tmp_path: Path):
+    source, out = write_set(tmp_path / "in"), tmp_path / "out"
+    reshard_shards(source, out, split="train=0.9,val=0.1")
+    (out / "train/mine.tar").write_bytes(b"mine")
+    with pytest.raises(OtherOptions, match=r"--split was train=0.9,val=0.1, now it is train=0.5,test=0.5"):
+        reshard_shards(source, out, split="train=0.5,test=0.5")
+    reshard_shards(source, out, restart=True)
+    assert sorted(str(path.relative_to(out)) for path in out.rglob("*.tar")) == [
+        *(f"0000{number}.tar" for number in range(4)),
+        "train/mine.tar",
+    ]
+
+
+def test_other_inputs_replace_the_shards_of_the_earlier_run(tmp_path: Path):
+    source, out = write_set(tmp_path / "in"), tmp_path / "out"
+    reshard_shards(source, out, samples=10)
+    (tmp_path / "in/00003.tar").unlink()
+    report = reshard_shards(source, out, samples=10)
+    assert report.removed == 4
+    reshard_shards(source, tmp_path / "new", samples=10)
+    assert {name: digest for name, digest in digests(out).items() if "_wdsflow" not in name} == {
+        name: digest for name, digest in digests(tmp_path / "new").items() if "_wdsflow" not in name
+    }
+
+
+def test_an_input_is_never_replaced(tmp_path: Path):
+    source = write_set(tmp_path / "in")
+    before = digests(tmp_path / "in")
+    for options in ({}, {"split": "train=0.5"}):
+        with pytest.raises(FileExistsError, match="is an input, and in a folder for outputs"):
+            reshard_shards(source, tmp_path / "in", **options)
+    assert digests(tmp_path / "in") == before

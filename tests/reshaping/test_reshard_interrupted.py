@@ -1,0 +1,149 @@
+"""Reshards that are killed at any moment, or meet a full disk: the same command again ends with the same bytes.
+
+``WDSFLOW_KILLS=100`` kills more often.
+"""
+
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.filtering.shards import digests
+from tests.reshaping.sets import Samples, in_folder, members, write_set
+from tests.reshaping.test_reshard_hostile import packed_set
+from wdsflow.reshaping.reshard.run_reshard import reshard_shards
+
+KILLS = int(os.environ.get("WDSFLOW_KILLS", "10"))
+MODULES = ["wdsflow.reshaping.reshard.run_reshard", "wdsflow.reshaping.reshard.write_parts", "xxhash"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"samples": 4}, marks=pytest.mark.deep),
+        {"samples": 4, "shuffle": 1, "split": "train=0.8,val=0.2"},
+    ],
+)
+def test_a_reshard_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path, options):
+    source, out = packed_set(tmp_path / "in"), tmp_path / "out"
+    begun = time.monotonic()
+    reshard_shards(source, out, **options)
+    longest, whole = time.monotonic() - begun, digests(out)
+    shutil.rmtree(out)
+    context = multiprocessing.get_context("forkserver")  # children that have imported everything
+    context.set_forkserver_preload(MODULES)
+    chance, killed = random.Random(1), 0
+    for _ in range(10 * KILLS):
+        if killed >= KILLS // 2:
+            break
+        child = context.Process(target=reshard_shards, args=(source, out), kwargs=options)
+        child.start()
+        child.join(chance.uniform(0, longest))
+        child.kill()
+        child.join()
+        for name, digest in (digests(out) if out.exists() else {}).items():
+            assert not name.endswith(".tar") or name.startswith("_wdsflow") or digest == whole[name]
+        if child.exitcode == 0:
+            assert digests(out) == whole
+            shutil.rmtree(out)
+            longest *= 0.7
+        else:
+            killed += 1
+            longest *= 1.1
+    reshard_shards(source, out, **options)
+    assert digests(out) == whole
+    assert killed >= KILLS // 2
+
+
+def test_finished_shards_are_kept_and_half_ones_written_again(tmp_path: Path):
+    source, out = packed_set(tmp_path / "in"), tmp_path / "out"
+    reshard_shards(source, out, samples=10, shuffle=0)
+    whole = digests(out)
+    record = out / "_wdsflow/reshard.jsonl"
+    lines = record.read_bytes().splitlines(keepends=True)
+    record.write_bytes(b"".join(lines[:6]) + lines[6][:50])
+    (out / "00009.tar").unlink()
+    (out / "00009.tar.0a1b2c3d.wdsflow.tmp").write_bytes(b"half of it")
+    (out / "00003.tar").write_bytes(b"changed")
+    before = {path.name: path.stat().st_mtime_ns for path in out.glob("*.tar")}
+    report = reshard_shards(source, out, samples=10, shuffle=0)
+    assert (report.resumed, report.stale_removed) == (5, 1)
+    assert len(report.changed) == 1
+    assert "00003.tar was changed since it was written" in report.changed[0]
+    assert digests(out) == whole
+    kept = {path.name for path in out.glob("*.tar") if path.stat().st_mtime_ns == before.get(path.name)}
+    assert kept == {f"0000{number}.tar" for number in (0, 1, 2, 4, 5)}
+
+
+@pytest.mark.parametrize("order", [[], pytest.param(["--shuffle", "1"], marks=pytest.mark.deep)])
+def test_a_full_disk_ends_with_status_2_in_two_lines_and_leaves_no_part_of_a_shard(tmp_path: Path, order):
+    source, out = packed_set(tmp_path / "in"), tmp_path / "out"
+    limit = 90_000 if order else 60_000  # bytes of a file: the system says that there is no space beyond
+
+    def no_space() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    words = [sys.executable, "-m", "wdsflow", "reshard", source, "-o", str(out), "--shards", "2", *order]
+    done = subprocess.run(words, preexec_fn=no_space, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    first, second = done.stderr.splitlines()
+    assert first.startswith("wdsflow: cannot write ")
+    assert first.endswith("File too large")
+    assert second == "  free space there: finished shards are kept, and the same command resumes"
+    assert not [path for path in out.rglob("*") if path.suffix == ".tmp"]
+    assert not list(out.glob("*.tar"))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    assert members(in_folder(out)) == members(in_folder_of_packed(tmp_path))
+
+
+def in_folder_of_packed(folder: Path) -> list[Samples]:
+    return in_folder(write_set(folder / "plain"))
+
+
+def test_copies_of_packed_inputs_stay_for_the_next_run_only_where_it_can_resume(tmp_path: Path, monkeypatch):
+    source, out = packed_set(tmp_path / "in"), tmp_path / "out"
+    out.mkdir()
+    (out / "00001.tar").write_bytes(b"mine")
+    with pytest.raises(FileExistsError, match="no reshard wrote it"):
+        reshard_shards(source, out, shuffle=1)
+    assert [path.name for path in out.rglob("*")] == ["00001.tar"]
+    (out / "00001.tar").unlink()
+
+    def fails(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wdsflow.reshaping.reshard.write_parts.write_output", fails)
+    with pytest.raises(KeyboardInterrupt):
+        reshard_shards(source, out, shuffle=1)
+    monkeypatch.undo()
+    copies = sorted((out / "_wdsflow/reshard-scratch/copies").glob("*.tar"))
+    assert [path.name for path in copies] == ["1.tar", "3.tar"]
+    before = [path.stat().st_ino for path in copies]
+    seen: list[list[int]] = []
+    from wdsflow.reshaping.reshard import arrange
+
+    rows = arrange.arrange
+    monkeypatch.setattr(
+        arrange, "arrange", lambda *args: (seen.append([path.stat().st_ino for path in copies]), rows(*args))[1]
+    )
+    reshard_shards(source, out, shuffle=1)
+    assert seen == [before]  # they were not unpacked again
+    assert sorted(path.name for path in (out / "_wdsflow").iterdir()) == ["reshard.json", "reshard.jsonl"]
+
+
+def test_two_reshards_do_not_work_in_one_folder_at_once(tmp_path: Path):
+    from wdsflow.shards.folder_lock import Busy, Lock
+
+    source = packed_set(tmp_path / "in")
+    (tmp_path / "out/_wdsflow").mkdir(parents=True)
+    with Lock(tmp_path / "out/_wdsflow/lock"), pytest.raises(Busy, match="another run works in"):
+        reshard_shards(source, tmp_path / "out", split="train=0.9")

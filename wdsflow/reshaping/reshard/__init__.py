@@ -1,0 +1,25 @@
+"""Equal shards, shuffled, split or ordered by key: two passes over byte ranges, in bounded memory."""
+
+from typing import TYPE_CHECKING
+
+from wdsflow.lazy import lazy_names
+
+__all__ = ["MembersApart", "NothingRead", "RepeatedKeys", "ReshardReport", "ReshardWishes", "reshard_shards"]
+
+if TYPE_CHECKING:
+    from .reshard_options import ReshardWishes
+    from .reshard_report import ReshardReport
+    from .run_reshard import MembersApart, NothingRead, reshard_shards
+    from .write_parts import RepeatedKeys
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "MembersApart": "run_reshard",
+            "NothingRead": "run_reshard",
+            "RepeatedKeys": "write_parts",
+            "ReshardReport": "reshard_report",
+            "ReshardWishes": "reshard_options",
+            "reshard_shards": "run_reshard",
+        },
+    )

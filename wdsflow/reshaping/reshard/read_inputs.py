@@ -1,0 +1,235 @@
+"""The first pass: which samples the inputs have, and where."""
+
+import errno
+import json
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any, BinaryIO
+
+from wdsflow.repair.contents import Contents
+from wdsflow.repair.regroup import SPARSE_LIMIT
+from wdsflow.shards.atomic import write_file, writing
+from wdsflow.shards.samples.tar_sample import TarSample
+from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.shard_identity import fingerprint, input_identity
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.source.unpack import seekable, unpack
+from wdsflow.shards.tar.members import Member
+from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
+
+from .input_report import Apart, InputReport
+from .sample_rows import PIECE, RowFile, rows_of
+
+_CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+_MOST_FIELDS = (1 << 16) - 1
+NEXT_TO_DAMAGE = "next to damage: it may have lost members"
+TOO_SPARSE = "it has a sparse member of more than 64 MiB"
+
+
+@dataclass(frozen=True)
+class InputJob:
+    """One input to look at."""
+
+    number: int
+    url: str
+    scratch: Path
+    anywhere: bool  # it will be read in any order: what is packed or elsewhere is copied into ``scratch``
+    keys: bool  # note the keys as well
+    allow_pipe: bool = False
+
+    @property
+    def rows(self) -> RowFile:
+        """The file for its rows."""
+        return RowFile(self.scratch / f"{self.number}.rows")
+
+    @property
+    def key_file(self) -> Path:
+        """The file for its keys: for each its length in 4 bytes, and its bytes."""
+        return self.scratch / f"{self.number}.keys"
+
+    @property
+    def copy(self) -> Path:
+        """The file for a copy of it."""
+        return self.scratch / "copies" / f"{self.number}.tar"
+
+
+def read_input(job: InputJob, stop: Event) -> InputReport:
+    """Note the samples of an input in ``job.rows``, in their order; what cannot be read is in the report.
+
+    Raises OSError if the scratch folder cannot be written.
+    """
+    found = InputReport(job.number, job.url)
+    try:
+        found.identity = input_identity(job.url)
+        packing: tuple[str | None, bool] | None = None
+        if job.url.startswith("pipe:") or (job.anywhere and not _is_plain(job)):
+            packing = _copied(job, found)
+        with open_source(str(found.copy or job.url)) as source:
+            if packing is not None:
+                source.damage, source.cut = packing
+                found.damage += [packing[0]] if packing[0] and not packing[1] else []
+            found.is_local = source.fd >= 0 and found.copy is None
+            global_records = _walk(source, job, found, stop)
+        if global_records:
+            _with_plain_headers(job, found, stop)
+        if not job.url.startswith("pipe:") and input_identity(job.url) != found.identity:
+            raise SourceChangedError
+    except OSError as error:
+        if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
+            raise
+        job.rows.remove()
+        found = InputReport(job.number, job.url, damage=[*found.damage, str(error)], identity=found.identity)
+    found.check()
+    return found
+
+
+def key_bytes(key: str) -> bytes:
+    """Return a key as it is in the tar."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+def _is_plain(job: InputJob) -> bool:
+    with open_source(job.url, allow_pipe=job.allow_pipe) as source:
+        return source.fd >= 0
+
+
+def _walk(source: Source, job: InputJob, found: InputReport, stop: Event) -> bool:
+    """Note all samples, and tell whether global headers changed names or sizes. Raises SourceError, OSError."""
+    from xxhash import xxh3_64_intdigest
+
+    samples, rows, shapes = Samples(source, contents=False, keep=False), job.rows, _Shapes()
+    rows.remove()
+    numbers, place, seen = array("Q"), job.number << 16, shapes.add
+    with _opened(job.key_file if job.keys else None) as keys:
+        for sample in samples:  # few calls: with small samples, this loop takes as long as copying
+            found.samples += 1
+            key = sample.key.encode("utf-8", "surrogateescape")
+            digest = xxh3_64_intdigest(key)
+            seen(digest, sample)
+            if sample.trouble and (reason := _unusable(sample)):
+                found.dropped[reason] += 1
+                continue
+            numbers.extend((digest, sample.start, sample.end, place | min(len(sample.fields), _MOST_FIELDS)))
+            if keys is not None:
+                keys.write(len(key).to_bytes(4, "little") + key)
+            if len(numbers) >= 4 * PIECE:
+                rows.append(rows_of(numbers))
+                numbers = array("Q")
+                if stop.is_set():
+                    raise InterruptedError("given up")
+    rows.append(rows_of(numbers))
+    found.rows, found.members, found.left_out = rows.count, samples.members, samples.left_out
+    found.damage += samples.damage
+    found.first, found.last, found.apart = shapes.first, shapes.last, shapes.apart()
+    return samples.global_records
+
+
+def _unusable(sample: TarSample) -> str:
+    if sample.trouble == "beside-damage":
+        return NEXT_TO_DAMAGE
+    if sample.trouble == "sparse-member" and any(
+        row[4] == "sparse" and row[1] > SPARSE_LIMIT for row in sample.fields.values()
+    ):
+        return TOO_SPARSE
+    return ""
+
+
+@contextmanager
+def _opened(path: Path | None) -> Iterator[BinaryIO | None]:
+    if path is None:
+        yield None
+        return
+    with open(path, "wb") as file:
+        yield file
+
+
+def _copied(job: InputJob, found: InputReport) -> tuple[str | None, bool]:
+    """Copy an input into the scratch folder, unpacked; a copy of an interrupted run is taken if it is still right.
+
+    Returns what is wrong with its packing, and whether that is a cut.
+    """
+    found.copy, note = job.copy, job.copy.with_suffix(".json")
+    is_pipe = job.url.startswith("pipe:")
+    about: dict[str, Any] = {"url": job.url, "identity": found.identity}
+    if not is_pipe and note.exists() and job.copy.exists():
+        before = json.loads(note.read_bytes())
+        if {name: before[name] for name in about} == about:
+            return before["damage"], before["cut"]
+    with open_source(job.url, allow_pipe=job.allow_pipe) as source, writing(job.copy) as file:
+        unpack(source, file, job.copy.parent)
+    write_file(note, json.dumps({**about, "damage": source.damage, "cut": source.cut}).encode())
+    if is_pipe:  # there is nothing else by which it can be known
+        found.identity = {"url": job.url, **fingerprint(str(job.copy))}
+    return source.damage, source.cut
+
+
+def _with_plain_headers(job: InputJob, found: InputReport, stop: Event) -> None:
+    """Replace an input by a copy whose members have headers of their own: its global headers hold in no other tar."""
+    before, plain = found.rows, job.scratch / "copies" / f"{job.number}.plain.tar"
+    origin = str(found.copy) if found.copy else job.url
+    with seekable(origin, job.copy.parent) as (source, _), ShardWriter(plain, force=True) as writer:
+        contents, samples = Contents(source), Samples(source, contents=False)
+        for sample in samples:
+            if stop.is_set():
+                raise InterruptedError("given up")
+            if _unusable(sample):
+                continue
+            for row in sample.fields.values():
+                contents.copy(Member(*row), row[0], writer)
+    again = InputReport(job.number, job.url)
+    with open_source(str(plain)) as copy:
+        _walk(copy, job, again, stop)
+    if again.rows != before:
+        raise SourceError("io", f"{before:,} samples were found, and {again.rows:,} with plain headers")
+    found.copy, found.is_local = plain, False
+
+
+class _Shapes:
+    """Finds samples of one tar whose members are not next to each other."""
+
+    def __init__(self) -> None:
+        self.first: tuple[str, tuple[str, ...]] = ("", ())
+        self._last: TarSample | None = None
+        self._fields: tuple[str, ...] = ()
+        self._number = 0
+        self._numbers: dict[tuple[str, ...], int] = {}
+        self._keys, self._shapes = array("Q"), array("L")
+
+    def add(self, digest: int, sample: TarSample) -> None:
+        """Take a sample of the tar."""
+        fields = sample.names
+        if fields is None or fields is not self._fields:  # nearly all samples have those of the one before
+            fields = self._fields = fields or tuple(sample.fields)
+            self._number = self._numbers.setdefault(fields, len(self._numbers))
+        self._keys.append(digest)
+        self._shapes.append(self._number)
+        if self._last is None:
+            self.first = sample.key, fields
+        self._last = sample
+
+    @property
+    def last(self) -> tuple[str, tuple[str, ...]]:
+        """Key and fields of the last sample."""
+        return ("", ()) if self._last is None else (self._last.key, self._fields)
+
+    def apart(self) -> Apart:
+        """Return the samples whose key comes again with other fields, none of them the same."""
+        import numpy as np
+
+        if len(self._numbers) < 2:
+            return Apart(0, 0)
+        keys = np.frombuffer(self._keys, np.uint64)
+        order = np.argsort(keys, kind="stable")
+        same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+        shapes, seen, place = list(self._numbers), set[int](), len(keys)
+        for at in same.tolist():
+            one, other = (shapes[self._shapes[each]] for each in order[at : at + 2].tolist())
+            if set(one).isdisjoint(other):
+                seen.add(self._keys[int(order[at])])
+                place = min(place, int(order[at]))
+        return Apart(len(seen), place)

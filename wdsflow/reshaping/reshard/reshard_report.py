@@ -1,0 +1,129 @@
+"""What a reshard did: every sample is accounted for."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many, size
+
+from .epoch_evenness import evenness
+from .input_report import InputReport
+from .reshard_options import Grid
+from .write_output import OutputReport
+
+_LISTED = 10  # inputs with damage that are shown
+
+
+@dataclass
+class PartReport:
+    """The outputs of one part, in their order."""
+
+    name: str  # "" for all samples
+    folder: Path
+    outputs: list[OutputReport] = field(default_factory=list)
+
+    @property
+    def samples(self) -> int:
+        """How many samples it has."""
+        return sum(output.samples for output in self.outputs)
+
+
+@dataclass
+class ReshardReport:
+    """What became of all samples. ``samples == samples_written + sum(left_out.values())``."""
+
+    inputs: list[InputReport]
+    parts: list[PartReport]
+    grid: Grid
+    left_out: Counter[str] = field(default_factory=Counter)  # reason -> samples
+    resumed: int = 0  # outputs that an earlier run had finished
+    changed: list[str] = field(default_factory=list)  # outputs that were written again, and why
+    removed: int = 0  # outputs of an earlier run, of other inputs, that are no more
+    stale_removed: int = 0  # temporary files of runs that were killed
+
+    @property
+    def samples(self) -> int:
+        """Samples of the inputs."""
+        return sum(found.samples for found in self.inputs)
+
+    @property
+    def samples_written(self) -> int:
+        """Samples of all outputs."""
+        return sum(part.samples for part in self.parts)
+
+    @property
+    def renamed(self) -> int:
+        """Samples that got another key."""
+        return sum(output.renamed for part in self.parts for output in part.outputs)
+
+    @property
+    def lost(self) -> bool:
+        """Whether anything could not be read or written whole."""
+        return any(found.lost or found.dropped for found in self.inputs)
+
+    @property
+    def empty(self) -> list[str]:
+        """The parts that got no sample, though there are samples."""
+        return [part.name for part in self.parts if not part.outputs]
+
+    def check(self) -> None:
+        """Raise RuntimeError if a sample is unaccounted for."""
+        if self.samples != self.samples_written + self.left_out.total():
+            raise RuntimeError(
+                f"samples do not add up: {self.samples} in, {self.samples_written} out, {self.left_out} left out"
+            )
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterable[str]:
+        yield from _damage(self.inputs)
+        yield f"before: {evenness([found.samples for found in self.inputs if not found.unread], self.grid)}"
+        for part in self.parts:
+            yield from _part_lines(part, self.grid)
+        yield from (f"written again: {escape(line, 600)}" for line in self.changed[:_LISTED])
+        if self.removed:
+            yield f"removed: {how_many(self.removed, 'shard')} that an earlier run made of other inputs"
+        outputs = sum(len(part.outputs) for part in self.parts)
+        before = f" ({how_many(self.resumed, 'shard')} done before)" if self.resumed else ""
+        yield f"{how_many(len(self.inputs), 'input')} -> {how_many(outputs, 'shard')}{before}"
+        yield (f"samples: {self.samples:,} in = {self.samples_written:,} out + {self.left_out.total():,} left out")
+        yield from _counted("left out", self.left_out)
+        if self.renamed:
+            examples = [each for part in self.parts for output in part.outputs for each in output.examples][:3]
+            shown = ", ".join(escape(each, 80) for each in examples)
+            yield f"renamed: {how_many(self.renamed, 'sample')} whose key was in the shard already, such as {shown}"
+        members = sum((found.left_out for found in self.inputs), Counter[str]())
+        if members:
+            yield f"members that belong to no sample: {members.total():,} left out"
+            yield from _counted("left out", members)
+
+
+def _damage(inputs: Iterable[InputReport]) -> Iterable[str]:
+    hurt = [found for found in inputs if found.lost or found.dropped]
+    for found in hurt[:_LISTED]:
+        yield f"{escape(found.url, 300)}: {how_many(found.rows, 'sample')} of {found.samples:,} can be copied"
+        yield from (f"  lost: {escape(trouble, 300)}" for trouble in found.lost[:3])
+    if len(hurt) > _LISTED:
+        yield f"and {how_many(len(hurt) - _LISTED, 'more damaged input')}"
+
+
+def _part_lines(part: PartReport, grid: Grid) -> Iterable[str]:
+    name = f"{part.name}: " if part.name else ""
+    if not part.outputs:
+        yield f"{name}no samples: nothing written"
+        return
+    counts = [output.samples for output in part.outputs]
+    least, most = min(counts), max(counts)
+    each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    total = size(sum(output.bytes for output in part.outputs))
+    shards = how_many(len(counts), "shard")
+    yield f"{name}{how_many(sum(counts), 'sample')} in {shards} of {each}, {total}, in {escape(str(part.folder), 300)}"
+    yield f"{name}after: {evenness(counts, grid)}"
+
+
+def _counted(title: str, counts: Counter[str]) -> Iterable[str]:
+    for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield f"  {title}: {count:,} x {escape(reason)}"

@@ -1,0 +1,232 @@
+"""New shards of other sizes, in another order or in parts, from the samples of shards."""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wdsflow.shards.atomic import remove_stale
+from wdsflow.shards.counts import remove_counts
+from wdsflow.shards.output_record import INSIDE, OutputRecord
+from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.source.base import SourceError, local_file, local_folder
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.urls import expand
+from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
+
+from .input_report import InputReport
+from .read_inputs import InputJob, read_input
+from .reshard_options import Grid, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
+from .reshard_report import ReshardReport
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_SCRATCH = "reshard-scratch"
+KIND = "reshard"
+_USUAL = Grid(1, 4)  # OpenCLIP's defaults
+_REASONS = {
+    "code": "another wdsflow wrote it",
+    "samples": "other samples belong into it",
+    "inputs": "an input changed",
+}
+
+
+class MembersApart(ValueError):
+    """Samples whose members are not next to each other: another order would part them for good."""
+
+
+class NothingRead(ValueError):
+    """No input could be read."""
+
+
+def reshard_shards(
+    urls: str | Iterable[str],
+    out: str | os.PathLike[str],
+    *,
+    even_for: str | None = None,
+    restart: bool = False,
+    jobs: int = 2,
+    allow_pipe: bool = False,
+    begin: Begin | None = None,
+    **wishes: "Unpack[ReshardWishes]",
+) -> ReshardReport:
+    """Write the samples of shards into other shards, with ``sizes.json`` and ``__len__`` next to them.
+
+    Samples are copied byte for byte, with their headers; nothing is decoded. The inputs never change. Memory does not
+    grow with the data. The same call resumes an interrupted run: finished shards are kept. Without wishes, there are
+    as many shards as inputs, of equal numbers of samples, in the same order.
+
+    Args:
+        urls: shards, as for ``check``.
+        out: a folder; it is created if it does not exist.
+        even_for: "RANKSxWORKERS" for which the report says how even an epoch is; by default those of
+            ``divisible_by``, otherwise one rank with four workers.
+        restart: remove first what earlier runs wrote into ``out``.
+        jobs: shards read or written at a time.
+        allow_pipe: run ``pipe:`` urls in a shell.
+        begin: called with the number of shards of a pass; what it returns is called after each of them.
+        wishes: sizes, order and parts, as ``ReshardWishes`` describes them.
+
+    Raises:
+        ValueError: arguments are invalid, urls match nothing, or there are fewer samples than shards.
+        MembersApart, RepeatedKeys, NothingRead: the inputs do not allow it; nothing was written.
+        OtherOptions: ``out`` holds shards that were written with other options.
+        Busy: another run works in ``out``.
+        FileExistsError: an output exists that no reshard wrote, or the folder holds an input.
+        OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
+    """
+    options = checked(wishes)
+    grid = parse_grid(even_for, "--even-for") if even_for is not None else options.divisible_by or _USUAL
+    folder = local_folder(out)
+    found = expand([urls] if isinstance(urls, str) else urls).urls
+    if jobs < 1:
+        raise ValueError("jobs must be at least 1")
+    places = [folder / part.name if part.name else folder for part in options.parts]
+    _refuse_inputs_inside(found, [folder, *places])
+    with ExitStack() as stack:
+        root = stack.enter_context(_record(folder))
+        if restart:
+            _clear(root)
+        root.refuse_other(options.flags())
+        records = [root if place == folder else stack.enter_context(_record(place)) for place in places]
+        return _Run(found, options, folder, records, jobs, begin, allow_pipe=allow_pipe).run(root, grid)
+
+
+class _Run:
+    """One run: both passes, and what is between them."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        options: ReshardOptions,
+        folder: Path,
+        records: list[OutputRecord],
+        jobs: int,
+        begin: Begin | None,
+        *,
+        allow_pipe: bool,
+    ) -> None:
+        self._urls, self._options, self._records, self._jobs, self._begin = urls, options, records, jobs, begin
+        self._scratch = folder / INSIDE / _SCRATCH
+        anywhere = options.scattered
+        self._inputs = [
+            InputJob(number, url, self._scratch, anywhere, options.by_key, allow_pipe)
+            for number, url in enumerate(urls)
+        ]
+
+    def run(self, root: OutputRecord, grid: Grid) -> ReshardReport:
+        """Read, arrange and write; copies of inputs stay for the next run if a disk or a storage failed."""
+        keep = False
+        try:
+            self._tidy(keep=True)  # of a run that was killed
+            (self._scratch / "copies").mkdir(parents=True, exist_ok=True)
+            remove_stale(self._scratch / "copies")
+            return self._all(root, grid)
+        except (OSError, KeyboardInterrupt) as error:
+            keep = not isinstance(error, FileExistsError)  # that is a refusal
+            raise
+        finally:
+            self._tidy(keep=keep)
+
+    def _tidy(self, *, keep: bool) -> None:
+        if not keep:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            return
+        for path in self._scratch.iterdir() if self._scratch.exists() else ():
+            if path.is_file():
+                path.unlink(missing_ok=True)
+        with suppress(OSError):  # there are copies
+            (self._scratch / "copies").rmdir()
+            self._scratch.rmdir()
+
+    def _all(self, root: OutputRecord, grid: Grid) -> ReshardReport:
+        from .arrange import arrange
+        from .open_inputs import OpenInputs
+        from .write_parts import Planned, write_parts
+
+        found = self._read()
+        rows, outside = arrange(self._inputs, self._options, self._scratch)
+        left_out = sum((each.dropped for each in found), Counter[str]()) + outside
+        report = ReshardReport(found, [], grid, left_out)
+        report.stale_removed = sum(record.stale for record in {*self._records, root})
+        inputs = OpenInputs(found, self._scratch / "copies", self._jobs)
+        try:
+            parts = [Planned(*each) for each in zip(self._options.parts, self._records, rows, strict=True)]
+            write_parts(parts, inputs, self._options, report, self._jobs, self._begin)
+        finally:
+            inputs.close()
+        if report.samples_written and root not in self._records:
+            root.begin(self._options.flags(), [])
+        report.check()
+        return report
+
+    def _read(self) -> list[InputReport]:
+        """Look at all inputs. Raises NothingRead, MembersApart."""
+        done: dict[int, InputReport] = {}
+        run_in_threads(
+            self._inputs, read_input, lambda job, found: done.update({job.number: found}), self._jobs, self._begin
+        )
+        found = [done[job.number] for job in self._inputs]
+        if all(each.unread for each in found):
+            others = f" and {how_many(len(found) - 1, 'more shard')}" if len(found) > 1 else ""
+            raise NothingRead(f"nothing could be read: {found[0].url}{others}: {found[0].lost[0]}")
+        _refuse_apart(found)
+        return found
+
+
+def _record(folder: Path) -> OutputRecord:
+    from .write_output import OutputReport
+
+    return OutputRecord(folder, KIND, "resharded", _REASONS, lambda found: OutputReport(**found))
+
+
+def _clear(root: OutputRecord) -> None:
+    """Remove what earlier runs wrote, in their parts as well."""
+    flags = root.options or {}
+    for name, _ in parts_of(flags.get("--split"), flags.get("--folds")):
+        if name and (root.folder / name).is_dir():
+            with _record(root.folder / name) as part:
+                _clear(part)
+    if root.options is not None:
+        root.clear()
+        remove_counts(root.folder)
+
+
+def _refuse_inputs_inside(urls: Iterable[str], folders: Iterable[Path]) -> None:
+    inside = {os.path.realpath(folder) for folder in folders}
+    for url in urls:
+        path = local_file(url)
+        if path is not None and os.path.dirname(os.path.realpath(path)) in inside:
+            raise FileExistsError(f"{path} is an input, and in a folder for outputs: choose another folder for them")
+
+
+def _refuse_apart(inputs: Sequence[InputReport]) -> None:
+    """Raise MembersApart if members of one sample are not next to each other."""
+    total = sum(found.apart.samples for found in inputs)
+    where = next((found for found in inputs if found.apart.samples), None)
+    key = _key_at(where, where.apart.place) if where is not None else ""
+    for one, other in pairwise(inputs):
+        if one.samples and one.last[0] == other.first[0] and set(one.last[1]).isdisjoint(other.first[1]):
+            total += 1
+            where, key = (one, one.last[0]) if where is None else (where, key)
+    if where is not None:
+        which = "1 sample has" if total == 1 else f"{total:,} samples have"
+        raise MembersApart(
+            f"{which} members that are not next to each other, such as {escape(key)} in {where.url}:"
+            " resharding would part them"
+        )
+
+
+def _key_at(found: InputReport, place: int) -> str:
+    with suppress(SourceError), open_source(str(found.copy or found.url)) as source:
+        for number, sample in enumerate(Samples(source, contents=False)):
+            if number == place:
+                return sample.key
+    return ""
