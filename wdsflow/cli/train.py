@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from wdsflow.cli.shared.subset_options import check_subset, only_one_of
 from wdsflow.cli.shared.terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
 from wdsflow.cli.shared.train_options import (
     Caption,
@@ -30,6 +31,8 @@ from wdsflow.cli.shared.train_options import (
     StallAfter,
     StallSamples,
     StatusEvery,
+    TrainLedger,
+    TrainWhere,
 )
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.shell import command
@@ -45,6 +48,8 @@ def train(
     context: typer.Context,
     caption: Caption = None,
     image: Image = None,
+    ledger: TrainLedger = None,
+    where: TrainWhere = None,
     max_pixels: MaxPixels = None,
     decode: Decoding = DecodeChoice.fast,
     k: K = 2.0,
@@ -66,6 +71,10 @@ def train(
 
     wdsflow train --caption json:alt -- --train-data "{000..042}.tar" --workers 6
 
+    On the samples that a predicate keeps, by scores computed before:
+
+    wdsflow train --ledger scored --where "clip_similarity > 0.28" -- --train-data "{000..042}.tar"
+
     On several GPUs, use torchrun or srun:
 
     torchrun --nproc_per_node 8 -m wdsflow train -- --train-data "{000..042}.tar"
@@ -79,9 +88,14 @@ def train(
     argv: list[str] = context.obj or []
     if not argv:
         fail("no training command given: write it after --", "all options: wdsflow train --help")
+    typed = Typed(context)
+    if (ledger is None) != (where is None):
+        only_one_of(ledger, where, typed, argv)
     options = _options(
         caption=caption,
         image=image,
+        ledger=ledger,
+        where=where,
         max_pixels=max_pixels,
         decode=decode.value,
         k=k,
@@ -95,7 +109,8 @@ def train(
         status_every=status_every,
         argv=tuple(argv),
     )
-    _check(argv, options, Typed(context))
+    _check(argv, options, typed)
+    check_subset(options, typed)
     if dry_run:
         _report(argv, options)
     refused = not no_preflight and _refused(argv, options)
