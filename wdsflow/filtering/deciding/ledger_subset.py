@@ -36,6 +36,10 @@ class StagedLedger(LedgerError):
     """Ledgers of samples that stages changed: the shards hold others."""
 
 
+class UnknownShard(LedgerError):
+    """A shard that was not scored."""
+
+
 class KeptSamples(NamedTuple):
     """What is kept of a shard."""
 
@@ -150,7 +154,7 @@ class LedgerSubset:
                 now = input_identity(url)
                 alike = [each for each in alike if each.input.get("pieces") == now.get("pieces")] or alike
         if not alike:
-            raise LedgerError(f"{self.folder} has no ledger of {url}")
+            raise UnknownShard(f"{self.folder} has no ledger of {url}")
         return alike[0]
 
 

@@ -68,9 +68,8 @@ def scan_kept(
     found = scan_shards(some, asked, progress=told, how=[KeptScan(shards[url]) for url in some])
     for shard in found:
         if shard.error == LEDGER:
-            lacks = shard.error_fix
-            error = MissingScore(lacks, shard.error_detail) if lacks else LedgerError(shard.error_detail)
-            raise explained(error, options, data)
+            lacks, what = shard.error_fix, shard.error_detail
+            raise explained(MissingScore(lacks, what) if lacks else LedgerError(what), options, data)
     left = [shard for shard in found if shard.error is not None or shard.members]
     if not left:
         raise nothing_kept(options, data, samples, len(some))
