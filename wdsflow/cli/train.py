@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from wdsflow.cli.shared.subset_options import check_subset, only_one_of
+from wdsflow.cli.shared.subset_options import both_or_none, check_subset
 from wdsflow.cli.shared.terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
 from wdsflow.cli.shared.train_options import (
     Caption,
@@ -89,13 +89,10 @@ def train(
     if not argv:
         fail("no training command given: write it after --", "all options: wdsflow train --help")
     typed = Typed(context)
-    if (ledger is None) != (where is None):
-        only_one_of(ledger, where, typed, argv)
     options = _options(
         caption=caption,
         image=image,
-        ledger=ledger,
-        where=where,
+        **both_or_none(ledger, where, typed, argv),
         max_pixels=max_pixels,
         decode=decode.value,
         k=k,
@@ -110,7 +107,6 @@ def train(
         argv=tuple(argv),
     )
     _check(argv, options, typed)
-    check_subset(options, typed)
     if dry_run:
         _report(argv, options)
     refused = not no_preflight and _refused(argv, options)
@@ -137,7 +133,7 @@ def _options(**values: Any) -> "FeedOptions":
 
 
 def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed) -> None:
-    """Refuse files that cannot be written, OpenCLIP's wrong arguments, and data that are not shards, before any other work."""
+    """Refuse what cannot work before any other work: files that cannot be written, OpenCLIP's wrong arguments, other data."""
     from wdsflow.readers.open_clip.arguments import names_shards
     from wdsflow.training.launch.launch import NoOpenClip, parse
 
@@ -154,6 +150,7 @@ def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed) -> None:
             f"with OpenCLIP's own loader: {command(['python', '-m', 'open_clip_train.main', *argv])}",
         )
     check_logs(arguments.logs)
+    check_subset(options, typed)
 
 
 def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:

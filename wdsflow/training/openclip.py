@@ -123,21 +123,7 @@ def get_wds_dataset(
     buffers = Buffers.from_environment() if is_train else None
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
     catalog = Catalog(fields, captions.members, allow_pipe=options.allow_pipe)
-    subset: Subset | None = None
-    schedule: Schedule
-    if is_train:
-        urls, weights = _shards(args)
-        if options.ledger is not None:
-            subset = Subset(urls, weights, here, options, args.train_data if isinstance(args.train_data, str) else "")
-            urls, weights, catalog.view = subset.urls, subset.weights, subset.view
-        schedule = _training(args, options, here, catalog, (urls, weights), floor=floor)
-    else:
-        schedule = InOrder(
-            shard_list(args.val_data),
-            lanes=args.workers,
-            batch_size=args.batch_size,
-            samples=getattr(args, "val_num_samples", None) or 0,
-        )
+    schedule, subset = _schedule(args, options, here, catalog, is_train=is_train, floor=floor)
     recipe = FeedRecipe(
         schedule=schedule,
         images=image_work(preprocess_img, mode=options.decode, k=options.k, max_pixels=limit, budget=None),
@@ -167,6 +153,21 @@ def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callabl
         return ours
     found: Callable[..., Any] = _get_dataset_fn(data, dataset_type)
     return found
+
+
+def _schedule(
+    args: Namespace, options: FeedOptions, here: RankPlace, catalog: Catalog, *, is_train: bool, floor: bool
+) -> tuple[Schedule, Subset | None]:
+    """Return what a rank reads, and let the catalog list only what a ledger keeps."""
+    if not is_train:
+        samples = getattr(args, "val_num_samples", None) or 0
+        return InOrder(shard_list(args.val_data), lanes=args.workers, batch_size=args.batch_size, samples=samples), None
+    urls, weights = _shards(args)
+    subset: Subset | None = None
+    if options.ledger is not None:
+        subset = Subset(urls, weights, here, options, args.train_data if isinstance(args.train_data, str) else "")
+        urls, weights, catalog.view = subset.urls, subset.weights, subset.view
+    return _training(args, options, here, catalog, (urls, weights), floor=floor), subset
 
 
 def _shards(args: Namespace) -> tuple[list[str], list[float] | None]:

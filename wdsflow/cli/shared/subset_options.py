@@ -12,8 +12,14 @@ if TYPE_CHECKING:
     from wdsflow.training.feed_options import FeedOptions
 
 
-def only_one_of(ledger: str | None, where: str | None, typed: Typed, argv: Sequence[str]) -> NoReturn:
-    """Refuse one of the two options without the other; show the command with both."""
+def both_or_none(ledger: str | None, where: str | None, typed: Typed, argv: Sequence[str]) -> dict[str, str | None]:
+    """Return the two options by their names; refuse one without the other."""
+    if (ledger is None) != (where is None):
+        _refuse_one(ledger, where, typed, argv)
+    return {"ledger": ledger, "where": where}
+
+
+def _refuse_one(ledger: str | None, where: str | None, typed: Typed, argv: Sequence[str]) -> NoReturn:
     from wdsflow.filtering.deciding.ledger_subset import score_command
     from wdsflow.filtering.folder.layout import Layout
     from wdsflow.filtering.ledger.example_predicate import example_predicate
