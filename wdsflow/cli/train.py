@@ -71,8 +71,6 @@ def train(
 
     wdsflow train --caption json:alt -- --train-data "{000..042}.tar" --workers 6
 
-    On the samples that a predicate keeps, by scores computed before:
-
     wdsflow train --ledger scored --where "clip_similarity > 0.28" -- --train-data "{000..042}.tar"
 
     On several GPUs, use torchrun or srun:
@@ -85,17 +83,13 @@ def train(
 
     Exit status: 0 trained; 1 the data or the run failed (--dry-run: errors found); 2 wrong command, or nothing could be read; 130 interrupted.
     """
-    argv: list[str] = context.obj or []
-    if not argv:
-        fail("no training command given: write it after --", "all options: wdsflow train --help")
-    typed = Typed(context)
+    argv, typed = _after_dashes(context), Typed(context)
     options = _options(
         caption=caption,
         image=image,
         **both_or_none(ledger, where, typed, argv),
         max_pixels=max_pixels,
-        decode=decode.value,
-        k=k,
+        **{"decode": decode.value, "k": k},
         schedule=schedule.value,
         stall_after=stall_after,
         stall_samples=stall_samples,
@@ -109,9 +103,14 @@ def train(
     _check(argv, options, typed)
     if dry_run:
         _report(argv, options)
-    refused = not no_preflight and _refused(argv, options)
-    with full_disk("free space there; --resume latest after -- resumes at the latest checkpoint"):
-        raise typer.Exit(_train(argv, options, checkpoint_every, refused=refused))
+    raise typer.Exit(_train(argv, options, checkpoint_every, refused=not no_preflight and _refused(argv, options)))
+
+
+def _after_dashes(context: typer.Context) -> list[str]:
+    """Return OpenCLIP's arguments; refuse a command without them."""
+    if not context.obj:
+        fail("no training command given: write it after --", "all options: wdsflow train --help")
+    return list(context.obj)
 
 
 def _options(**values: Any) -> "FeedOptions":
@@ -208,7 +207,8 @@ def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | 
     from wdsflow.training.launch.refusal import Refused
 
     try:
-        return launch(argv, options, checkpoint_every=checkpoint_every, refused=refused)
+        with full_disk("free space there; --resume latest after -- resumes at the latest checkpoint"):
+            return launch(argv, options, checkpoint_every=checkpoint_every, refused=refused)
     except NoOpenClip as error:
         fail(str(error))
     except (Refused, FeedStopped, NoShards) as error:
