@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from wdsflow.cli.shared.subset_options import both_or_none, check_subset
 from wdsflow.cli.shared.terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
 from wdsflow.cli.shared.train_options import (
     Caption,
@@ -30,6 +31,8 @@ from wdsflow.cli.shared.train_options import (
     StallAfter,
     StallSamples,
     StatusEvery,
+    TrainLedger,
+    TrainWhere,
 )
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.shell import command
@@ -45,6 +48,8 @@ def train(
     context: typer.Context,
     caption: Caption = None,
     image: Image = None,
+    ledger: TrainLedger = None,
+    where: TrainWhere = None,
     max_pixels: MaxPixels = None,
     decode: Decoding = DecodeChoice.fast,
     k: K = 2.0,
@@ -66,6 +71,8 @@ def train(
 
     wdsflow train --caption json:alt -- --train-data "{000..042}.tar" --workers 6
 
+    wdsflow train --ledger scored --where "clip_similarity > 0.28" -- --train-data "{000..042}.tar"
+
     On several GPUs, use torchrun or srun:
 
     torchrun --nproc_per_node 8 -m wdsflow train -- --train-data "{000..042}.tar"
@@ -76,15 +83,13 @@ def train(
 
     Exit status: 0 trained; 1 the data or the run failed (--dry-run: errors found); 2 wrong command, or nothing could be read; 130 interrupted.
     """
-    argv: list[str] = context.obj or []
-    if not argv:
-        fail("no training command given: write it after --", "all options: wdsflow train --help")
+    argv, typed = _after_dashes(context), Typed(context)
     options = _options(
         caption=caption,
         image=image,
+        **both_or_none(ledger, where, typed, argv),
         max_pixels=max_pixels,
-        decode=decode.value,
-        k=k,
+        **{"decode": decode.value, "k": k},
         schedule=schedule.value,
         stall_after=stall_after,
         stall_samples=stall_samples,
@@ -95,12 +100,17 @@ def train(
         status_every=status_every,
         argv=tuple(argv),
     )
-    _check(argv, options, Typed(context))
+    _check(argv, options, typed)
     if dry_run:
         _report(argv, options)
-    refused = not no_preflight and _refused(argv, options)
-    with full_disk("free space there; --resume latest after -- resumes at the latest checkpoint"):
-        raise typer.Exit(_train(argv, options, checkpoint_every, refused=refused))
+    raise typer.Exit(_train(argv, options, checkpoint_every, refused=not no_preflight and _refused(argv, options)))
+
+
+def _after_dashes(context: typer.Context) -> list[str]:
+    """Return OpenCLIP's arguments; refuse a command without them."""
+    if not context.obj:
+        fail("no training command given: write it after --", "all options: wdsflow train --help")
+    return list(context.obj)
 
 
 def _options(**values: Any) -> "FeedOptions":
@@ -122,7 +132,7 @@ def _options(**values: Any) -> "FeedOptions":
 
 
 def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed) -> None:
-    """Refuse files that cannot be written, OpenCLIP's wrong arguments, and data that are not shards, before any other work."""
+    """Refuse what cannot work before any other work: files that cannot be written, OpenCLIP's wrong arguments, other data."""
     from wdsflow.readers.open_clip.arguments import names_shards
     from wdsflow.training.launch.launch import NoOpenClip, parse
 
@@ -139,6 +149,7 @@ def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed) -> None:
             f"with OpenCLIP's own loader: {command(['python', '-m', 'open_clip_train.main', *argv])}",
         )
     check_logs(arguments.logs)
+    check_subset(options, typed)
 
 
 def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:
@@ -196,7 +207,8 @@ def _train(argv: Sequence[str], options: "FeedOptions", checkpoint_every: int | 
     from wdsflow.training.launch.refusal import Refused
 
     try:
-        return launch(argv, options, checkpoint_every=checkpoint_every, refused=refused)
+        with full_disk("free space there; --resume latest after -- resumes at the latest checkpoint"):
+            return launch(argv, options, checkpoint_every=checkpoint_every, refused=refused)
     except NoOpenClip as error:
         fail(str(error))
     except (Refused, FeedStopped, NoShards) as error:

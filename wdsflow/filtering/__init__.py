@@ -4,9 +4,19 @@ from typing import TYPE_CHECKING
 
 from wdsflow.lazy import lazy_names
 
-__all__ = ["OutputError", "Recipe", "RunOptions", "RunReport", "cut_shards", "filter_shards", "score_shards"]
+__all__ = [
+    "KeepFromLedger",
+    "OutputError",
+    "Recipe",
+    "RunOptions",
+    "RunReport",
+    "cut_shards",
+    "filter_shards",
+    "score_shards",
+]
 
 if TYPE_CHECKING:
+    from .keep_from_ledger import KeepFromLedger
     from .recipe.recipe import Recipe
     from .run_filter import cut_shards, filter_shards, score_shards
     from .run_options import OutputError, RunOptions
@@ -15,6 +25,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
+            "KeepFromLedger": "keep_from_ledger",
             "Recipe": "recipe.recipe",
             "cut_shards": "run_filter",
             "filter_shards": "run_filter",

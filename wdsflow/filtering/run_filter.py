@@ -1,17 +1,18 @@
 """Filter shards, score them, or filter them again using existing scores: resumable, with every sample accounted for."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from wdsflow.filtering.deciding.compare_samples import gathers_like, resolve
+from wdsflow.filtering.deciding.compare_samples import resolve
+from wdsflow.filtering.deciding.ledger_subset import check_scores
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import names_of
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse, reuse_of
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore, calls_of, read_about, same_shard
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about, same_shard
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
 from wdsflow.filtering.recipe.recipe_identity import digest
@@ -126,7 +127,7 @@ def cut_shards(
 
     compares = bool(program_of(recipe).dataset_calls)
     _refuse_slices(options, compares=compares)
-    _check_scores(recipe, scored, names)
+    check_scores(program_of(recipe), scored, names)
     return Pass("cut", found, names, layout, recipe, options, scored=scored, compares=compares, before=before).run()
 
 
@@ -229,20 +230,6 @@ def _take_sources(one: Pass, scored: Layout) -> None:
     if one.compares:
         shards = list(enumerate(one.names))
         resolve(program_of(one.recipe), shards, scored, one.layout)
-
-
-def _check_scores(recipe: Recipe, scored: Layout, names: Sequence[str]) -> None:
-    """Raise MissingScore if the first ledger has no column for a score of the predicate."""
-    program = program_of(recipe)
-    path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
-    there = calls_of(read_about(path)) if path is not None else {}
-    for call in program.scores if path is not None else ():
-        if (
-            call not in there
-            and call not in program.ranks
-            and not any(gathers_like(program, call, other) for other in there)
-        ):
-            raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
 
 
 def _refuse_slices(options: RunOptions, *, compares: bool) -> None:

@@ -19,7 +19,10 @@ __all__ = ["ScanOptions", "runs_of", "scan_shard"]
 
 
 def scan_shard(
-    url: str, options: ScanOptions | None = None, collector: Callable[[], RunCollector] = RunCollector
+    url: str,
+    options: ScanOptions | None = None,
+    collector: Callable[[], RunCollector] = RunCollector,
+    view: Callable[[Source], Source] | None = None,
 ) -> ShardEvidence:
     """Scan one shard. What is wrong with it is in the evidence; nothing is raised for bad data.
 
@@ -27,6 +30,7 @@ def scan_shard(
         url: a local path or a url that fsspec opens.
         options: level and what readers ask of contents.
         collector: makes what takes the runs.
+        view: returns the part of the shard to look at; None for all.
     """
     options = options or ScanOptions()
     start = time.perf_counter()
@@ -35,7 +39,7 @@ def scan_shard(
         identifying = Identifying(url) if options.identify else None
         digest = identifying.digest if identifying is not None else None
         with open_source(url, allow_pipe=options.allow_pipe, digest=digest) as source:
-            _scan(source, shard, options, collector())
+            _scan(source if view is None else view(source), shard, options, collector())
             if identifying is not None:
                 shard.identity = identifying.done()
                 shard.bytes_read = shard.identity.size

@@ -19,3 +19,11 @@ class FeedError(FeedStopped):
 
 class ResumeError(FeedStopped, ValueError):
     """A checkpoint from which this run cannot go on exactly where that one was."""
+
+
+class SubsetError(FeedStopped, ValueError):
+    """The samples that a ledger keeps cannot be trained on; names the command that helps."""
+
+
+class NothingKept(SubsetError):
+    """A predicate keeps no sample of the shards."""

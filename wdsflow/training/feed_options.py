@@ -19,6 +19,9 @@ class FeedOptions:
         max_pixels: images with more pixels are dropped by their header.
         decode: how images are decoded; see ``wdsflow.stages.Decode``.
         k: with "fast", images are kept at least k times as large as needed.
+        ledger: the folder that ``wdsflow score`` or ``filter`` wrote; with ``where``, training reads only samples that
+            the predicate keeps. Data for evaluation is read as a whole.
+        where: the predicate, as for ``wdsflow cut``: "clip_similarity > 0.28".
         schedule: "openclip" reads the shards that OpenCLIP's loader would read, in its order. "balanced" reads each
             sample once an epoch, and gives each rank the same number of batches.
         stall_after: seconds without a batch after which all ranks fail with StallError.
@@ -33,7 +36,7 @@ class FeedOptions:
         argv: arguments of open_clip_train, which messages repeat in commands.
 
     Raises:
-        ValueError: a value is not one of its choices, or not positive.
+        ValueError: a value is not one of its choices, or not positive; only one of ``ledger`` and ``where`` is given.
     """
 
     caption: str | None = None
@@ -41,6 +44,8 @@ class FeedOptions:
     max_pixels: int | None = None
     decode: Literal["fast", "exact", "reference"] = "fast"
     k: float = 2.0
+    ledger: str | None = None
+    where: str | None = None
     schedule: Schedule = "openclip"
     stall_after: float = 300.0
     stall_samples: int | None = None
@@ -60,6 +65,9 @@ class FeedOptions:
                 raise ValueError(f"{item.name} is {value!r}; choose one of {', '.join(map(str, choices))}")
         if self.memory is not None:
             object.__setattr__(self, "memory", parse_size(self.memory))
+        if (self.ledger is None) != (self.where is None):
+            given, lacks = ("where", "ledger") if self.ledger is None else ("ledger", "where")
+            raise ValueError(f"{given} is given without {lacks}: both together name the samples to train on")
         for name in ("stall_after", "stall_samples", "decoders", "max_pixels"):
             value = getattr(self, name)
             if value is not None and value <= 0:

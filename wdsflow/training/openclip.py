@@ -27,8 +27,10 @@ from wdsflow.training.feed.next_epoch import SharedEpoch
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
 from wdsflow.training.feed.shard_list import count_samples, shard_list, weighted_list
+from wdsflow.training.feed.subset import Subset
 from wdsflow.training.pixels.image_work import image_work
 
+from .feed_errors import SubsetError
 from .feed_options import FeedOptions
 from .rank_place import RankPlace, place, talks
 
@@ -67,6 +69,7 @@ def get_data(
 
     Raises:
         ValueError: the number of samples is unknown: ``--train-num-samples``, ``sizes.json`` and the shards do not tell it.
+        SubsetError: a ValueError; ``options.ledger`` lacks a shard or a score, a shard has changed since, or nothing is kept.
     """
     naflex = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
     found: dict[str, Any] = {}
@@ -101,8 +104,13 @@ def get_wds_dataset(
 
     Raises:
         ValueError: the number of samples is unknown: ``--train-num-samples``, ``sizes.json`` and the shards do not tell it.
+        SubsetError: as for ``get_data``.
     """
     if naflex_data_config is not None or any(getattr(args, name, False) for name in _NOT_OURS):
+        if options is not None and options.ledger is not None and is_train:
+            raise SubsetError(
+                "NaFlex and text of variable length come from OpenCLIP's own loader, which reads no ledger"
+            )
         _log.info("NaFlex or text of variable length: batches come from OpenCLIP's own loader")
         return _get_wds_dataset(
             args, preprocess_img, is_train, epoch, floor, tokenizer, naflex_data_config=naflex_data_config
@@ -115,16 +123,7 @@ def get_wds_dataset(
     buffers = Buffers.from_environment() if is_train else None
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
     catalog = Catalog(fields, captions.members, allow_pipe=options.allow_pipe)
-    schedule = (
-        _training(args, options, here, catalog, floor=floor)
-        if is_train
-        else InOrder(
-            shard_list(args.val_data),
-            lanes=args.workers,
-            batch_size=args.batch_size,
-            samples=getattr(args, "val_num_samples", None) or 0,
-        )
-    )
+    schedule, subset = _schedule(args, options, here, catalog, is_train=is_train, floor=floor)
     recipe = FeedRecipe(
         schedule=schedule,
         images=image_work(preprocess_img, mode=options.decode, k=options.k, max_pixels=limit, budget=None),
@@ -140,7 +139,7 @@ def get_wds_dataset(
         processes=args.workers,
         data=data if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
     )
-    loader = Loader(recipe, shared_epoch.get_value, _identity(args, recipe, limit))
+    loader = Loader(recipe, shared_epoch.get_value, _identity(args, recipe, limit, subset))
     return DataInfo(dataloader=loader, shared_epoch=shared_epoch)
 
 
@@ -156,14 +155,42 @@ def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callabl
     return found
 
 
-def _training(args: Namespace, options: FeedOptions, here: RankPlace, catalog: Catalog, *, floor: bool) -> Schedule:
-    resampled = bool(getattr(args, "dataset_resampled", False))
+def _schedule(
+    args: Namespace, options: FeedOptions, here: RankPlace, catalog: Catalog, *, is_train: bool, floor: bool
+) -> tuple[Schedule, Subset | None]:
+    """Return what a rank reads, and let the catalog list only what a ledger keeps."""
+    if not is_train:
+        samples = getattr(args, "val_num_samples", None) or 0
+        return InOrder(shard_list(args.val_data), lanes=args.workers, batch_size=args.batch_size, samples=samples), None
+    urls, weights = _shards(args)
+    subset: Subset | None = None
+    if options.ledger is not None:
+        subset = Subset(urls, weights, here, options, args.train_data if isinstance(args.train_data, str) else "")
+        urls, weights, catalog.view = subset.urls, subset.weights, subset.view
+    return _training(args, options, here, catalog, (urls, weights), floor=floor), subset
+
+
+def _shards(args: Namespace) -> tuple[list[str], list[float] | None]:
+    """Return the shards to train on, and their weights."""
     factors = getattr(args, "train_data_upsampling_factors", None)
-    if factors is not None and not resampled:
+    if factors is not None and not getattr(args, "dataset_resampled", False):
         raise AssertionError(
             "--train-data-upsampling-factors is only supported when sampling with replacement (--dataset-resampled)."
         )
-    urls, weights = weighted_list(args.train_data, factors)
+    return weighted_list(args.train_data, factors)
+
+
+def _training(
+    args: Namespace,
+    options: FeedOptions,
+    here: RankPlace,
+    catalog: Catalog,
+    shards: tuple[list[str], list[float] | None],
+    *,
+    floor: bool,
+) -> Schedule:
+    resampled = bool(getattr(args, "dataset_resampled", False))
+    urls, weights = shards
     seed = int(getattr(args, "seed", 0))
     if options.schedule == "balanced":
         if resampled:
@@ -190,7 +217,7 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
     """Return the samples of an epoch: as told, as a file next to the shards says, else counted."""
     if args.train_num_samples is not None:
         return float(args.train_num_samples)
-    if isinstance(args.train_data, str) and args.train_data.count("::") == 0:
+    if isinstance(args.train_data, str) and args.train_data.count("::") == 0 and options.ledger is None:
         known, shards = upstream.get_dataset_size(args.train_data)
         if known and shards == len(urls):
             return float(known)
@@ -210,7 +237,7 @@ def _image_fields(args: Namespace, options: FeedOptions) -> tuple[str, ...]:
     return tuple(name.lower() for name in alternatives(names))
 
 
-def _identity(args: Namespace, recipe: FeedRecipe, limit: int) -> dict[str, Any]:
+def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | None) -> dict[str, Any]:
     """Return what decides about the batches, for ``load_state_dict`` to compare."""
     options = recipe.options
     urls = repr(args.train_data if recipe.shuffle else args.val_data)
@@ -218,6 +245,9 @@ def _identity(args: Namespace, recipe: FeedRecipe, limit: int) -> dict[str, Any]
     return {
         "schedule": recipe.schedule.name,
         "data": blake2b(urls.encode(errors="surrogatepass"), digest_size=8).hexdigest(),
+        "ledger": options.ledger if subset else None,
+        "where": subset.where if subset else None,
+        "kept samples": subset.digest if subset else None,
         "shards": recipe.schedule.shards,
         "batches": recipe.schedule.num_batches,
         "batch size": recipe.batch_size,

@@ -39,6 +39,18 @@ LOADERS = [
     _speed("12mp", "training loader, 12 megapixels", 6, 1, _rate(400, 25)),
     _speed("12mp", "the same in mode exact", 2.6, 1, _rate(400, 15, decode="exact")),
     Entry(
+        "loader-subset",
+        "useful samples: --where keeps half, compared with the same feed that reads all and drops the others",
+        "wdsflow-subset",
+        "wdsflow-dropped",
+        "pairs",
+        1.9,
+        measure="samples_per_s",
+        unit="samples/s",
+        runs=3,
+        plan=_rate(16, 8, workers=2, batch=128),
+    ),
+    Entry(
         "first-batch",
         "from the call to the first batch for training, 20 KB pictures, compared with OpenCLIP's loader",
         "wdsflow",

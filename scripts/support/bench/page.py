@@ -30,6 +30,9 @@ short trials on this machine (below); wdsflow's gets the same argument, and its 
   shards of 2 and 12 megapixels are listed many times, so no pass ends within the stretch.
 * Mode `exact` is compared with the runs of OpenCLIP's loader in the row before, if both were measured in the same call.
 * `first-batch` is the time from the call of `get_wds_dataset` to the first batch, after all imports.
+* `loader-subset`: wdsflow's feed on both sides, two lanes, batches of 128. The scores are captions' lengths, computed
+  before; the half is spread over all shards. The peer decodes all samples; that it drops half of them is taken to cost
+  nothing. A pipeline that drops before it decodes loses less: it reads everything, and decodes half.
 * `loader-memory`: the peak memory of all processes of a loader, each page counted once (PSS, sampled every 50 ms),
   Python and PyTorch included; batches of 32, one worker per core.
 * `fidelity`: PSNR over the pictures that differ between the modes; the others would count as infinite.

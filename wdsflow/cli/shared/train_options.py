@@ -47,6 +47,24 @@ Image = Annotated[
         rich_help_panel=MAIN,
     ),
 ]
+TrainLedger = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="DIR",
+        help="Folder that score or filter wrote; with --where, train only on samples that it keeps. Writes nothing.",
+        rich_help_panel=SAMPLES,
+    ),
+]
+TrainWhere = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="PREDICATE",
+        help='Train only on samples that this keeps, by the scores in --ledger: "clip_similarity > 0.28".',
+        rich_help_panel=SAMPLES,
+    ),
+]
 MaxPixels = Annotated[
     int | None,
     typer.Option(

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -162,14 +162,23 @@ def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] 
     ] or None
 
 
-def read_ledger(path: Path, only: Sequence[int] | None = None) -> tuple[list[Row], dict[str, Any]]:
-    """Return the rows of a ledger, or only some by their numbers, and its metadata. Raises LedgerError."""
+def read_ledger(
+    path: Path, only: Sequence[int] | None = None, *, calls: Collection[Call] | None = None
+) -> tuple[list[Row], dict[str, Any]]:
+    """Return the rows of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
+
+    ``calls``: the only scores that are read, without what was gathered to compare samples; None for all.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     about = read_about(path)
     try:
         left_out = set(names_of(about))
+        kinds = {call: kind for call, kind in calls_of(about).items() if calls is None or call in calls}
+        if calls is not None:
+            left_out |= {column_of(str(call)) for call in calls_of(about) if call not in calls}
+            left_out |= {f"{name}{_GATHERED}" for name in about["gathered"]}
         columns = [name for name in pq.read_schema(path).names if name not in left_out]
         stored = pq.read_table(path, columns=columns)
         table = (stored if only is None else stored.take(only)).to_pydict()
@@ -182,8 +191,8 @@ def read_ledger(path: Path, only: Sequence[int] | None = None) -> tuple[list[Row
         row.digest, row.trouble, row.fields = digest, trouble or "", tuple(fields.split(";")) if fields else ()
     for row, detail in zip(rows, table["detail"], strict=True):
         row.about = detail or "" if row.trouble else ""
-    _read_values(rows, table, calls_of(about))
-    for name in about["gathered"]:
+    _read_values(rows, table, kinds)
+    for name in about["gathered"] if calls is None else ():
         call = next(call for call in calls_of(about) if str(call) == name)
         for row, data in zip(rows, table[f"{name}{_GATHERED}"], strict=True):
             if data is not None:
@@ -201,6 +210,8 @@ def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Map
     by_name = {str(call): call for call in kinds}
     for row, several, failed in zip(rows, table["several"], table["failed"], strict=True):
         for name, values in json.loads(several).items() if several else ():
-            row.values[by_name[name]] = values
+            if name in by_name:
+                row.values[by_name[name]] = values
         for entry in failed or ():
-            row.values[by_name[entry["score"]]] = Unknown(entry["error"], entry["detail"] or "")
+            if entry["score"] in by_name:
+                row.values[by_name[entry["score"]]] = Unknown(entry["error"], entry["detail"] or "")

@@ -15,7 +15,7 @@ from wdsflow.filtering.folder.manifest import read_manifests
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
-from wdsflow.filtering.shard.shard_job import part_twins
+from wdsflow.filtering.shard.same_keys import part_twins
 from wdsflow.filtering.where.evaluate_predicate import runner
 from wdsflow.filtering.where.known_facts import FACTS
 from wdsflow.filtering.where.language.tree import NameRef, Reduce

@@ -36,6 +36,7 @@ from wdsflow.shards.source.unpack import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .open_samples import opened
+from .same_keys import part_twins
 from .shard_outputs import texts_of, write_shard
 from .shard_task import ShardTask
 from .staged_samples import Gone
@@ -184,20 +185,6 @@ def _find_scattered(rows: Iterable[Row]) -> None:
         first = parts.setdefault(row.key, row)
         if first is not row and set(first.fields).isdisjoint(row.fields):
             first.trouble = row.trouble = "scattered"
-
-
-def part_twins(rows: Iterable[Row]) -> None:
-    """Quarantine samples that would follow a sample of the same key, because those between them were dropped.
-
-    Readers would take the two for one sample.
-    """
-    before: Row | None = None
-    for row in rows:
-        if row.outcome == "kept":
-            if before is not None and before.key == row.key and before.number != row.number - 1:
-                row.quarantine("same-key", "the sample before it in the output has the same key")
-                continue
-            before = row
 
 
 def task_identity(recipe: Recipe, identities: dict[str, Any]) -> str:

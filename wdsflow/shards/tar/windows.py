@@ -140,7 +140,7 @@ class Windows:
         far = mean >= (INSIDE // 2 if self.contents else _FAR)
         if not source.random:
             self.step = _STREAM
-        elif source.fd < 0:  # the source itself reads ahead where nothing is left out
+        elif source.fd < 0 and not source.near:  # the source itself reads ahead where nothing is left out
             self.step = _HOP_CONTENTS if far else _WINDOW if self.contents else _MANY
         elif self.contents:
             self.step = _HOP_CONTENTS if far else _WINDOW

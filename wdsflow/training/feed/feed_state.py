@@ -8,6 +8,22 @@ from .lanes import LanePosition
 _VERSION = 1
 
 
+class OtherSubset(ValueError):
+    """A state of a feed of other samples. ``ledger`` and ``where``: of that feed; None if it read all samples.
+
+    ``again``: this feed would be the same with them. ``fixes``: lines that end with a command.
+    """
+
+    fixes: Sequence[str] = ()
+
+    def __init__(self, text: str, ledger: str | None, where: str | None, *, again: bool) -> None:
+        super().__init__(text)
+        self.ledger, self.where, self.again = ledger, where, again
+
+    def __str__(self) -> str:
+        return "\n  ".join([str(self.args[0]), *self.fixes])
+
+
 def make_state(
     identity: Mapping[str, Any],
     *,
@@ -32,11 +48,15 @@ def make_state(
 
 
 def check_state(state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
-    """Raise ValueError if a state is of another feed; names what differs."""
+    """Raise ValueError if a state is of another feed; names what differs. Raises OtherSubset if it read other samples."""
     if state.get("version") != _VERSION:
         raise ValueError(f"the state has version {state.get('version')!r}; this wdsflow reads version {_VERSION}")
     own, other = dict(identity), dict(state["identity"])
     differing = [name for name in own if own[name] != other.get(name)]
     if differing:
         shown = "; ".join(f"{name}: {other.get(name)!r} then, {own[name]!r} now" for name in differing)
-        raise ValueError(f"the state is of another feed: {shown}")
+        text = f"the state is of another feed: {shown}"
+        asked, now = ((which.get("ledger"), which.get("where")) for which in (other, own))
+        if asked != now or ("kept samples" in differing and "data" not in differing):
+            raise OtherSubset(text, *asked, again=asked != now)
+        raise ValueError(text)

@@ -18,8 +18,9 @@ from wdsflow.training.workers.decoder_deaths import ProcessDied, death_message
 from .batch_planner import StarvedError, StarvedFeed
 from .epoch_run import EpochRun, Ready
 from .feed import Feed, FeedRecipe
-from .feed_state import check_state, make_state
+from .feed_state import OtherSubset, check_state, make_state
 from .lanes import LanePosition
+from .resume_fixes import resume_fixes
 
 
 class Loader:
@@ -79,10 +80,14 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on after a state's last batch with the next ``iter()``, if it is of the same epoch.
 
-        Raises ValueError, naming what differs, if the state is of other shards or of other settings. The number of
-        threads may differ.
+        Raises ValueError, naming what differs, if the state is of other shards or of other settings, OtherSubset if a
+        ledger keeps other samples. The number of threads may differ.
         """
-        check_state(state, self._identity)
+        try:
+            check_state(state, self._identity)
+        except OtherSubset as error:
+            error.fixes = resume_fixes(self._recipe.options, error)
+            raise
         self._resumed = self._state = dict(state)
         if state["base_seed"] is not None:
             self._base_seed = int(state["base_seed"])

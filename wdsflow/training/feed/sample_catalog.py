@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wdsflow.shards.samples.range_view import RangeView
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.member_names import is_meta, split_name
@@ -47,9 +48,11 @@ class Catalog:
 
     ``images`` and ``texts`` are fields; the first image wins. A sample that lacks either comes as a ``FeedLoss``. What
     is wrong with a shard itself goes to ``hurt``. What is after damage is listed too; readers that stop there lose it.
+    With ``view``, which returns the part of a shard to read, only samples in that part are listed.
     """
 
     hurt: Callable[[Damage], None] | None = None
+    view: Callable[[str, Source], Source] | None = None
 
     def __init__(self, images: tuple[str, ...], texts: tuple[str, ...], *, allow_pipe: bool) -> None:
         self.images, self._texts, self._allow_pipe = images, texts, allow_pipe
@@ -86,6 +89,11 @@ class Catalog:
             return
         with source:
             later = source.fd >= 0
+            try:
+                tar = source if self.view is None else self.view(url, source)
+            except (SourceError, OSError) as error:
+                self._report(Damage(url, UNREADABLE, str(error)))
+                return
             stamp = (url, source.length or 0)
             if later and stamp in self._cache:
                 self._cache.move_to_end(stamp)
@@ -93,7 +101,7 @@ class Catalog:
                     yield row if isinstance(row, FeedLoss) else _unpacked(url, row)
                 return
             listed: list[_Row] | None = [] if later else None
-            for item in self._walk(url, source):
+            for item in self._walk(url, tar, later=later):
                 if listed is not None:
                     listed.append(item if isinstance(item, FeedLoss) else _packed(item))
                     if len(listed) > _KEPT:
@@ -115,8 +123,8 @@ class Catalog:
                 _, gone = self._cache.popitem(last=False)
                 self._held -= len(gone) + 8
 
-    def _walk(self, url: str, source: Source) -> Iterator[Listed]:
-        later, wanted = source.fd >= 0, self._wanted
+    def _walk(self, url: str, source: Source, *, later: bool) -> Iterator[Listed]:
+        wanted, real = self._wanted, source.real if isinstance(source, RangeView) else int
         walk = Walk(source, contents=not later)
         key: str | None = None
         fields: dict[str, Blob] = {}
@@ -137,7 +145,7 @@ class Catalog:
                         yield self._sample(url, key, fields)
                     key, fields = prefix, {}
                 if later or suffix not in wanted:
-                    fields[suffix] = Blob(suffix, size, data if later else -1)
+                    fields[suffix] = Blob(suffix, size, real(data) if later else -1)
                 else:
                     small = source.random or size <= _INSIDE_STREAM
                     fields[suffix] = Blob(suffix, size, -1, walk.read(row) if small else None)

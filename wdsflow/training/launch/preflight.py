@@ -9,7 +9,7 @@ from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, names_shards, parse_arguments
 from wdsflow.readers.open_clip.feed_reader import FeedReader
-from wdsflow.readers.open_clip.sidecars import read_sidecars
+from wdsflow.readers.open_clip.sidecars import Sidecars, read_sidecars
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_options import ScanOptions
@@ -19,6 +19,7 @@ from wdsflow.stages.json_text import JsonText
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed.caption_sources import Captions, captions_for
+from wdsflow.training.feed_errors import NothingKept, SubsetError
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, likely_image, wrong_names
 from wdsflow.validate.advice.invocation import Invocation, settle, with_flags
@@ -33,6 +34,8 @@ from wdsflow.validate.rules.kit.missing_fields import wants
 from wdsflow.validate.rules.rule_engine import run_rules
 from wdsflow.validate.verdicts.verdict import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text
+
+from .subset_scan import scan_kept
 
 # Shards that are read; of more, as many that lie evenly among them. What a pipe gives must be read to its end.
 _MOST, _MOST_REMOTE, _MOST_PIPED = 2_000, 200, 4
@@ -127,15 +130,28 @@ def _look(
     urls = _some(expansion.urls)
     what = "training shards" if trains else "shards of --val-data"
     told = progress(len(urls), what) if progress is not None else None
-    shards = scan_shards(urls, ScanOptions("names", allow_pipe=options.allow_pipe), progress=told)
+    asked, subset = ScanOptions("names", allow_pipe=options.allow_pipe), ""
+    if options.ledger is None or not trains:
+        shards = scan_shards(urls, asked, progress=told)
+    else:
+        try:
+            shards, subset = scan_kept(expansion.urls, urls, asked, options, arguments.train_data, told)
+        except SubsetError as error:
+            why = f"{title}: {error}"
+            nothing_read = not isinstance(error, NothingKept)
+            return Preflight(tuple(why.split("\n")), refused=True, nothing_read=nothing_read, why=why)
     if text := no_verdict_text(shards):
         nothing_read, why = all(shard.error is not None for shard in shards), f"{title}: {text}"
         return Preflight((why,), refused=True, nothing_read=nothing_read, why=why)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     whole = len(urls) == len(expansion.urls)
-    context = _judge(Evidence("names", shards, gaps), arguments, options, captions, whole=whole and trains)
-    head = f"{title}: {how_many(len(urls), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
-    return _result(context, options, captions, head, time.perf_counter() - start, dry_run=dry_run)
+    evidence = Evidence("names", shards, gaps)
+    # Weights belong to patterns, which also name shards of which nothing is kept.
+    whole_run = whole and trains and not (subset and arguments.train_data_upsampling_factors)
+    context = _judge(evidence, arguments, options, captions, whole=whole_run, sidecars=not subset)
+    head = f"{title}: {how_many(len(shards), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
+    result = _result(context, options, captions, head, time.perf_counter() - start, dry_run=dry_run)
+    return replace(result, lines=(f"{title}: {subset}", *result.lines)) if subset else result
 
 
 def _reads_shards(arguments: Arguments) -> bool:
@@ -155,9 +171,18 @@ def _some(urls: list[str]) -> list[str]:
 
 
 def _judge(
-    evidence: Evidence, arguments: Arguments, options: FeedOptions, captions: Captions, *, whole: bool
+    evidence: Evidence,
+    arguments: Arguments,
+    options: FeedOptions,
+    captions: Captions,
+    *,
+    whole: bool,
+    sidecars: bool,
 ) -> Context:
-    """Run the rules for our feed; the forecast too where each worker must fill its batches from shards of its own."""
+    """Run the rules for our feed; the forecast too where each worker must fill its batches from shards of its own.
+
+    ``sidecars``: files next to the shards tell about what was scanned.
+    """
     urls = [shard.url for shard in evidence.shards]
     images = tuple(name.strip().lower() for name in (options.image or arguments.image_key).split(";") if name.strip())
     reads = Options(
@@ -177,7 +202,7 @@ def _judge(
         [reader],
         [judge(evidence, reader)],
         urls=(arguments.train_data or "",),
-        sidecars=read_sidecars(urls, evidence),
+        sidecars=read_sidecars(urls, evidence) if sidecars else Sidecars(),
         environment=versions(),
     )
     if whole and options.schedule == "openclip":

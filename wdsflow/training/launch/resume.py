@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from wdsflow.readers.open_clip.upstream import Loop, saves_at, why_no_checkpoints
-from wdsflow.training.feed_errors import FeedError, ResumeError
+from wdsflow.training.feed.feed_state import OtherSubset
+from wdsflow.training.feed_errors import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import random_state
 
 from .checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, gather, save, saved_in, tidy
@@ -86,6 +87,8 @@ class ResumedRun:
             raise ResumeError(f"--checkpoint-every is not possible: {why}")
         try:
             data = self._get_data(args, *rest, **named)
+        except FeedStopped:
+            raise
         except (ValueError, AssertionError, OSError) as error:
             if not _is_ours(error):
                 raise
@@ -109,6 +112,8 @@ class ResumedRun:
             if state["feed"] is not None:
                 self.loader.load_state_dict(state["feed"])
         except ValueError as error:
+            if isinstance(error, OtherSubset):  # silently another set of samples from here on
+                raise ResumeError(f"cannot resume at epoch {saved.position.epoch}: {error}") from error
             if within:
                 raise ResumeError(f"cannot resume within epoch {saved.position.epoch}: {error}") from error
             _log.warning(

@@ -15,7 +15,7 @@ from wdsflow.training.launch.launchers import launcher_words, rank_and_world
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 
 
-def command(options: FeedOptions, *flags: str, **changed: str) -> str:
+def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
     """Return the command of this run with all options that are not at their defaults, some of them changed.
 
     >>> command(FeedOptions(k=3.0, argv=("--workers", "2")), caption="json:alt")
@@ -24,7 +24,7 @@ def command(options: FeedOptions, *flags: str, **changed: str) -> str:
     Args:
         options: those of this run.
         flags: further flags.
-        changed: options with other values.
+        changed: options with other values; None leaves one out.
     """
     words = list(flags)
     for item in fields(options):

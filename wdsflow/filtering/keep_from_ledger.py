@@ -1,0 +1,113 @@
+"""A stage that keeps what a predicate keeps, by the scores in ledgers."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard, score_command
+from wdsflow.filtering.ledger.arrow_columns import in_utf8
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.shards.source.base import SourceError
+from wdsflow.stages import SampleStage
+from wdsflow.stages.base import Dropped, Sample, StageError
+
+_HELD = 1 << 20  # samples whose outcomes are held: those of the latest shards
+_KEPT, _AMBIGUOUS = "", "\0"
+
+
+class _Outcomes:
+    """The outcomes of the latest shards' samples. A copy in another process reads the ledgers itself."""
+
+    def __init__(self) -> None:
+        self._subset: LedgerSubset | None = None
+        self._shards: OrderedDict[str, dict[str, str]] = OrderedDict()
+        self._held = 0
+
+    def __reduce__(self) -> tuple[type["_Outcomes"], tuple[()]]:
+        return _Outcomes, ()
+
+    def of(self, stage: "KeepFromLedger", url: str) -> dict[str, str]:
+        """Return why samples of a shard are not kept, by key. Raises LedgerError, SourceError."""
+        found = self._shards.get(url)
+        if found is not None:
+            self._shards.move_to_end(url)
+            return found
+        if self._subset is None:
+            self._subset = LedgerSubset(stage.ledger, stage.where)
+        found = {}
+        rows, _ = self._subset.shard(url).rows()
+        for row in rows:
+            reason = _KEPT if row.outcome == "kept" else row.term or row.error or row.outcome
+            before = found.setdefault(row.key, reason)
+            if (before == _KEPT) != (reason == _KEPT):
+                found[row.key] = _AMBIGUOUS
+        self._shards[url] = found
+        self._held += len(found)
+        while self._held > _HELD and len(self._shards) > 1:
+            self._held -= len(self._shards.popitem(last=False)[1])
+        return found
+
+
+@dataclass(frozen=True)
+class KeepFromLedger(SampleStage):
+    """Keep samples that a predicate keeps, by scores that ``wdsflow score`` computed; nothing is scored.
+
+    A sample is found by ``__url__`` and ``__key__``, so that this works at any place of a pipeline; early, fewer samples
+    are decoded. Others are dropped, counted by the term of the predicate that they fail.
+
+    Args:
+        ledger: the folder that ``wdsflow score`` or ``filter`` wrote.
+        where: the predicate, as for ``wdsflow cut``. It must not compare samples with each other.
+        unknown: what to do with a sample, or a shard, that is not in the ledger: "error" or "keep". An error is a
+            StageError with the command that scores the shard; ``on_error="drop"`` counts and drops the sample.
+
+    Raises:
+        LedgerError: the folder has no ledgers, they lack a score, or the predicate compares samples.
+        ValueError: the predicate is invalid.
+
+    >>> KeepFromLedger("none", "width > 200")
+    Traceback (most recent call last):
+    wdsflow.filtering.ledger.ledger_metadata.LedgerError: none has no ledgers: give the folder that filter or score wrote
+    """
+
+    name: ClassVar[str] = "keep_from_ledger"
+
+    ledger: str
+    where: str
+    unknown: Literal["error", "keep"] = "error"
+    _outcomes: _Outcomes = field(default_factory=_Outcomes, init=False, compare=False, hash=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        subset = LedgerSubset(self.ledger, self.where)
+        if subset.compares:
+            raise LedgerError(f"{self.where} compares samples of all shards: only wdsflow cut and train can do that")
+
+    def apply(self, sample: Sample) -> Sample:
+        """Let a sample go that the predicate does not keep."""
+        url, key = str(sample.get("__url__", "")), in_utf8(str(sample.get("__key__", "")))
+        if not url:
+            raise StageError("no-url", "without __url__ its shard is unknown: put this stage before those that drop it")
+        try:
+            reason = self._outcomes.of(self, url).get(key)
+        except UnknownShard as error:
+            return self._unknown(sample, url, "no-ledger", str(error))
+        except LedgerError as error:
+            raise StageError("ledger", self._advised(str(error), url)) from error
+        except SourceError as error:
+            raise StageError("unreadable-shard", f"the shard cannot be compared with its ledger: {error}") from error
+        if reason == _AMBIGUOUS:
+            raise StageError("ambiguous-key", "samples of this key are both kept and dropped: make keys unique")
+        if reason is None:
+            return self._unknown(sample, url, "not-in-ledger", f"{self.ledger} has no sample of this key")
+        if reason != _KEPT:
+            raise Dropped(reason)
+        return sample
+
+    def _unknown(self, sample: Sample, url: str, slug: str, what: str) -> Sample:
+        if self.unknown == "keep":
+            return sample
+        raise StageError(slug, self._advised(what, url))
+
+    def _advised(self, what: str, url: str) -> str:
+        return f"{what}; to score it: {score_command([url], self.ledger, self.where)[0]}"
