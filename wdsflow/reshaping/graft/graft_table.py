@@ -143,20 +143,35 @@ class GraftTable:
             rows[found.several] = ABSENT
         return (row if row is None else row[1:] for row in self.values_of(rows))
 
-    def repeats(self) -> "Rows":
-        """Return the numbers of rows whose value another row has, too, in the order of the table."""
+    def repeats(self) -> "tuple[Rows, Rows]":
+        """Return the rows whose value another row has, too, and for each of them the first row with that value."""
         import numpy as np
 
-        parts = []
-        for start in range(0, len(self._hash), _FEW):  # each part sees the last row of the one before, and the next one
-            low, high = max(start - 1, 0), min(start + _FEW + 1, len(self._hash))
-            same = (self._hash[low + 1 : high] == self._hash[low : high - 1]) & (
-                self._more[low + 1 : high] == self._more[low : high - 1]
-            )
-            either = np.concatenate([same, [False]]) | np.concatenate([[False], same])
-            parts.append(self._row[low:high][either])
-        found: Rows = np.unique(np.concatenate([np.empty(0, np.uint64), *parts])).astype(np.int64)
-        return found
+        rows, firsts = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+        start = 0
+        while start < len(self._hash):
+            stop = min(start + _FEW, len(self._hash))
+            while stop < len(self._hash) and self._hash[stop] == self._hash[stop - 1]:
+                stop += 1  # rows of one value are looked at together
+            part, more, row = (each[start:stop] for each in (self._hash, self._more, self._row))
+            begins = np.concatenate([[True], (part[1:] != part[:-1]) | (more[1:] != more[:-1])])
+            group = np.cumsum(begins) - 1
+            several = np.bincount(group)[group] > 1
+            rows.append(row[several])
+            firsts.append(row[np.flatnonzero(begins)][group][several])
+            start = stop
+        self._release()
+        return np.concatenate(rows).astype(np.int64), np.concatenate(firsts).astype(np.int64)
+
+    def without(self) -> "Rows":
+        """Return the rows without a value to join on. Takes a byte of memory for each row."""
+        import numpy as np
+
+        missing = np.ones(self.rows, np.bool_)
+        for start in range(0, len(self._row), _FEW):
+            missing[self._row[start : start + _FEW].astype(np.int64)] = False
+        self._release()
+        return np.flatnonzero(missing)
 
     def _read(self, places: Sequence[tuple[int, int, int]]) -> Iterator[list[Any] | None]:
         """Read neighbouring rows (number, first byte, byte after the last) at once, and yield them in the order given."""

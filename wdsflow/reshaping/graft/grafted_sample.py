@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.shards.samples.tar_sample import Range, TarSample
@@ -17,8 +18,18 @@ Pieces = list[Range | bytes]
 
 BROKEN_JSON = "its json is not an object"
 NO_NAME = "its key holds a zero byte"
+NULL = "null in the table"
 TOO_LARGE = "its json is larger than 64 MiB"
 _MOST_JSON = 64 << 20
+
+
+@dataclass
+class FieldTally:
+    """What became of values. ``set``: --set -> samples; ``missed``: --set and why not -> samples; ``impossible``: why -> samples."""
+
+    set: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    impossible: Counter[str] = field(default_factory=Counter)
 
 
 class GraftedFields:
@@ -30,61 +41,74 @@ class GraftedFields:
     """
 
     def __init__(self, fields: Sequence[FieldToSet], columns: Sequence[str]) -> None:
-        places = {column: place for place, column in enumerate(columns)}
-        self._whole = [(each.field, places[each.column], str(each)) for each in fields if not each.name]
-        self._inside = [(each.name, places[each.column], str(each)) for each in fields if each.name]
-        self._labels = list(map(str, fields))
+        self._fields = [(each, str(each), columns.index(each.column)) for each in fields]
 
     def pieces(
-        self, sample: TarSample, read: Callable[[Row], bytes], values: Sequence[Any]
-    ) -> tuple[Pieces, Counter[str], str]:
-        """Return the new pieces of a sample, what was not set (what and why -> 1), and what is wrong with the sample.
+        self, sample: TarSample, read: Callable[[Row], bytes], values: Sequence[Any], tally: FieldTally
+    ) -> tuple[Pieces, bool]:
+        """Return the new pieces of a sample, and whether that was possible; if not, nothing is set in the sample.
 
-        Nothing is set, and the sample stays as it is, if something is wrong with it. Members that are not set are ranges
-        of the tar. A member that is replaced stays in its place, with its name; a new one follows the last. A null sets
-        nothing. Text is written in UTF-8, bytes as they are, anything else as JSON.
+        Members that are not set are ranges of the tar. A member that is replaced stays in its place, with its name; a
+        new one follows the last. A null sets nothing. Text is written in UTF-8, bytes as they are, anything else as
+        JSON.
 
         Args:
             sample: a sample of a tar.
             read: returns the contents of one of its members.
             values: of one row of the table, in the order of the columns.
+            tally: counts what is set.
         """
-        missed: Counter[str] = Counter()
         contents: dict[str, bytes] = {}
-        wrong = NO_NAME if "\0" in sample.key else ""
-        for field, place, label in self._whole:
-            if (data := _contents(values[place], label, missed)) is not None:
-                contents[field] = data
-        inside = [
-            (name, values[place]) for name, place, label in self._inside if _is_json(values[place], label, missed)
-        ]
-        if inside and not wrong:
-            row = sample.fields.get("json")
-            if row is not None and row[1] > _MOST_JSON:
-                wrong = TOO_LARGE
+        inside: list[tuple[str, Any]] = []
+        done, missed = [], []
+        for each, label, place in self._fields:
+            value = values[place]
+            if reason := _unfit(value, inside=bool(each.name)):
+                missed.append(f"{label}: {reason}")
+                continue
+            done.append(label)
+            if each.name:
+                inside.append((each.name, value))
             else:
-                try:
-                    contents["json"] = set_in_json(b"" if row is None else read(row), inside)
-                except BrokenJson:
-                    wrong = BROKEN_JSON
-        if wrong or not contents:
-            return [(sample.start, sample.end)], missed, wrong
-        return _replaced(sample, contents), missed, ""
+                contents[each.field] = _contents(value)
+        wrong = NO_NAME if "\0" in sample.key else ""
+        if inside and not wrong:
+            wrong = self._set_inside(sample, read, inside, contents)
+        if wrong:
+            tally.impossible[wrong] += 1
+            return [(sample.start, sample.end)], False
+        tally.set.update(done)
+        if missed:
+            tally.missed.update(missed)
+        return _replaced(sample, contents), True
+
+    @staticmethod
+    def _set_inside(
+        sample: TarSample, read: Callable[[Row], bytes], inside: list[tuple[str, Any]], contents: dict[str, bytes]
+    ) -> str:
+        """Add the new json to the contents; return why that is not possible, "" if it is."""
+        row = sample.fields.get("json")
+        if row is not None and row[1] > _MOST_JSON:
+            return TOO_LARGE
+        try:
+            contents["json"] = set_in_json(b"" if row is None else read(row), inside)
+        except BrokenJson:
+            return BROKEN_JSON
+        return ""
 
 
 def _replaced(sample: TarSample, contents: dict[str, bytes]) -> Pieces:
     pieces: Pieces = []
     at = sample.start
-    there = sorted((sample.fields[field], field) for field in contents if field in sample.fields)
-    for row, field in sorted(there, key=lambda item: item[0][3]):
-        name, size, data, start, _ = row
+    there = [(sample.fields[name], name) for name in contents if name in sample.fields]
+    for (name, size, data, start, _), found in sorted(there, key=lambda item: item[0][3]):
         if start > at:
             pieces.append((at, start))
-        pieces.append(member(name, contents[field]))
+        pieces.append(member(name, contents[found]))
         at = data + (size + 511 & -512)
     if sample.end > at:
         pieces.append((at, sample.end))
-    pieces += [member(f"{sample.key}.{field}", data) for field, data in contents.items() if field not in sample.fields]
+    pieces += [member(f"{sample.key}.{name}", data) for name, data in contents.items() if name not in sample.fields]
     return pieces
 
 
@@ -93,33 +117,16 @@ def member(name: str, data: bytes) -> bytes:
     return b"".join((header(name, len(data)), data, bytes(-len(data) % BLOCK)))
 
 
-def size_of(pieces: Iterable[Range | bytes]) -> int:
-    """Return how many bytes they are.
+def _unfit(value: Any, *, inside: bool) -> str:
+    """Return why a value sets nothing, "" if it does."""
+    if value is None:
+        return NULL
+    if isinstance(value, Unusable):
+        return value.reason
+    return "bytes, which JSON cannot hold" if inside and isinstance(value, bytes) else ""
 
-    >>> size_of([(512, 1024), bytes(3)])
-    515
-    """
-    return sum(len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces)
 
-
-def _contents(value: Any, label: str, missed: Counter[str]) -> bytes | None:
-    """Return what a member holds; None if nothing is set, which is counted."""
+def _contents(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
-    if isinstance(value, str):
-        return value.encode()
-    if value is None:
-        missed[f"{label}: null in the table"] += 1
-        return None
-    if isinstance(value, Unusable):
-        missed[f"{label}: {value.reason}"] += 1
-        return None
-    return json.dumps(value, ensure_ascii=False).encode()
-
-
-def _is_json(value: Any, label: str, missed: Counter[str]) -> bool:
-    if value is not None and not isinstance(value, (Unusable, bytes)):
-        return True
-    reason = "null in the table" if value is None else value.reason if isinstance(value, Unusable) else "bytes"
-    missed[f"{label}: {reason}"] += 1
-    return False
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
