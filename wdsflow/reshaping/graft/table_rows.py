@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ _KINDS = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv", "js
 _PACKED = re.compile(r"\.(gz|bz2|xz|zst|zstd)$", re.IGNORECASE)
 _ROWS, _BYTES = 16_384, 8 << 20  # of a batch
 _LONGEST = 256 << 20  # bytes of a line of JSON, or characters of a field of CSV
+_FIRST = 1000  # lines in which names of columns are looked for
 _LONG_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of larger ones
 _BETWEEN = "\0"  # between the shard and the key of a ledger's row
 
@@ -55,12 +57,12 @@ class TableFiles:
         return [[str(path), input_identity(str(path))] for path in self.files]
 
     def columns(self) -> list[str]:
-        """Return the names of the columns; of JSON lines those of the first line. Raises TableError."""
+        """Return the names of the columns; of JSON lines those of the first 1,000. Raises TableError."""
         path = self.files[0]
         if self.kind in {"parquet", "ledger"}:
             return list(_parquet(path).schema_arrow.names)
         if self.kind == "jsonl":
-            return list(next((row for row, _ in _objects(path)), {}))
+            return list(dict.fromkeys(name for row, _ in islice(_objects(path), _FIRST) for name in row))
         return next((row for row, _ in _cells(path, self.kind)), [])
 
     def batches(self, on: JoinOn, columns: Columns) -> Iterator[Batch]:
