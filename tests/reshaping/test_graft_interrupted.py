@@ -92,7 +92,7 @@ def test_a_full_disk_leaves_whole_shards_and_the_same_command_ends_the_work(shar
     before, limit = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (sizes[2], limit[1]))
     try:
-        with pytest.raises(OSError, match="File too large.*tar'"):
+        with pytest.raises(OSError, match=r"File too large.*tar'"):
             graft(shards, out)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
