@@ -143,7 +143,7 @@ _RESOLUTIONS = {
 
 
 def _instead(column: str) -> str:
-    return f"json:{column}"
+    return "xxh3" if column == "image_xxh3" else f"json:{column}"
 
 
 def _no_match(error: "NoMatch", urls: list[str]) -> None:

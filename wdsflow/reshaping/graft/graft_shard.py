@@ -65,7 +65,7 @@ def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: Shar
         _count_unwritten(rows, job, report)
         return
     with seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, _):
-        samples = Samples(source, contents=False)
+        samples = Samples(source, contents=False, keep=fields.read_json)
         pieces = _Pieces(job, table, fields, report)
         report.bytes = write_pieces(job.target, source, pieces.of(samples, rows, stop))
     tally = pieces.tally

@@ -41,7 +41,8 @@ class GraftedFields:
     """
 
     def __init__(self, fields: Sequence[FieldToSet], columns: Sequence[str]) -> None:
-        self._fields = [(each, str(each), columns.index(each.column)) for each in fields]
+        self._fields = [(each.field, each.name, str(each), columns.index(each.column)) for each in fields]
+        self.read_json = any(each.name for each in fields)
 
     def pieces(
         self, sample: TarSample, read: Callable[[Row], bytes], values: Sequence[Any], tally: FieldTally
@@ -61,25 +62,26 @@ class GraftedFields:
         contents: dict[str, bytes] = {}
         inside: list[tuple[str, Any]] = []
         done, missed = [], []
-        for each, label, place in self._fields:
+        for target, name, label, place in self._fields:
             value = values[place]
-            if reason := _unfit(value, inside=bool(each.name)):
+            if not isinstance(value, str) and (reason := _unfit(value, inside=bool(name))):
                 missed.append(f"{label}: {reason}")
                 continue
             done.append(label)
-            if each.name:
-                inside.append((each.name, value))
+            if name:
+                inside.append((name, value))
             else:
-                contents[each.field] = _contents(value)
+                contents[target] = _contents(value)
         wrong = NO_NAME if "\0" in sample.key else ""
         if inside and not wrong:
             wrong = self._set_inside(sample, read, inside, contents)
         if wrong:
             tally.impossible[wrong] += 1
             return [(sample.start, sample.end)], False
-        tally.set.update(done)
-        if missed:
-            tally.missed.update(missed)
+        for label in done:
+            tally.set[label] += 1
+        for label in missed:
+            tally.missed[label] += 1
         return _replaced(sample, contents), True
 
     @staticmethod
@@ -99,16 +101,17 @@ class GraftedFields:
 
 def _replaced(sample: TarSample, contents: dict[str, bytes]) -> Pieces:
     pieces: Pieces = []
-    at = sample.start
-    there = [(sample.fields[name], name) for name in contents if name in sample.fields]
-    for (name, size, data, start, _), found in sorted(there, key=lambda item: item[0][3]):
+    at, fields = sample.start, sample.fields
+    there = [(row[3], row, name) for name in contents if (row := fields.get(name)) is not None]
+    for start, row, name in sorted(there) if len(there) > 1 else there:
         if start > at:
             pieces.append((at, start))
-        pieces.append(member(name, contents[found]))
-        at = data + (size + 511 & -512)
+        pieces.append(member(row[0], contents[name]))
+        at = row[2] + (row[1] + 511 & -512)
     if sample.end > at:
         pieces.append((at, sample.end))
-    pieces += [member(f"{sample.key}.{name}", data) for name, data in contents.items() if name not in sample.fields]
+    if len(there) < len(contents):
+        pieces += [member(f"{sample.key}.{name}", data) for name, data in contents.items() if name not in fields]
     return pieces
 
 
@@ -127,6 +130,6 @@ def _unfit(value: Any, *, inside: bool) -> str:
 
 
 def _contents(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
+    if isinstance(value, str):
+        return value.encode()
+    return value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()

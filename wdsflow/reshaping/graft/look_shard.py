@@ -26,18 +26,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHECKED = ("url", "sha256")  # by these, keys are compared with what they were when the table was made
+CHECKED_IMAGE = "image_xxh3"  # of a ledger: the hash of the image, which is compared for a few samples of each shard
 WITHOUT, DAMAGED = -2, -3  # in place of a row: no value to join on, a sample next to damage
 SEVERAL = 1 << 62  # added to a row if several rows have the value
 _AT_ONCE = 4096  # samples
 _CHUNK = 4 << 20  # bytes of an image
 _EXAMPLES = 5
+_IMAGES = 16  # of a shard, whose hashes are compared
 
 
 @dataclass(frozen=True)
 class Wanted:
     """What is looked for.
 
-    ``checked``: the columns of ``CHECKED`` that the table has, with their places in its rows; ``digits``: how many
+    ``checked``: the columns of ``CHECKED`` that the table has, or ``CHECKED_IMAGE``, with their places in its rows; ``digits``: how many
     hexadecimal digits the table's hashes have.
     """
 
@@ -109,7 +111,8 @@ class _Look:
     def run(self, source: Source, stop: Event) -> "NDArray[Any]":
         import numpy as np
 
-        samples = Samples(source, contents=False)
+        wanted = self._wanted
+        samples = Samples(source, contents=False, keep=wanted.on.kind == "json" or bool(wanted.checked))
         value_of = self._way(samples)
         troubles: Counter[str] = Counter()
         for sample in samples:
@@ -167,6 +170,8 @@ class _Look:
                         look.evidence.append([in_utf8(key), column, there[:500], here[:500]])
 
     def _checked(self, samples: Samples, sample: TarSample) -> list[str | None]:
+        if self._wanted.checked[0][0] == CHECKED_IMAGE:
+            return [_digest(samples, sample, "xxh3", 32) if sample.number < _IMAGES else None]
         tree = _json(samples, sample)
         return [join_text(look_up(tree, column), column) for column, _ in self._wanted.checked]
 
