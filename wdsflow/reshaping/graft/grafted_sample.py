@@ -25,9 +25,9 @@ _MOST_JSON = 64 << 20
 
 @dataclass
 class FieldTally:
-    """What became of values. ``set``: --set -> samples; ``missed``: --set and why not -> samples; ``impossible``: why -> samples."""
+    """What was not set. ``unset``: --set -> samples; ``missed``: --set and why -> samples; ``impossible``: why -> samples in which nothing could be set."""
 
-    set: Counter[str] = field(default_factory=Counter)
+    unset: Counter[str] = field(default_factory=Counter)
     missed: Counter[str] = field(default_factory=Counter)
     impossible: Counter[str] = field(default_factory=Counter)
 
@@ -57,17 +57,16 @@ class GraftedFields:
             sample: a sample of a tar.
             read: returns the contents of one of its members.
             values: of one row of the table, in the order of the columns.
-            tally: counts what is set.
+            tally: counts what is not set.
         """
         contents: dict[str, bytes] = {}
         inside: list[tuple[str, Any]] = []
-        done, missed = [], []
+        unset: list[tuple[str, str]] = []
         for target, name, label, place in self._fields:
             value = values[place]
             if not isinstance(value, str) and (reason := _unfit(value, inside=bool(name))):
-                missed.append(f"{label}: {reason}")
+                unset.append((label, reason))
                 continue
-            done.append(label)
             if name:
                 inside.append((name, value))
             else:
@@ -78,11 +77,15 @@ class GraftedFields:
         if wrong:
             tally.impossible[wrong] += 1
             return [(sample.start, sample.end)], False
-        for label in done:
-            tally.set[label] += 1
-        for label in missed:
-            tally.missed[label] += 1
+        for label, reason in unset:
+            tally.unset[label] += 1
+            tally.missed[f"{label}: {reason}"] += 1
         return _replaced(sample, contents), True
+
+    def set_in(self, tally: FieldTally, samples: int) -> Counter[str]:
+        """Return in how many of some samples each field was set, by --set."""
+        counts = {label: samples - tally.unset[label] for _, _, label, _ in self._fields}
+        return Counter({label: count for label, count in counts.items() if count})
 
     @staticmethod
     def _set_inside(

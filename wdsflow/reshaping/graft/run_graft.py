@@ -180,6 +180,7 @@ class _Run:
         self._identity = _identity(asked.table)
         scopes = asked.table.scope(self._urls) if asked.on.kind == "key" else None
         wanted = {"files": self._identity, "on": str(asked.on), "columns": self._columns, "scopes": scopes}
+        wanted["touched"] = sorted({each.field for each in asked.fields})
         with suppress(OSError, ValueError, KeyError):
             table = GraftTable(self._work / "table")
             if table.identity == wanted:
@@ -198,7 +199,8 @@ class _Run:
         places = [self._place(target) for target in self._targets]
         each = zip(self._urls, places, scopes or [""] * len(places), strict=True)
         work = [LookJob(url, place, scope, asked.allow_pipe) for url, place, scope in each]
-        wanted = Wanted(asked.on, self._checked, _digits(asked.on, table))
+        touched = tuple(dict.fromkeys(each.field for each in asked.fields))
+        wanted = Wanted(asked.on, touched, self._checked, _digits(asked.on, table))
         found: dict[Path, ShardLook] = {}
 
         def look(job: LookJob, stop: Event) -> ShardLook:
@@ -292,8 +294,10 @@ class _Run:
         with writing(self._listed) as file, open(file, "wb", closefd=False) as stream:
             for start in range(0, len(rows), _AT_ONCE):
                 part = rows[start : start + _AT_ONCE]
-                for number, row in zip(part.tolist(), table.values_of(part), strict=True):
-                    stream.write(orjson.dumps({"row": number + 1, column: _shown(row)}) + b"\n")
+                stream.writelines(
+                    orjson.dumps({"row": number + 1, column: _shown(row)}) + b"\n"
+                    for number, row in zip(part.tolist(), table.values_of(part), strict=True)
+                )
         return shown
 
 
