@@ -4,7 +4,7 @@ import difflib
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -85,54 +85,51 @@ def graft(
     Exit status: 0; 1 if something could not be read or set, or no sample has a row; 2 if the command is wrong, the join
     is refused, or nothing could be read or written.
     """
-    from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
     from wdsflow.reshaping.graft.run_graft import graft_shards
-    from wdsflow.reshaping.graft.table_rows import TableError
     from wdsflow.shards.folder_lock import Busy
-    from wdsflow.shards.output_record import OtherOptions
-    from wdsflow.shards.urls import NoShards
 
-    again = Typed(context)
-    elsewhere = again.again(out=free(out), restart=None)
+    typed = Typed(context)
     switches = {"drop_unmatched": drop_unmatched, "force": force, "restart": restart, "allow_pipe": allow_pipe}
+    what = {"table": table, "on": on, "fields": fields, "ambiguous": ambiguous.value}
     try:
         with progress() as begin:
-            report = graft_shards(
-                urls,
-                out,
-                table=table,
-                on=on,
-                fields=fields,
-                ambiguous=ambiguous.value,
-                jobs=jobs,
-                begin=begin,
-                **switches,
-            )
-    except NoShards as error:
-        no_shards(error)
-    except NoMatch as error:
-        _no_match(error, urls)
-    except AmbiguousJoin as error:
-        each = [f"{why}: {again.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()]
-        fail(str(error), *each)
-    except ContradictedJoin as error:
-        fail(str(error), *error.evidence, f"join on the {error.column}: {again.again(on=_instead(error.column))}")
-    except OtherOptions as error:
-        fail(str(error), f"to replace them: {again.again(restart=True)}", f"to keep them: {elsewhere}")
-    except FileExistsError as error:
-        fail(str(error), f"elsewhere: {elsewhere}")
-    except TableError as error:
-        fail(str(error), *_columns(error))
-    except (ValueError, Busy) as error:
-        fail(str(error))
+            report = graft_shards(urls, out, jobs=jobs, begin=begin, **what, **switches)  # type: ignore[arg-type]
+    except (ValueError, Busy, FileExistsError) as error:
+        _refused(error, typed, urls, out)
     except KeyboardInterrupt:
         print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
         raise
     except OSError as error:
         if is_misplaced(error, out):
-            cannot_write(error, f"elsewhere: {elsewhere}")
+            cannot_write(error, f"elsewhere: {typed.again(out=free(out), restart=None)}")
         cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
     _show(report, out, urls)
+
+
+def _refused(error: Exception, typed: Typed, urls: list[str], out: Path) -> NoReturn:
+    """Report why nothing was written, and what to do; exit."""
+    from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
+    from wdsflow.reshaping.graft.table_rows import TableError
+    from wdsflow.shards.output_record import OtherOptions
+    from wdsflow.shards.urls import NoShards
+
+    elsewhere = typed.again(out=free(out), restart=None)
+    if isinstance(error, NoShards):
+        no_shards(error)
+    if isinstance(error, NoMatch):
+        _no_match(error, urls)
+    hints: list[str] = []
+    if isinstance(error, AmbiguousJoin):
+        hints = [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()]
+    elif isinstance(error, ContradictedJoin):
+        hints = [*error.evidence, f"join on the {error.column}: {typed.again(on=_instead(error.column))}"]
+    elif isinstance(error, OtherOptions):
+        hints = [f"to replace them: {typed.again(restart=True)}", f"to keep them: {elsewhere}"]
+    elif isinstance(error, FileExistsError):
+        hints = [f"elsewhere: {elsewhere}"]
+    elif isinstance(error, TableError):
+        hints = _columns(error)
+    fail(str(error), *hints)
 
 
 _RESOLUTIONS = {
@@ -146,7 +143,7 @@ def _instead(column: str) -> str:
     return "xxh3" if column == "image_xxh3" else f"json:{column}"
 
 
-def _no_match(error: "NoMatch", urls: list[str]) -> None:
+def _no_match(error: "NoMatch", urls: list[str]) -> NoReturn:
     print(f"wdsflow: {escape(str(error), 500)}", file=sys.stderr)
     for line in error.advice:
         print(f"  {escape(line, 500)}", file=sys.stderr)
