@@ -46,6 +46,14 @@ decode pictures once; time per core. `filter-damaged`: Data-Juicer with its defa
 empties its batch.
 """
 
+GRAFTS = """\
+## Grafting
+
+`graft-small`, `graft-large`: `wdsflow graft` of a caption for each sample, by key, from a Parquet file whose rows are in another
+order; its two passes, the table and the sync of all files are in the time. Compared with `cp` of the new shards and `sync`. Of
+small samples the work in Python counts most, of large ones the copy.
+"""
+
 SCORING = """\
 ## Scores that models compute
 
@@ -66,8 +74,9 @@ def write_page(result: dict[str, Any], page: Path) -> None:
     entries = result["entries"]
     of_loaders = [row for row in entries if row["name"].startswith(_OF_LOADERS)]
     text = f"{INTRODUCTION}\n{result['date']}, {where}, Python {machine['python']}.\n{what}.\n\n"
-    sections = {FILTERS: ("filter-", "cut-"), SCORING: ("clip-",)}
-    others = [row for row in entries if not row["name"].startswith((*_OF_LOADERS, "filter-", "cut-", "clip-"))]
+    sections = {FILTERS: ("filter-", "cut-"), GRAFTS: ("graft-",), SCORING: ("clip-",)}
+    named = (*_OF_LOADERS, *(name for names in sections.values() for name in names))
+    others = [row for row in entries if not row["name"].startswith(named)]
     text += _table(others)
     for about, names in sections.items():
         if rows := [row for row in entries if row["name"].startswith(names)]:
