@@ -18,6 +18,7 @@ from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand
+from wdsflow.text.words import how_many
 
 from .decide_matches import Matches, decide
 from .graft_report import GraftReport, ShardGraft
@@ -242,10 +243,8 @@ class _Run:
         ]
         report = GraftReport([], matches, list(map(str, asked.fields)), record.stale)
         if asked.ambiguous != "refuse" and matches.by_rows + matches.by_samples:
-            report.resolved = (
-                f"--ambiguous {asked.ambiguous}: {matches.by_rows:,} samples have several rows, "
-                f"{matches.by_samples:,} share a row"
-            )
+            several, shared = how_many(matches.by_rows, "sample"), how_many(matches.by_samples, "sample")
+            report.resolved = f"--ambiguous {asked.ambiguous}: {several} with several rows, {shared} with a shared row"
         done: dict[Path, ShardGraft] = {}
         todo = []
         for job in work:
