@@ -3,6 +3,7 @@
 from . import mapping
 from .entry import Entry
 from .filter_entries import FILTERS
+from .graft_entries import GRAFTS
 from .loader_entries import LOADERS
 from .reshard_entries import RESHARDING
 from .scoring_entries import SCORING
@@ -179,6 +180,7 @@ ENTRIES = [
     ),
     *FILTERS,
     *RESHARDING,
+    *GRAFTS,
     *LOADERS,
     *SCORING,
     Entry(

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import cluster, decoding, filtering, pictures, resharding
+from support.bench import cluster, decoding, filtering, grafting, pictures, resharding
 
 Result = dict[str, Any]
 
@@ -107,6 +107,8 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "reshard": lambda paths: resharding.ours(paths, Clock, shards=7),
     "reshard-shuffle": lambda paths: resharding.ours(paths, Clock, shards=7, shuffle=1),
     "cp-synced": lambda paths: resharding.copy(paths, Clock),
+    "graft": lambda paths: grafting.ours(paths, Clock),
+    "graft-cp": lambda paths: grafting.copy(paths, Clock),
     "filter-pixels": lambda paths: pictures.ours(paths, Clock),
     "filter-pixels-damaged": lambda paths: pictures.ours_damaged(paths, Clock),
     "filter-one-core": lambda paths: cluster.on_one_core(paths, Clock),

@@ -58,6 +58,14 @@ The first pass, over the headers, takes about 20 microseconds of one core for ea
 the samples, the larger its part. A fixed part is the record by which a run resumes, which is synced for each shard.
 """
 
+GRAFTS = """\
+## Grafting
+
+`graft-small`, `graft-large`: `wdsflow graft` of a caption for each sample, by key, from a Parquet file whose rows are in another
+order; its two passes, the table and the sync of all files are in the time. Compared with `cp` of the new shards and `sync`. Of
+small samples the work in Python counts most, of large ones the copy.
+"""
+
 SCORING = """\
 ## Scores that models compute
 
@@ -78,7 +86,12 @@ def write_page(result: dict[str, Any], page: Path) -> None:
     entries = result["entries"]
     of_loaders = [row for row in entries if row["name"].startswith(_OF_LOADERS)]
     text = f"{INTRODUCTION}\n{result['date']}, {where}, Python {machine['python']}.\n{what}.\n\n"
-    sections = {FILTERS: ("filter-", "cut-"), RESHARDING: ("reshard-",), SCORING: ("clip-",)}
+    sections = {
+        FILTERS: ("filter-", "cut-"),
+        RESHARDING: ("reshard-",),
+        GRAFTS: ("graft-",),
+        SCORING: ("clip-",),
+    }
     apart = tuple(start for names in sections.values() for start in names)
     others = [row for row in entries if not row["name"].startswith((*_OF_LOADERS, *apart))]
     text += _table(others)
