@@ -12,12 +12,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.filtering.shards import digests
 from tests.reshaping.sets import Samples, in_folder, members, write_set
 from tests.reshaping.test_reshard_hostile import packed_set
+from wdsflow.reshaping.reshard import arrange
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
 KILLS = int(os.environ.get("WDSFLOW_KILLS", "10"))
@@ -129,12 +131,14 @@ def test_copies_of_packed_inputs_stay_for_the_next_run_only_where_it_can_resume(
     assert [path.name for path in copies] == ["1.tar", "3.tar"]
     before = [path.stat().st_ino for path in copies]
     seen: list[list[int]] = []
-    from wdsflow.reshaping.reshard import arrange
 
-    rows = arrange.arrange
-    monkeypatch.setattr(
-        arrange, "arrange", lambda *args: (seen.append([path.stat().st_ino for path in copies]), rows(*args))[1]
-    )
+    arranged = arrange.arrange
+
+    def look(*args: Any) -> Any:
+        seen.append([path.stat().st_ino for path in copies])
+        return arranged(*args)
+
+    monkeypatch.setattr(arrange, "arrange", look)
     reshard_shards(source, out, shuffle=1)
     assert seen == [before]  # they were not unpacked again
     assert sorted(path.name for path in (out / "_wdsflow").iterdir()) == ["reshard.json", "reshard.jsonl"]
