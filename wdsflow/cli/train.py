@@ -73,11 +73,9 @@ def train(
 
     wdsflow train --ledger scored --where "clip_similarity > 0.28" -- --train-data "{000..042}.tar"
 
-    On several GPUs, use torchrun or srun:
+    On several GPUs, use torchrun, or srun --ntasks-per-node 8:
 
     torchrun --nproc_per_node 8 -m wdsflow train -- --train-data "{000..042}.tar"
-
-    srun --ntasks-per-node 8 wdsflow train -- --train-data ...
 
     Reads the names in the shards first, which takes seconds, and refuses a run that would hang.
 
