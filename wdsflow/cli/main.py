@@ -24,6 +24,7 @@ COMMANDS = (
     "cut",
     "scores",
     "report",
+    "index",
     "bisect",
     "doctor",
     "train",
