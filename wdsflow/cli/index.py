@@ -8,6 +8,7 @@ import typer
 from wdsflow.cli.shared.help_panels import OUTPUT
 from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress
 from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.text.shell import quote_path
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
 Sizes = Annotated[bool, typer.Option("--sizes", help="sizes.json: OpenCLIP, DataComp.")]
@@ -21,6 +22,12 @@ Webshart = Annotated[bool, typer.Option("--webshart", help="NAME.json for each s
 Timm = Annotated[bool, typer.Option("--timm", help="_info.json: timm.")]
 Img2dataset = Annotated[
     bool, typer.Option("--img2dataset", help="NAME_stats.json for each shard: img2dataset, DataComp.")
+]
+Checksums = Annotated[
+    bool,
+    typer.Option(
+        "--checksums", help="checksums.json: SHA-256, size, samples and fields of each shard. Reads all bytes."
+    ),
 ]
 Out = Annotated[
     Path | None,
@@ -53,6 +60,7 @@ def index(
     webshart: Webshart = False,
     timm: Timm = False,
     img2dataset: Img2dataset = False,
+    checksums: Checksums = False,
     out: Out = None,
     force: Force = False,
     jobs: Jobs = 2,
@@ -71,7 +79,7 @@ def index(
     from wdsflow.shards.urls import NoShards
 
     asked = {"sizes": sizes, "len": len_, "wids": wids, "dali": dali, "energon": energon, "webshart": webshart}
-    asked |= {"timm": timm, "img2dataset": img2dataset}
+    asked |= {"timm": timm, "img2dataset": img2dataset, "checksums": checksums}
     typed = Typed(context)
     elsewhere = f"elsewhere: {typed.again(out=free(out or Path('index')))}"
     try:
@@ -108,4 +116,8 @@ def _show(report: Any, typed: Typed, urls: list[str]) -> None:
         )
     if report.kept:
         shell.print(f"to replace what was kept: {typed.again(force=True)}", soft_wrap=True)
+    for path in report.manifests:
+        shell.print(
+            f"to compare the shards with it later: wdsflow validate --manifest {quote_path(path)}", soft_wrap=True
+        )
     raise typer.Exit(0 if report.ok else 1)

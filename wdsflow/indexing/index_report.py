@@ -24,6 +24,7 @@ class IndexReport:
     kept: list[str] = field(default_factory=list)  # files with other contents that something else wrote
     settings: list[str] = field(default_factory=list)  # files of the user's, which stay
     written: list[str] = field(default_factory=list)
+    manifests: list[str] = field(default_factory=list)  # those of --checksums, that are now right
     same: int = 0  # files that were right already
     stale_removed: int = 0  # temporary files of runs that were killed
 

@@ -10,18 +10,20 @@ from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
+from wdsflow.shards.identities.certificate import dump
 from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand
 
+from .checksums import manifest_of
 from .energon_database import EnergonDatabase
 from .index_report import IndexReport
 from .set_sidecars import render_set, render_settings, render_sizes
 from .shard_pass import ShardContents, ShardFacts, pass_over
 from .shard_sidecars import CannotIndex, render
-from .sidecar_kinds import DEFAULT, KINDS, NV_SQLITE, NV_UUID, OF_OFFSETS, shard_files
+from .sidecar_kinds import DEFAULT, KINDS, MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, shard_files
 from .written_files import WrittenFiles
 
 _CODE = 1  # version of the result of a pass
@@ -110,18 +112,15 @@ def _places(urls: Sequence[str], out: Path | None) -> dict[Path, dict[str, str]]
 
 def _check_names(folder: Path, shards: Mapping[str, str], kinds: Sequence[str]) -> None:
     """Raise ValueError or FileExistsError if files would replace each other, or a shard."""
-    made: dict[str, str] = dict.fromkeys((*render_sizes_names(kinds), *render_set({}, kinds)), "all shards")
+    made: dict[str, str] = dict.fromkeys(
+        (*render_sizes(folder, {}, kinds), *render_set({}, kinds), MANIFEST), "all shards"
+    )
     for shard in shards:
         for name in shard_files(shard, kinds).values():
             if name in made:
                 raise ValueError(f"{shard} and {made[name]} would have the same file {name}: rename the shard")
             made[name] = shard
     refuse_inputs(shards.values(), [folder / name for name in made])
-
-
-def render_sizes_names(kinds: Sequence[str]) -> list[str]:
-    """Return the names of ``sizes.json`` and ``__len__`` where they are asked for."""
-    return list(render_sizes(Path(), {}, kinds))
 
 
 class _FolderIndex:
@@ -152,12 +151,14 @@ class _FolderIndex:
         report.stale_removed += self._record.stale
         work = [job for job in map(self._job, self._shards) if job is not None]
         with ExitStack() as stack:
-            if "energon" in self._kinds and (work or not self._database_is_current()):
-                work = [job or self._job(name, again=True) for name, job in self._all(work)]  # type: ignore[misc]
-                if self._files.may_replace(NV_SQLITE):
-                    self._database = stack.enter_context(EnergonDatabase(self._folder / NV_SQLITE))
-                else:
-                    report.kept.append(str(self._folder / NV_SQLITE))
+            if "energon" in self._kinds and not work and self._database_is_current():
+                report.same += 1
+            elif "energon" in self._kinds and not self._files.may_replace(NV_SQLITE):
+                report.kept.append(str(self._folder / NV_SQLITE))
+            elif "energon" in self._kinds:  # it is made of all shards
+                work = [self._to_do(name) for name in self._shards]
+                self._facts, self._of, report.same = {}, {}, 0
+                self._database = stack.enter_context(EnergonDatabase(self._folder / NV_SQLITE))
             report.resumed += len(self._shards) - len(work)
             run_in_threads(work, _passed, self._note, jobs, begin)
             self._finish()
@@ -167,28 +168,31 @@ class _FolderIndex:
             report.samples += facts.samples
             report.indexed += facts.samples
 
-    def _all(self, work: Sequence[_Job]) -> list[tuple[str, _Job | None]]:
-        known = {job.name: job for job in work}
-        return [(name, known.get(name)) for name in self._shards]
-
-    def _job(self, name: str, *, again: bool = False) -> _Job | None:
+    def _job(self, name: str) -> _Job | None:
         """Return what there is to do for a shard, None if all is there."""
-        url, identity = self._shards[name], {}
-        hashed = "checksums" in self._kinds
+        job = self._to_do(name)
+        facts = self._known(job)
+        if facts is None or self._files.force or (job.hashed and facts.identity is None):
+            return job
+        files = shard_files(name, self._kinds).values()
+        if not all(self._files.is_current(file, job.identity) for file in files):
+            return job
+        facts.url = job.url
+        self._facts[name], self._of[name] = facts, job.identity
+        self._report.same += len(files)
+        return None
+
+    def _to_do(self, name: str) -> _Job:
+        url = self._shards[name]
+        return _Job(name, url, self._numbers[name], _identity(url), self._kinds, "checksums" in self._kinds)
+
+    def _known(self, job: _Job) -> ShardFacts | None:
+        """Return what an earlier run found in the shard as it is now."""
         try:
-            identity = input_identity(url)
-            found = self._record.finished(_line_of(name), lambda: {"code": _CODE, "shard": identity})[0]
-            facts = None if found is None else ShardFacts.from_dict(found)
-        except (SourceError, TypeError, ValueError):
-            facts = None
-        if facts is not None and not (again or self._files.force) and (facts.identity is not None or not hashed):
-            files = shard_files(name, self._kinds).values()
-            if all(self._files.is_current(file, identity) for file in files):
-                facts.url = url
-                self._facts[name], self._of[name] = facts, identity
-                self._report.same += len(files)
-                return None
-        return _Job(name, url, self._numbers[name], identity, self._kinds, hashed)
+            found = self._record.finished(_line_of(job.name), lambda: {"code": _CODE, "shard": job.identity})[0]
+            return None if found is None or not job.identity else ShardFacts.from_dict(found)
+        except (TypeError, ValueError):
+            return None
 
     def _database_is_current(self) -> bool:
         return self._files.is_current(NV_SQLITE, {"shards": _digest(self._of)})
@@ -240,8 +244,16 @@ class _FolderIndex:
             self._put(name, data, of)
         for name, data in render_set(shards, [kind for kind in self._kinds if kind != "energon"]).items():
             self._put(name, data, of)
+        if "checksums" in self._kinds:
+            self._finish_checksums(shards, of)
         if "energon" in self._kinds:
             self._finish_energon(shards, of)
+
+    def _finish_checksums(self, shards: Mapping[str, ShardFacts], of: Mapping[str, Any]) -> None:
+        path = self._folder / MANIFEST
+        self._put(MANIFEST, dump(manifest_of(list(shards.values()), path)), of)
+        if str(path) not in self._report.kept:
+            self._report.manifests.append(str(path))
 
     def _finish_energon(self, shards: Mapping[str, ShardFacts], of: Mapping[str, Any]) -> None:
         if any(kind == "energon" and name in self._facts for kind, name in self._lacking):

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 
-from wdsflow.readers.open_clip.sidecars import SidecarFact, Sidecars
+from wdsflow.readers.open_clip.sidecars import Sidecars
+from wdsflow.readers.sidecar_facts import SidecarFact
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
