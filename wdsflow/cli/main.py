@@ -25,6 +25,7 @@ COMMANDS = (
     "scores",
     "report",
     "index",
+    "diff",
     "bisect",
     "doctor",
     "train",
