@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def files(path: Path) -> dict[str, bytes]:
     return {str(each.relative_to(path)): each.read_bytes() for each in found if "_wdsflow" not in each.parts}
 
 
-def read(path: Path, name: str) -> object:
+def read(path: Path, name: str) -> Any:
     return json.loads((path / name).read_bytes())
 
 
@@ -48,7 +49,7 @@ def test_sizes_and_len_are_written_unless_others_are_asked_for(pair: Path) -> No
 
 def test_offsets_are_those_of_tarfile(pair: Path) -> None:
     entries = [(f"{'long/' * 50}{n}.{kind}", bytes(n + 1)) for n in range(3) for kind in ("JPG", "seg.png", "json")]
-    extra = [folder("d"), link("l", "x"), ("README", b"no field"), ("__meta__/x.txt", b"no sample")]
+    extra: list[Any] = [folder("d"), link("l", "x"), ("README", b"no field"), ("__meta__/x.txt", b"no sample")]
     write_tar(pair / "0002.tar", [*extra, *entries, folder("e")], tarfile.PAX_FORMAT)
     assert index_shards(str(pair), EACH).ok
     with tarfile.open(pair / "0002.tar") as tar:

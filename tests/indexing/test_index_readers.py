@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def has(module: str) -> bool:
     return subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
 
 
-def program(text: str, folder: Path) -> object:
+def program(text: str, folder: Path) -> Any:
     """Return what a program of the readers' environment prints."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [PYTHON, "-W", "ignore", "-c", text, str(folder)]

@@ -23,8 +23,11 @@ def compare_part(records: Sequence[KeyRecord], found: SetDiff) -> None:
 
 
 def _compare_samples(ours: list[KeyRecord], theirs: list[KeyRecord], found: SetDiff) -> None:
-    if len(ours) == len(theirs) == 1 and _contents(ours[0]) == _contents(theirs[0]):
-        found.same += 1
+    if len(ours) == len(theirs) == 1:
+        if _contents(ours[0]) == _contents(theirs[0]):
+            found.same += 1
+        else:
+            _note_changed(ours[0], theirs[0], found)
         return
     common = Counter(map(_contents, ours)) & Counter(map(_contents, theirs))
     found.same += common.total()

@@ -1,12 +1,12 @@
 """Records in files by the hash of their key, so that all records of a key are together, and each part fits in memory."""
 
-import marshal
-import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+from xxhash import xxh3_64_intdigest
 
 from wdsflow.shards.atomic import naming
 
@@ -85,16 +85,12 @@ def _place(record: KeyRecord, depth: int) -> int:
 
 
 def _hash_of(key: str) -> int:
-    from xxhash import xxh3_64_intdigest
-
     return xxh3_64_intdigest(key.encode("utf-8", "surrogatepass"))
 
 
 def _records(path: Path) -> Iterator[KeyRecord]:
     with path.open("rb", 1 << 20) as file:
-        size = os.fstat(file.fileno()).st_size
-        while file.tell() < size:
-            yield KeyRecord.load(marshal.load(file))  # noqa: S302 - this run wrote it
+        yield from KeyRecord.read(file)
 
 
 def _close(file: IO[bytes]) -> None:

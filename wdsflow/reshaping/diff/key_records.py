@@ -3,7 +3,10 @@
 import marshal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from struct import Struct
+from typing import IO, Any, NamedTuple
+
+from xxhash import xxh3_128, xxh3_128_intdigest
 
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
@@ -11,6 +14,7 @@ from wdsflow.shards.samples.tar_samples import Samples
 TEXTS = frozenset(("txt", "text", "caption", "captions", "cap", "transcript", "prompt"))  # fields that are shown
 _SHOWN = 600  # bytes of such a field
 _STEP = 4 << 20
+_LENGTH = Struct("<I")
 _NOT_SCORES = frozenset(
     ("sample", "key", "offset", "size", "image_xxh3", "term", "error", "detail", "trouble", "fields")
 )
@@ -37,15 +41,22 @@ class KeyRecord(NamedTuple):
     fields: tuple[FieldRecord, ...] = ()
     scores: tuple[tuple[str, Value], ...] | None = None
 
+    @staticmethod
+    def read(file: IO[bytes]) -> Iterator["KeyRecord"]:
+        """Yield what ``dump`` wrote into a file."""
+        while head := file.read(_LENGTH.size):
+            yield KeyRecord.load(file.read(_LENGTH.unpack(head)[0]))
+
     def dump(self) -> bytes:
         """Return it as bytes."""
-        return marshal.dumps((*self[:4], tuple(map(tuple, self.fields)), self.scores))
+        data = marshal.dumps((*self[:4], tuple(map(tuple, self.fields)), self.scores))
+        return _LENGTH.pack(len(data)) + data
 
     @staticmethod
-    def load(found: Any) -> "KeyRecord":
-        """Read what ``dump`` wrote, once ``marshal`` has read it."""
-        side, key, shard, number, fields, scores = found
-        return KeyRecord(side, key, shard, number, tuple(FieldRecord(*each) for each in fields), scores)
+    def load(data: bytes) -> "KeyRecord":
+        """Read what ``dump`` wrote, after its length."""
+        side, key, shard, number, fields, scores = marshal.loads(data)  # noqa: S302 - this run wrote it
+        return KeyRecord(side, key, shard, number, tuple(map(FieldRecord._make, fields)), scores)
 
 
 def record_of(sample: TarSample, samples: Samples, side: int, shard: int) -> KeyRecord:
@@ -55,16 +66,21 @@ def record_of(sample: TarSample, samples: Samples, side: int, shard: int) -> Key
 
 
 def _field(name: str, row: Any, samples: Samples) -> FieldRecord:
-    from xxhash import xxh3_128
-
     size = row[1]
     start = samples.read(row, 0, min(size, _STEP))
-    digest = xxh3_128(start)
-    at = len(start)
+    at, digest = len(start), xxh3_128_intdigest(start)
+    if at < size:
+        at, digest = _rest(row, samples, start)
+    return FieldRecord(name, at, digest, start[:_SHOWN] if name in TEXTS else None)
+
+
+def _rest(row: Any, samples: Samples, start: bytes) -> tuple[int, int]:
+    """Return size and hash of a large field."""
+    size, at, digest = row[1], len(start), xxh3_128(start)
     while 0 < at < size and (data := samples.read(row, at, min(size - at, _STEP))):
         digest.update(data)
         at += len(data)
-    return FieldRecord(name, at, digest.intdigest(), start[:_SHOWN] if name in TEXTS else None)
+    return at, digest.intdigest()
 
 
 def ledger_records(path: Path, side: int, shard: int) -> Iterator[KeyRecord]:

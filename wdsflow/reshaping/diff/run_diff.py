@@ -97,8 +97,8 @@ def diff_shards(
             compare_part(part, found)
     for examples in (found.changed_examples, *found.only_examples):
         found.trim(examples)
-    for side in found.sides:
-        side.trouble.sort()
+    for facts in found.sides:
+        facts.trouble.sort()
     found.check()
     return found
 
