@@ -163,6 +163,8 @@ class _FolderIndex:
             run_in_threads(work, _passed, self._note, jobs, begin)
             self._finish()
         self._record.finish([])
+        if self._record.is_empty:
+            self._record.clear()  # and leave no folder
         report.shards += len(self._shards)
         for facts in self._facts.values():
             report.samples += facts.samples

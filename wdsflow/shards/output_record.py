@@ -86,6 +86,11 @@ class OutputRecord:
             if self._is_new:
                 self.folder.rmdir()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no output was ever finished."""
+        return not self._lines
+
     def clear(self) -> None:
         """Remove what earlier runs of this command wrote, and nothing else."""
         for name in self.outputs:
