@@ -104,8 +104,6 @@ def validate(
     if manifest is not None:
         _compare(manifest, urls or [], Typed(context), jobs, training)
     _check_files(context, output=output, write_baseline=write_baseline, certify=certify, croissant=croissant)
-    if address is not None and engine is not EngineChoice.ray:
-        fail("--address is for --engine ray")
     known = None if write_baseline else _must_load(baseline)
     report = _check(
         urls or _train_data(training or []),
@@ -209,6 +207,8 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.validate.pipeline.load_pipeline import PipelineError
     from wdsflow.validate.rules.rule_catalog import UnknownCode
 
+    if options["address"] is not None and options["engine"] != EngineChoice.ray.value:
+        fail("--address is for --engine ray")
     try:
         with progress() as begin:
             return check(urls, progress=begin, **options)
