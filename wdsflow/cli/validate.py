@@ -104,7 +104,6 @@ def validate(
     if manifest is not None:
         _compare(manifest, urls or [], Typed(context), jobs, training)
     _check_files(context, output=output, write_baseline=write_baseline, certify=certify, croissant=croissant)
-    known = None if write_baseline else _must_load(baseline)
     report = _check(
         urls or _train_data(training or []),
         readers=readers or ([] if pipeline else ["open-clip"]),
@@ -118,7 +117,7 @@ def validate(
         address=address,
         select=several(select),
         ignore=_reasons(ignore),
-        baseline=known,
+        baseline=None if write_baseline else _must_load(baseline),
         allow_pipe=allow_pipe,
         identify=certify is not None or croissant is not None,
     )
