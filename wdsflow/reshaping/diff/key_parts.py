@@ -22,7 +22,7 @@ class KeyParts:
     """Records, spread over files in ``folder``. Use as a context manager; the files are removed as they are read.
 
     Args:
-        folder: exists; its disk takes about 150 bytes for a sample of three fields.
+        folder: exists; its disk takes about 180 bytes for a sample of three fields.
         largest: bytes of a part that is held in memory.
     """
 

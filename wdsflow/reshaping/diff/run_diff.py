@@ -63,7 +63,7 @@ def diff_shards(
     """Compare two sets of shards, sample by sample, whatever shards the samples are in.
 
     Samples of the same key are compared, field by field, by the hash of their bytes. Memory does not grow with the sets: a
-    record of about 150 bytes for each sample goes to files in the folder for temporary files.
+    record of about 180 bytes for each sample goes to files in the folder for temporary files.
 
     Args:
         before: shards, as for ``check``.
