@@ -16,13 +16,13 @@ from wdsflow.readers.scan_for import scan_options
 from wdsflow.scan.evidence import Evidence, Gap, Level, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
+from wdsflow.shards.identities.certificate import CertificateError
 from wdsflow.shards.urls import Expansion, NoShards, expand
 
 from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .advice.leaving_out import keep_most
 from .advice.promises import Trial
-from .certificate.certificate import CertificateError
 from .finding import Advice, Finding
 from .forecast.forecast import Forecast, forecast
 from .pipeline.probe_pipeline import probe_pipeline

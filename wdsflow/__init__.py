@@ -19,6 +19,7 @@ __all__ = [
     "cut_shards",
     "filter_shards",
     "get_data",
+    "index_shards",
     "repair_shards",
     "score_shards",
     "trace",
@@ -26,6 +27,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from wdsflow.filtering import Recipe, RunOptions, cut_shards, filter_shards, score_shards
+    from wdsflow.indexing import index_shards
     from wdsflow.mapping import bounded_map
     from wdsflow.repair import repair_shards
     from wdsflow.training import FeedOptions, get_data
@@ -39,6 +41,7 @@ else:
             **dict.fromkeys(("Recipe", "RunOptions", "cut_shards", "filter_shards", "score_shards"), "filtering"),
             **dict.fromkeys(("FeedOptions", "get_data"), "training"),
             "bounded_map": "mapping",
+            "index_shards": "indexing",
             "repair_shards": "repair",
         },
     )

@@ -11,7 +11,7 @@ import pytest
 from tests.cli import shards
 from tests.printed.pasted import commands, paste
 from wdsflow.cli.main import main
-from wdsflow.validate.certificate.certificate import load
+from wdsflow.shards.identities.certificate import load
 
 
 def run(*words: object) -> int:
@@ -124,7 +124,7 @@ def test_one_flipped_byte_is_found_by_full_wherever_it_is(certified, capsys):
 
 @pytest.mark.deep
 def test_one_flipped_byte_is_found_in_ten_thousand_trials(certified, capsys):
-    from wdsflow.validate.certificate.compare import compare
+    from wdsflow.indexing.compare import compare
 
     rng = Random(1)
     certificate = load(certified / "c.json")

@@ -9,8 +9,8 @@ import pytest
 from tests.cli import shards
 from tests.cli.test_verify import flip, run
 from tests.servers import http_server, put, s3_server
+from wdsflow.shards.identities.certificate import load
 from wdsflow.shards.source import server_faults as faults
-from wdsflow.validate.certificate.certificate import load
 
 pytest.importorskip("aiohttp")
 

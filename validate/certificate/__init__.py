@@ -1,1 +1,1 @@
-"""Certificates: which bytes were judged, with what result, and whether they are still the same."""
+"""Certificates: which bytes were judged, and with what result; and Croissant metadata."""

@@ -1,7 +1,7 @@
 """From the result of validation to its certificate."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -9,18 +9,16 @@ from typing import Any
 import wdsflow
 from wdsflow.readers.installed_versions import versions
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.identities.certificate import Certificate, CertificateError
+from wdsflow.shards.identities.shard_listing import is_whole
+from wdsflow.shards.identities.shard_names import plain_url, shared_folder, stored_folder
 from wdsflow.shards.identity import Identity
-from wdsflow.shards.source.base import SourceError, local_path
-from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing
-from wdsflow.shards.source.remote_listing import listed as remote_list
 
 from ..finding import Finding
 from ..report.as_json import clean, verdict_to_dict
 from ..report.baseline import fingerprint
 from ..report.report_model import Results
 from ..verdicts.wording import no_verdict_text
-from .certificate import Certificate, CertificateError
-from .shard_names import plain_url, shared_folder, stored_folder
 
 _LISTED = 1000  # findings that were accepted, each in full
 
@@ -84,32 +82,6 @@ def identities(shards: Sequence[ShardEvidence]) -> tuple[str, dict[str, Identity
                 f"{shard.url} is named twice, with other contents: it changed, or urls differ by query"
             )
     return folder, found
-
-
-def is_whole(folder: str, names: Iterable[str]) -> bool:
-    """Return whether the folders of shards are known to hold no other shards."""
-    known = set(names)
-    try:
-        found = listed(folder, known)
-    except (SourceError, OSError):
-        return False
-    return found is not None and known.issuperset(found)
-
-
-def listed(folder: str, names: Iterable[str]) -> list[str] | None:
-    """Return the names of all shards in the folders of some, now; None where there is no list. Raises SourceError."""
-    found: list[str] = []
-    for inside in sorted({name.rpartition("/")[0] for name in names}):
-        place = f"{folder}{inside}/" if inside else folder
-        path = local_path(place)
-        if not folder or (path is None and not is_listing(place)):
-            return None
-        if path is None:
-            found += [url.removeprefix(folder) for url in remote_list(place)]
-        elif os.path.isdir(path):
-            tars = (name for name in os.listdir(path) if name.lower().endswith(SUFFIXES) and name[0] != ".")
-            found += [f"{inside}/{name}" if inside else name for name in tars]
-    return found
 
 
 def _unidentified(shards: Sequence[ShardEvidence]) -> str:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.identities.shard_names import stored_folder
 from wdsflow.shards.source.base import local_path
 from wdsflow.text.words import how_many, listed, size
 
 from ..inspect.overview import Overview, overview
 from ..report.as_json import clean
 from .certify import identities
-from .shard_names import stored_folder
 
 _CONTEXT: dict[str, Any] = {
     "@language": "en",

@@ -26,6 +26,8 @@ COMMANDS = (
     "scores",
     "report",
     "graft",
+    "index",
+    "diff",
     "bisect",
     "doctor",
     "train",

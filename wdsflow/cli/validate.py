@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from wdsflow.cli.shared.certificates import write_certificate, write_croissant
+from wdsflow.cli.shared.certificates import compare_shards, write_certificate, write_croissant
 from wdsflow.cli.shared.cli_options import (
     Address,
     AllowPipe,
@@ -23,6 +23,7 @@ from wdsflow.cli.shared.cli_options import (
     Jobs,
     Level,
     Levels,
+    Manifest,
     MaxLoss,
     Output,
     Pipeline,
@@ -85,6 +86,7 @@ def validate(
     allow_pipe: AllowPipe = False,
     certify: Certify = None,
     croissant: Croissant = None,
+    manifest: Manifest = None,
     print_schema: PrintSchema = False,
 ) -> None:
     """Report whether shards will train, why not, and what to do.
@@ -99,10 +101,9 @@ def validate(
         _print_schema()
         return
     training: list[str] | None = context.obj
+    if manifest is not None:
+        _compare(manifest, urls or [], Typed(context), jobs, training)
     _check_files(context, output=output, write_baseline=write_baseline, certify=certify, croissant=croissant)
-    if address is not None and engine is not EngineChoice.ray:
-        fail("--address is for --engine ray")
-    known = None if write_baseline else _must_load(baseline)
     report = _check(
         urls or _train_data(training or []),
         readers=readers or ([] if pipeline else ["open-clip"]),
@@ -116,7 +117,7 @@ def validate(
         address=address,
         select=several(select),
         ignore=_reasons(ignore),
-        baseline=known,
+        baseline=None if write_baseline else _must_load(baseline),
         allow_pipe=allow_pipe,
         identify=certify is not None or croissant is not None,
     )
@@ -125,6 +126,24 @@ def validate(
     _tell(report, form.value, output)
     written = _describe(report, certify, croissant, pipeline, Typed(context))
     raise typer.Exit(report.exit_status if written else 1)
+
+
+_OF_MANIFEST = frozenset({"urls", "manifest", "level", "jobs", "form"})
+
+
+def _compare(file: Path, urls: list[str], typed: Typed, jobs: int | None, training: list[str] | None) -> NoReturn:
+    """Compare shards with their manifest; nothing else is asked about them."""
+    if others := sorted(typed.given.keys() - _OF_MANIFEST):
+        alone = typed.again(**dict.fromkeys(others))
+        fail("--manifest compares shards with their checksums, and takes only --level, --jobs and --format", alone)
+    if training is not None:
+        fail("--manifest compares shards with their checksums, and forecasts no training", "leave out what follows --")
+    form = typed.given.get("form", FormatChoice.text)
+    if form not in (FormatChoice.text, FormatChoice.json):
+        fail(f"--manifest has no --format {form.value}", typed.again(form=FormatChoice.json))
+    full, as_json = typed.given.get("level") is Level.full, form is FormatChoice.json
+    again = typed.again(level=None, form=None)
+    compare_shards(file, urls, again, "--level full", "--format json", full=full, jobs=jobs, as_json=as_json)
 
 
 def _describe(
@@ -181,12 +200,14 @@ def _check(urls: Sequence[str], **options: Any) -> "Report":
     from wdsflow.engines.base import EngineError
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
+    from wdsflow.shards.identities.certificate import CertificateError
     from wdsflow.shards.urls import NoShards
-    from wdsflow.validate.certificate.certificate import CertificateError
     from wdsflow.validate.check import check
     from wdsflow.validate.pipeline.load_pipeline import PipelineError
     from wdsflow.validate.rules.rule_catalog import UnknownCode
 
+    if options["address"] is not None and options["engine"] != EngineChoice.ray.value:
+        fail("--address is for --engine ray")
     try:
         with progress() as begin:
             return check(urls, progress=begin, **options)

@@ -1,1 +1,13 @@
 """Files that tell about shards: sizes, indexes of trainers, checksums."""
+
+from typing import TYPE_CHECKING
+
+from wdsflow.lazy import lazy_names
+
+__all__ = ["IndexReport", "index_shards"]
+
+if TYPE_CHECKING:
+    from .index_report import IndexReport
+    from .run_index import index_shards
+else:
+    __getattr__ = lazy_names(__name__, {"IndexReport": "index_report", "index_shards": "run_index"})

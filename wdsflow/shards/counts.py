@@ -13,19 +13,24 @@ def write_counts(folder: Path, samples: dict[str, int]) -> None:
     Shards that ``sizes.json`` listed before stay in it as long as they exist. OpenCLIP reads both files next to the
     first shard, and then needs no ``--train-num-samples``.
     """
-    known: dict[str, int] = {}
-    with suppress(OSError, ValueError):
-        before = json.loads((folder / "sizes.json").read_bytes())
-        if isinstance(before, dict):
-            known = {
-                name: count
-                for name, count in before.items()
-                if isinstance(count, int) and "/" not in name and (folder / name).is_file()
-            }
+    known = known_counts(folder)
     known.update(samples)
     ordered = dict(sorted(known.items()))
     write_file(folder / "sizes.json", json.dumps(ordered, indent=1).encode() + b"\n")
     write_file(folder / "__len__", str(sum(ordered.values())).encode() + b"\n")
+
+
+def known_counts(folder: Path) -> dict[str, int]:
+    """Return what ``sizes.json`` of a folder says of shards that exist."""
+    with suppress(OSError, ValueError):
+        before = json.loads((folder / "sizes.json").read_bytes())
+        if isinstance(before, dict):
+            return {
+                name: count
+                for name, count in before.items()
+                if isinstance(count, int) and "/" not in name and (folder / name).is_file()
+            }
+    return {}
 
 
 def remove_counts(folder: Path) -> None:

@@ -86,6 +86,11 @@ class OutputRecord:
             if self._is_new:
                 self.folder.rmdir()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no output was ever finished."""
+        return not self._lines
+
     def clear(self) -> None:
         """Remove what earlier runs of this command wrote, and nothing else."""
         for name in self.outputs:
@@ -177,7 +182,7 @@ class OutputRecord:
                 with suppress(ValueError, TypeError, KeyError, AttributeError, RuntimeError):
                     line = json.loads(text)
                     self._is_whole(line["report"])
-                    found[Path(line["output"]).name] = line
+                    found[_inside(line["output"])] = line
         return found
 
     def _changed(self, line: Line, path: Path, made_from: Callable[[], Mapping[str, Any]]) -> str:
@@ -200,6 +205,12 @@ def refuse_inputs(urls: Iterable[str], paths: Iterable[Path]) -> None:
     for path in paths:
         if os.path.realpath(path) in inputs:
             raise FileExistsError(f"{path} is an input: choose another folder for the output")
+
+
+def _inside(name: str) -> str:
+    """Return the name of an output, which may be in a folder of the output folder, but not outside."""
+    path = Path(name)
+    return path.name if path.is_absolute() or ".." in path.parts else name
 
 
 def _found(path: Path) -> dict[str, Any] | None:

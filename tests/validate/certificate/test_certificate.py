@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wdsflow.shards.identities.certificate import Certificate, CertificateError, dump, leaf, load
+from wdsflow.shards.identities.merkle import root_of
+from wdsflow.shards.identities.shard_names import by_name, found_folder, plain_url, shared_folder, stored_folder
 from wdsflow.shards.identity import Identity
-from wdsflow.validate.certificate.certificate import Certificate, CertificateError, dump, leaf, load
-from wdsflow.validate.certificate.merkle import root_of
-from wdsflow.validate.certificate.shard_names import by_name, found_folder, plain_url, shared_folder, stored_folder
 
 FACTS = {
     "created": "2026-01-01T00:00:00+00:00",

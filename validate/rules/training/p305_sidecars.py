@@ -1,27 +1,30 @@
 from collections.abc import Iterator
 
-from wdsflow.readers.open_clip.sidecars import SidecarFact, Sidecars
+from wdsflow.readers.open_clip.sidecars import Sidecars
+from wdsflow.readers.sidecar_facts import SidecarFact
 
 from ...finding import Finding, Severity
 from ..kit.base import Context, Rule
 
 
 class WrongSidecar(Rule):
-    """A file with the number of samples is wrong.
+    """A file next to the shards, with their number of samples or an index, is wrong.
 
-    What: ``sizes.json``, ``__len__``, ``NNNNN_stats.json`` or a wids index next to the shards does not parse, does not
-    list all shards, or gives other counts than the shards have.
+    What: ``sizes.json``, ``__len__``, ``NNNNN_stats.json``, or an index of wids, timm (``_info.json``), Energon (``.nv-meta``,
+    ``.tar.idx``), DALI (``.idx``) or webshart (``NAME.json``) does not parse, does not list all shards, or has other
+    counts, sizes or places than the shards.
 
     Why it matters: without ``--train-num-samples`` OpenCLIP takes the length of an epoch, and from it the learning-rate
     schedule, from sizes.json or ``__len__`` next to the *first* shard. If a shard is not listed, OpenCLIP ends with a
     KeyError; if the file is broken, with a JSONDecodeError. Stale counts make every epoch too long or too short. wids
-    refuses to read a shard whose count is wrong.
+    refuses to read a shard whose count is wrong. With an index whose places are wrong, DALI and Energon read bytes from the
+    middle of other members.
 
     In practice: shards filtered or copied without their sizes.json; ``--train-num-samples`` pasted from another set
     (open_clip#1016, #899); open_flamingo#206; two folders with equal base names, of which OpenCLIP counts the first
     twice.
 
-    Fix: write the files again: ``wdsflow repair URL... -o repaired`` writes correct ones next to its output. Or delete
+    Fix: write the files again: ``wdsflow index URL... --sizes --len --force``, with an option for each kind of file. Or delete
     them and give ``--train-num-samples``.
     """
 

@@ -1,13 +1,17 @@
 """What ``wdsflow validate`` writes about the bytes of shards: a certificate, and Croissant metadata."""
 
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
 
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 
-from .terminal import write_output
+from .terminal import console, fail, no_shards, progress, write_output
 from .typed_command import Typed, free
 
 if TYPE_CHECKING:
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
 def write_certificate(report: "Report", path: Path, pipeline: str | None, typed: Typed) -> bool:
     """Write the certificate of a report, or say on standard error why there is none; return whether there is one."""
-    from wdsflow.validate.certificate.certificate import CertificateError, dump
+    from wdsflow.shards.identities.certificate import CertificateError, dump
     from wdsflow.validate.certificate.certify import certify
 
     try:
@@ -37,7 +41,7 @@ def write_certificate(report: "Report", path: Path, pipeline: str | None, typed:
 
 def write_croissant(report: "Report", path: Path) -> bool:
     """Write Croissant metadata of shards, or say on standard error why there is none; return whether there is."""
-    from wdsflow.validate.certificate.certificate import CertificateError
+    from wdsflow.shards.identities.certificate import CertificateError
     from wdsflow.validate.certificate.croissant import croissant
 
     try:
@@ -48,3 +52,49 @@ def write_croissant(report: "Report", path: Path) -> bool:
     write_output(path, text)
     print(f"wrote {path}; add to it what shards do not say: description, license, creator, citation", file=sys.stderr)
     return True
+
+
+def compare_shards(
+    file: Path,
+    urls: Sequence[str],
+    again: str,
+    full_option: str,
+    json_option: str,
+    *,
+    full: bool,
+    jobs: int | None,
+    as_json: bool,
+) -> NoReturn:
+    """Compare shards with their certificate or manifest, print what differs, and exit.
+
+    Args:
+        file: the certificate or manifest.
+        urls: where the shards are now; none for where the file says.
+        again: the command that was typed, without options for depth and format.
+        full_option: the option by which it reads all bytes.
+        json_option: the option by which it prints JSON.
+        full: read and hash all bytes.
+        jobs: processes that hash.
+        as_json: print JSON.
+    """
+    from wdsflow.indexing.compare import compare
+    from wdsflow.indexing.comparison_text import comparison_lines
+    from wdsflow.shards.identities.certificate import CertificateError, load
+    from wdsflow.shards.urls import NoShards
+
+    try:
+        with progress() as begin:
+            found = compare(load(file), file, urls, full=full, jobs=jobs, begin=begin)
+    except CertificateError as error:
+        fail(str(error))
+    except NoShards as error:
+        no_shards(error)
+    except OSError as error:
+        fail(f"cannot read {file}: {error.strerror or error}")
+    if as_json:
+        sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")
+    else:
+        shell = console()
+        for line in comparison_lines(found, str(file), again, full_option, json_option):
+            shell.print(line, soft_wrap=True)
+    raise typer.Exit(0 if found.ok else 1)

@@ -220,6 +220,16 @@ Croissant = Annotated[
         show_default=False,
     ),
 ]
+Manifest = Annotated[
+    Path | None,
+    typer.Option(
+        "--manifest",
+        metavar="FILE",
+        help="Only compare shards with checksums.json of wdsflow index --checksums: by size and time of change, or with --level full by hash.",
+        rich_help_panel=OTHER,
+        show_default=False,
+    ),
+]
 Formats = Annotated[
     FormatChoice,
     typer.Option(

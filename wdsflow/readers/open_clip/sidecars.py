@@ -4,32 +4,19 @@ Only local folders are looked at, as OpenCLIP does. Every file is read up to a b
 """
 
 import ast
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from wdsflow.readers.index_facts import index_facts
+from wdsflow.readers.sidecar_facts import SidecarFact, compare, read_json, read_text, reason, unlisted, whole
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.escape import escape
 
-_LARGEST = 64 << 20  # bytes of sizes.json or an index; LAION-5B's would have 10 MB
+_LARGEST = 64 << 20  # bytes of sizes.json; LAION-5B's would have 10 MB
 _LEN_LARGEST = 1000  # bytes of __len__, which holds one number
 _STATS_LARGEST = 1 << 20
-_INDEXES = 20  # other json files of a folder that are looked at
-_STALE_NAMED = 20
-
-Problem = Literal["missing", "malformed", "stale"]
-
-
-@dataclass(frozen=True, slots=True)
-class SidecarFact:
-    """One thing that is wrong with one file next to the shards."""
-
-    path: str  # escaped
-    problem: Problem
-    detail: str
-    shards: int = 1  # how many shards it concerns
 
 
 @dataclass(slots=True)
@@ -53,7 +40,7 @@ class Sidecars:
 
 
 def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
-    """Read sizes.json, __len__, img2dataset's stats and wids indexes next to the shards and compare the counts.
+    """Read sizes.json, __len__, img2dataset's stats and indexes next to the shards and compare them with the shards.
 
     Args:
         urls: the shards, expanded.
@@ -71,36 +58,16 @@ def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
         _sizes(path, folder, shards, found)
         _length(path, folder, shards, found, alone=len(by_folder) == 1)
         _stats(path, folder, shards, found)
-        _indexes(path, shards, found)
+        found.facts += index_facts(path, shards)
     return found
-
-
-def _read(path: str, most: int) -> str | None:
-    """Return a file's text, None if there is no such file; raises ValueError or OSError with a short reason."""
-    if not os.path.isfile(path):
-        return None
-    with open(path, "rb") as stream:
-        data = stream.read(most + 1)
-    if len(data) > most:
-        raise ValueError(f"larger than {most:,} bytes")
-    return data.decode("utf-8")
-
-
-def _load(path: str, most: int) -> Any:
-    text = _read(path, most)
-    return None if text is None else json.loads(text)
-
-
-def _reason(error: Exception) -> str:
-    return escape(f"{type(error).__name__}: {error}", 120)
 
 
 def _sizes(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Sidecars) -> None:
     name = os.path.join(path, "sizes.json")
     try:
-        sizes = _load(name, _LARGEST)
+        sizes = read_json(name, _LARGEST)
     except (OSError, ValueError, RecursionError) as error:
-        folder.sizes_error = _reason(error)
+        folder.sizes_error = reason(error)
     else:
         if sizes is None and not os.path.isfile(name):
             return
@@ -110,22 +77,19 @@ def _sizes(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Si
         found.facts.append(SidecarFact(escape(name), "malformed", folder.sizes_error))
         return
     folder.sizes = sizes
-    absent = [os.path.basename(shard.url) for shard in shards if os.path.basename(shard.url) not in sizes]
-    if absent:
-        detail = f"does not list {_names(absent)}"
-        found.facts.append(SidecarFact(escape(name), "missing", detail, len(absent)))
-    _compare(name, {base: _whole(count) for base, count in sizes.items()}, shards, found)
+    found.facts += unlisted(name, sizes, shards)
+    found.facts += compare(name, {base: whole(count) for base, count in sizes.items()}, shards)
 
 
 def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Sidecars, *, alone: bool) -> None:
     name = os.path.join(path, "__len__")
     try:
-        text = _read(name, _LEN_LARGEST)
+        text = read_text(name, _LEN_LARGEST)
         if text is None:
             return
         value = ast.literal_eval(text)  # as OpenCLIP does; literals only, and short
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        folder.length_error = _reason(error)
+        folder.length_error = reason(error)
     else:
         if isinstance(value, (int, float)):
             folder.length = value
@@ -144,62 +108,15 @@ def _stats(path: str, folder: Folder, shards: Sequence[ShardEvidence], found: Si
         base = os.path.basename(shard.url)
         name = os.path.join(path, base.partition(".")[0] + "_stats.json")
         try:
-            stats = _load(name, _STATS_LARGEST)
+            stats = read_json(name, _STATS_LARGEST)
         except (OSError, ValueError, RecursionError) as error:
-            found.facts.append(SidecarFact(escape(name), "malformed", _reason(error)))
+            found.facts.append(SidecarFact(escape(name), "malformed", reason(error)))
             continue
-        successes = _whole(stats.get("successes")) if isinstance(stats, dict) else None
+        successes = whole(stats.get("successes")) if isinstance(stats, dict) else None
         if successes is not None:
             folder.stats[base] = successes
         elif stats is None:
             folder.without_stats.append(base)
     if not folder.stats:
         folder.without_stats.clear()
-    _compare(os.path.join(path, "*_stats.json"), folder.stats, shards, found)
-
-
-def _indexes(path: str, shards: Sequence[ShardEvidence], found: Sidecars) -> None:
-    """Compare wids indexes, which may have any name: they are known by their first field."""
-    names = [name for name in os.listdir(path) if name.endswith(".json") and not name.endswith("_stats.json")]
-    for name in sorted(names)[:_INDEXES]:
-        full = os.path.join(path, name)
-        if not os.path.isfile(full):
-            continue
-        try:
-            with open(full, "rb") as stream:
-                if b"wids-shard-index" not in stream.read(4096):
-                    continue
-            listed = _load(full, _LARGEST)["shardlist"]
-            counts = {os.path.basename(str(entry["url"])): _whole(entry["nsamples"]) for entry in listed}
-        except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
-            found.facts.append(SidecarFact(escape(full), "malformed", _reason(error)))
-            continue
-        absent = [os.path.basename(shard.url) for shard in shards if os.path.basename(shard.url) not in counts]
-        if absent:
-            found.facts.append(SidecarFact(escape(full), "missing", f"does not list {_names(absent)}", len(absent)))
-        _compare(full, counts, shards, found)
-
-
-def _compare(name: str, counts: Mapping[str, int | None], shards: Sequence[ShardEvidence], found: Sidecars) -> None:
-    """Add a fact if counts are not those of the shards; shards that could not be read are left out."""
-    wrong = []
-    for shard in shards:
-        base = os.path.basename(shard.url)
-        if base in counts and not shard.error and counts[base] != shard.samples:
-            wrong.append(f"{escape(base)}: {escape(str(counts[base]), 30)} instead of {shard.samples}")
-    if wrong:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        found.facts.append(SidecarFact(escape(name), "stale", ", ".join(wrong[:3]) + more, len(wrong)))
-
-
-def _whole(value: Any) -> int | None:
-    """Return what ``int()`` makes of a count, None if it raises."""
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(escape(name) for name in names[:3]) + more
+    found.facts += compare(os.path.join(path, "*_stats.json"), folder.stats, shards)

@@ -18,6 +18,19 @@ _MOST_ALIKE = 64  # fields
 _LARGEST_GAP = 1 << 20  # bytes searched for global headers if the walk skipped something
 
 
+def damage_of(walk: Walk) -> list[str]:
+    """Return what is wrong with a tar, a sentence for each kind of damage, when the walk over it has ended."""
+    damage = []
+    for what, text in troubles(ended=walk.ended).items():
+        seen = walk.seen.get(what)
+        if seen is not None:
+            more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
+            damage.append(f"at byte {seen.offset:,} {text}{f': {seen.name}' if seen.name else ''}{more}")
+    if walk.stop is not None and walk.stop.kind in {"unreadable", "error"} and not damage:
+        damage.append(f"at byte {walk.stop.offset:,}: {walk.stop.detail}")
+    return damage
+
+
 class Samples:
     """Iterate over the samples of a tar, once; counts of other members are complete when the iteration ends.
 
@@ -209,13 +222,7 @@ class Samples:
         stop = self._walk.stop
         if stop is not None and stop.kind == "unreadable" and not self.members:
             raise SourceError("io", stop.detail)
-        for what, text in troubles(ended=self._walk.ended).items():
-            seen = self._walk.seen.get(what)
-            if seen is not None:
-                more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
-                self.damage.append(f"at byte {seen.offset:,} {text}{f': {seen.name}' if seen.name else ''}{more}")
-        if stop is not None and stop.kind in {"unreadable", "error"} and not self.damage:
-            self.damage.append(f"at byte {stop.offset:,}: {stop.detail}")
+        self.damage += damage_of(self._walk)
         if self._current is not None:
             yield self._finish(hurt=bool(self.damage) and not self._walk.ended)
         self.left_out += self._waiting

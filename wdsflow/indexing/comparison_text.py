@@ -9,28 +9,37 @@ from wdsflow.text.shell import quote, quote_path
 from wdsflow.text.words import how_many, plain, size
 
 from .compare import Comparison, Difference
+from .sidecar_kinds import MANIFEST
 
 _SHOWN = 20  # shards of each kind
 
 
-def comparison_lines(found: Comparison, file: str, again: str) -> Iterator[str]:
-    """Yield the lines of the report; ``again`` is the command that was typed, without ``--full`` and ``--json``."""
+def comparison_lines(found: Comparison, file: str, again: str, full: str, as_json: str) -> Iterator[str]:
+    """Yield the lines of the report.
+
+    Args:
+        found: the comparison.
+        file: path of the certificate or manifest.
+        again: the command that was typed, without options for depth and format.
+        full: the option by which it reads all bytes.
+        as_json: the option by which it lists everything.
+    """
     certificate = found.certificate
-    yield f"certificate: {how_many(len(certificate.shards), 'shard')}, {size(certificate.size)}, root {certificate.root}"
+    yield f"{certificate.kind}: {how_many(len(certificate.shards), 'shard')}, {size(certificate.size)}, root {certificate.root}"
     yield from _verdicts(found)
     for kind in ("changed", "missing", "added", "unreadable", "unknown"):
-        yield from _differences(kind, getattr(found, kind), again)
+        yield from _differences(kind, getattr(found, kind), f"{again} {as_json}")
     yield ""
     yield _summary(found)
     if found.unlisted:
         yield f"added shards were not looked for: {escape(found.unlisted, 500)}"
     if found.ok:
         if not found.full:
-            yield f"contents were not read; to hash them all: {again} --full"
+            yield f"contents were not read; to hash them all: {again} {full}"
         return
     yield ""
     yield "What to do"
-    for number, (text, command) in enumerate(_steps(found, file, again), 1):
+    for number, (text, command) in enumerate(_steps(found, file, again, f"{again} {full}"), 1):
         yield f"  {number}. {text}"
         yield f"       {command}"
 
@@ -48,7 +57,7 @@ def _differences(kind: str, shards: Sequence[Difference], again: str) -> Iterato
     for shard in shards[:_SHOWN]:
         yield f"{kind:<10} {escape(shard.name, 500)}{f': {plain(shard.detail)}' if shard.detail else ''}"
     if len(shards) > _SHOWN:
-        yield f"{kind:<10} {len(shards) - _SHOWN:,} more; all of them: {again} --json"
+        yield f"{kind:<10} {len(shards) - _SHOWN:,} more; all of them: {again}"
 
 
 def _summary(found: Comparison) -> str:
@@ -61,21 +70,36 @@ def _summary(found: Comparison) -> str:
     return f"NOT the same: {', '.join(counts)}; {found.same:,} of {how_many(total, 'shard')} the same; {how}"
 
 
-def _steps(found: Comparison, file: str, again: str) -> Iterator[tuple[str, str]]:
+def _steps(found: Comparison, file: str, again: str, in_full: str) -> Iterator[tuple[str, str]]:
+    if found.full:
+        again = in_full
     if found.unknown and not found.full:
-        yield "compare the contents of those unknown, and of all others", f"{again} --full"
+        yield "compare the contents of those unknown, and of all others", in_full
     if found.changed:
         urls = " ".join(quote_path(url) for url in compact([each.url for each in found.changed])[:_SHOWN])
         yield "see whether those changed are damaged", f"wdsflow validate {urls}"
     if found.unreadable:
-        yield "make those unreadable readable, and compare again", f"{again}{' --full' * found.full}"
+        yield "make those unreadable readable, and compare again", again
     if found.missing:
         yield (
             "get those missing again from where the set came from, and compare again",
-            f"{again}{' --full' * found.full}",
+            again,
         )
     if found.urls and (found.changed or found.missing or found.added):
-        yield "or accept the shards as they are now: judge and certify them again", _certify(found, file)
+        yield _accept(found, file)
+
+
+def _accept(found: Comparison, file: str) -> tuple[str, str]:
+    """Return how to take what is there now for right."""
+    if found.certificate.kind == "certificate":
+        return "or accept the shards as they are now: judge and certify them again", _certify(found, file)
+    index = ["wdsflow", "index", *(quote_path(url) for url in compact(found.urls)), "--checksums"]
+    folder = found.folder or os.path.dirname(found.urls[0])
+    if os.path.realpath(file) == os.path.realpath(os.path.join(folder, MANIFEST)):
+        index.append("--force")
+    else:
+        index += ["-o", quote_path(f"{os.path.splitext(file)[0]}-2")]
+    return "or accept the shards as they are now: hash them again", " ".join(index)
 
 
 def _certify(found: Comparison, file: str) -> str:

@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 from wdsflow.scan.identify import identify_shard
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scan_pool import Progress, scan_shards
+from wdsflow.shards.identities.certificate import Certificate, in_order
+from wdsflow.shards.identities.shard_listing import listed
+from wdsflow.shards.identities.shard_names import by_name, found_folder
 from wdsflow.shards.identity import Identity
 from wdsflow.shards.shard_identity import stored
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing
 from wdsflow.shards.urls import expand
-
-from .certificate import Certificate, in_order
-from .certify import listed
-from .shard_names import by_name, found_folder
 
 _ASKED_AT_ONCE = 16  # requests to servers
 
@@ -114,7 +113,7 @@ def _places(found: Comparison, file: str, urls: Sequence[str]) -> dict[str, str]
     if urls or certificate.whole:
         _look_for_added(found, folder, names)
     else:
-        found.unlisted = "the certificate is about some of the shards in their folders, or these had no list"
+        found.unlisted = f"the {certificate.kind} is about some of the shards in their folders, or these had no list"
     return {name: folder + name for name in names}
 
 
@@ -153,7 +152,9 @@ def _by_size_and_mark(found: Comparison, places: Mapping[str, str]) -> list[str]
             kind = found.missing if now.kind == "missing" else found.unreadable
             kind.append(Difference(name, url, str(now)))
         elif now.size not in (None, then.size):
-            found.changed.append(Difference(name, url, f"{then.size:,} bytes when it was certified, now {now.size:,}"))
+            found.changed.append(
+                Difference(name, url, f"{then.size:,} bytes in the {found.certificate.kind}, now {now.size:,}")
+            )
         elif found.full:
             remain.append(name)
         elif now.size is None:

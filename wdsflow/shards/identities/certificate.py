@@ -1,4 +1,4 @@
-"""A certificate as a file: ``docs/certificate.md`` describes the format for other programs."""
+"""A certificate, or a manifest, as a file: ``docs/certificate.md`` describes the format for other programs."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wdsflow.shards.identity import Identity
 
@@ -19,17 +19,25 @@ _DIGEST = re.compile(rb'"digest": "([0-9a-f]{64})"\n\}\n')
 
 
 class CertificateError(ValueError):
-    """A file that is no certificate, or one that was changed after it was written; or shards that cannot have one."""
+    """A file that is no certificate and no manifest, or one that was changed after it was written; or shards that cannot have one."""
+
+
+class ShardFields(NamedTuple):
+    """What a shard holds, as a manifest tells."""
+
+    samples: int
+    fields: Mapping[str, int]  # name -> members
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Which bytes were judged, and with what result."""
+    """Which bytes were judged, and with what result; without verdicts, it is a manifest: which bytes there are."""
 
     folder: str  # of all shards, as the file names it; see ``shard_names``
     shards: Mapping[str, Identity]  # by name: the url without the folder
     facts: Mapping[str, Any] = field(default_factory=dict)  # everything else, as it is in the file
     whole: bool = False  # the folders of the shards held no other shards
+    contents: Mapping[str, ShardFields] = field(default_factory=dict)  # of a manifest, by name
 
     @property
     def root(self) -> str:
@@ -44,8 +52,13 @@ class Certificate:
     @property
     def verdicts(self) -> Sequence[Mapping[str, Any]]:
         """Return the verdict for each reader."""
-        found: Sequence[Mapping[str, Any]] = self.facts["verdicts"]
+        found: Sequence[Mapping[str, Any]] = self.facts.get("verdicts", ())
         return found
+
+    @property
+    def kind(self) -> str:
+        """Return "certificate" if there are verdicts, otherwise "manifest"."""
+        return "certificate" if "verdicts" in self.facts else "manifest"
 
 
 def leaf(name: str, shard: Identity) -> bytes:
@@ -61,14 +74,14 @@ def in_order(names: Iterable[str]) -> list[str]:
 def dump(certificate: Certificate) -> bytes:
     """Return the file: JSON with a line for each shard; the last line but one has the hash of all lines before it."""
     head = {
-        "wdsflow_certificate": VERSION,
+        f"wdsflow_{certificate.kind}": VERSION,
         "root": certificate.root,
         "folder": certificate.folder,
         "whole": certificate.whole,
         **certificate.facts,
     }
     lines = ["{", *(f"{json.dumps(name)}: {json.dumps(value, allow_nan=False)}," for name, value in head.items())]
-    lines += [*_shard_lines(certificate.shards), ""]
+    lines += [*_shard_lines(certificate.shards, certificate.contents), ""]
     text = "\n".join(lines).encode()
     return text + f'"digest": "{sha256(text).hexdigest()}"\n}}\n'.encode()
 
@@ -80,17 +93,20 @@ def load(path: str | Path) -> Certificate:
     tree = _tree(data, path)
     if found is None or found.end() != len(data) or sha256(data[: found.start()]).hexdigest() != found[1].decode():
         raise CertificateError(f"{path} was changed after it was written: its lines do not have the digest at its end")
-    if (version := tree.pop("wdsflow_certificate")) != VERSION:
-        raise CertificateError(f"{path} is a certificate of version {version}, not {VERSION}")
+    kind = "certificate" if "wdsflow_certificate" in tree else "manifest"
+    if (version := tree.pop(f"wdsflow_{kind}")) != VERSION:
+        raise CertificateError(f"{path} is a {kind} of version {version}, not {VERSION}")
     try:
-        shards = dict(_shards(tree.pop("shards")))
+        rows = list(_shards(tree.pop("shards")))
+        contents = {name: ShardFields(int(about[0]), dict(about[1])) for name, _, about in rows if about}
         folder, whole = str(tree.pop("folder")), bool(tree.pop("whole"))
-        certificate = Certificate(folder, shards, tree, whole)
+        certificate = Certificate(folder, {name: shard for name, shard, _ in rows}, tree, whole, contents)
         root, real = tree.pop("root"), certificate.root
         del tree["digest"]
-        _check(tree)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CertificateError(f"{path} is not a certificate: {type(error).__name__}: {error}") from None
+        if kind == "certificate":
+            _check(tree)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise CertificateError(f"{path} is not a {kind}: {type(error).__name__}: {error}") from None
     if real != root:
         raise CertificateError(f"{path} was changed after it was written: its shards do not have its root {root}")
     return certificate
@@ -101,7 +117,7 @@ def _tree(data: bytes, path: str | Path) -> dict[str, Any]:
         tree = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"{path} is not a certificate, or was damaged: it is not JSON: {error}") from None
-    if not isinstance(tree, dict) or "wdsflow_certificate" not in tree:
+    if not isinstance(tree, dict) or tree.keys().isdisjoint(("wdsflow_certificate", "wdsflow_manifest")):
         raise CertificateError(f"{path} is not a certificate; write one with wdsflow validate URL... --certify FILE")
     return tree
 
@@ -117,7 +133,7 @@ def _check(facts: Mapping[str, Any]) -> None:
         raise TypeError("a fact is not of its type")
 
 
-def _shard_lines(shards: Mapping[str, Identity]) -> Iterator[str]:
+def _shard_lines(shards: Mapping[str, Identity], contents: Mapping[str, ShardFields]) -> Iterator[str]:
     """Yield ``"start of names": [`` for the shards of each folder, and a row with the rest of the name for each."""
     yield '"shards": {'
     folders: dict[str, list[str]] = {}
@@ -127,22 +143,23 @@ def _shard_lines(shards: Mapping[str, Identity]) -> Iterator[str]:
         shared = os.path.commonprefix(names)  # noqa: RUF071 - characters are meant
         start = shared[: max(map(shared.rfind, "/-_")) + 1]
         yield f"{json.dumps(start)}: ["
-        yield ",\n".join(_row(name[len(start) :], shards[name]) for name in names)
+        yield ",\n".join(_row(name[len(start) :], shards[name], contents.get(name, ())) for name in names)
         yield "]" if number == len(folders) else "],"
     yield "},"
 
 
-def _row(rest: str, shard: Identity) -> str:
-    return json.dumps([rest, shard.size, b64encode(shard.sha256).decode(), shard.mark], separators=(",", ":"))
+def _row(rest: str, shard: Identity, contents: Iterable[Any]) -> str:
+    row = [rest, shard.size, b64encode(shard.sha256).decode(), shard.mark, *contents]
+    return json.dumps(row, separators=(",", ":"))
 
 
-def _shards(tree: Mapping[str, Any]) -> Iterator[tuple[str, Identity]]:
+def _shards(tree: Mapping[str, Any]) -> Iterator[tuple[str, Identity, list[Any]]]:
     for start, rows in tree.items():
-        for rest, size, value, mark in rows:
+        for rest, size, value, mark, *contents in rows:
             digest = b64decode(value, validate=True)
             if len(digest) != 32 or not isinstance(size, int) or not isinstance(mark, int | str | None):
                 raise ValueError(f"the row of {rest} is wrong")
-            yield start + rest, Identity(size, digest, mark)
+            yield start + rest, Identity(size, digest, mark), contents
 
 
 def _bytes_of(name: str) -> bytes:

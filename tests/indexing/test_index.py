@@ -1,0 +1,252 @@
+"""Sidecars: what they hold, when they are written again, and what is never replaced."""
+
+import gzip
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli import shards
+from tests.cli.test_verify import run
+from tests.printed.pasted import commands, paste
+from tests.shards.archives import folder, link, tar_bytes, write_tar
+from wdsflow.indexing import index_shards
+from wdsflow.indexing.sidecar_kinds import KINDS
+
+EACH = tuple(kind for kind in KINDS if kind != "checksums")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    """A folder with two shards of eight samples."""
+    shards.with_txt(tmp_path)
+    return tmp_path
+
+
+def files(path: Path) -> dict[str, bytes]:
+    """Return all files below a folder but shards and the record."""
+    found = (each for each in path.rglob("*") if each.is_file() and each.suffix != ".tar")
+    return {str(each.relative_to(path)): each.read_bytes() for each in found if "_wdsflow" not in each.parts}
+
+
+def read(path: Path, name: str) -> Any:
+    return json.loads((path / name).read_bytes())
+
+
+def test_sizes_and_len_are_written_unless_others_are_asked_for(pair: Path) -> None:
+    report = index_shards(str(pair))
+    assert (report.samples, report.indexed, report.ok) == (16, 16, True)
+    assert sorted(files(pair)) == ["__len__", "sizes.json"]
+    assert read(pair, "sizes.json") == {"0000.tar": 8, "0001.tar": 8}
+    assert (pair / "__len__").read_text() == "16\n"
+
+
+def test_offsets_are_those_of_tarfile(pair: Path) -> None:
+    entries = [(f"{'long/' * 50}{n}.{kind}", bytes(n + 1)) for n in range(3) for kind in ("JPG", "seg.png", "json")]
+    extra: list[Any] = [folder("d"), link("l", "x"), ("README", b"no field"), ("__meta__/x.txt", b"no sample")]
+    write_tar(pair / "0002.tar", [*extra, *entries, folder("e")], tarfile.PAX_FORMAT)
+    assert index_shards(str(pair), EACH).ok
+    with tarfile.open(pair / "0002.tar") as tar:
+        members = {each.name: each for each in tar if each.name.startswith("long")}
+        end = tar.offset
+    starts = [members[entries[at][0]].offset for at in (0, 3, 6)]
+    packed = (pair / "0002.tar.idx").read_bytes()
+    assert list(struct.unpack(f"<{len(packed) // 8}Q", packed)) == [*starts, end]
+    expected = {name: {"offset": each.offset_data, "size": each.size} for name, each in members.items()}
+    webshart = read(pair, "0002.json")["files"]
+    assert {name: {key: row[key] for key in ("offset", "size")} for name, row in webshart.items()} == expected
+    lines = (pair / "0002.idx").read_text().splitlines()
+    parts = [(f, members[n], n) for f, n in zip(["JPG", "seg.png", "json"] * 3, (e[0] for e in entries), strict=True)]
+    words = [f"{field} {each.offset_data} {each.size} {name}" for field, each, name in parts]
+    assert lines == ["v1.2 3", *(" ".join(words[at : at + 3]) for at in (0, 3, 6))]
+
+
+def test_the_same_command_again_reads_and_writes_nothing(pair: Path) -> None:
+    index_shards(str(pair), EACH)
+    before = {name: (pair / name).stat().st_mtime_ns for name in files(pair)}
+    report = index_shards(str(pair), EACH)
+    assert (report.resumed, report.written, report.ok) == (2, [], True)
+    assert {name: (pair / name).stat().st_mtime_ns for name in files(pair)} == before
+
+
+def test_only_what_changed_is_indexed_again(pair: Path) -> None:
+    index_shards(str(pair), EACH)
+    shards.write(pair / "0001.tar", {"a.jpg": shards.jpeg(), "a.txt": b"another"})
+    report = index_shards(str(pair), [kind for kind in EACH if kind != "energon"])
+    assert (report.resumed, report.samples) == (1, 9)
+    assert read(pair, "sizes.json") == {"0000.tar": 8, "0001.tar": 1}
+    assert (pair / "0001.idx").read_text().startswith("v1.2 1\n")
+    fresh = pair.parent / "fresh"
+    fresh.mkdir()
+    for name in ("0000.tar", "0001.tar"):
+        os.link(pair / name, fresh / name)
+    index_shards(str(pair), EACH)
+    index_shards(str(fresh), EACH)
+    assert {name: data for name, data in files(pair).items() if "sqlite" not in name and "uuid" not in name} == {
+        name: data for name, data in files(fresh).items() if "sqlite" not in name and "uuid" not in name
+    }
+
+
+def test_a_sidecar_that_is_gone_or_changed_is_made_again(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    index_shards(str(pair), EACH)
+    before = files(pair)
+    (pair / "0000.idx").unlink()
+    (pair / "sizes.json").unlink()
+    (pair / "0001.tar.idx").write_bytes(b"changed")
+    assert run("index", pair, *(f"--{kind}" for kind in EACH)) == 1  # something else changed it
+    printed = capsys.readouterr().out
+    assert f"kept: {pair}/0001.tar.idx" in printed
+    (command,) = commands(printed)
+    assert paste(command, pair).status == 0
+    assert {name: data for name, data in files(pair).items() if "sqlite" not in name} == {
+        name: data for name, data in before.items() if "sqlite" not in name
+    }
+
+
+def test_files_of_others_are_kept_unless_they_are_the_same(pair: Path) -> None:
+    (pair / "sizes.json").write_text('{"0000.tar": 7}')
+    (pair / "__len__").write_text("16\n")
+    report = index_shards(str(pair))
+    assert not report.ok
+    assert [Path(path).name for path in report.kept] == ["sizes.json"]
+    assert (report.same, report.written) == (1, [])
+    assert (pair / "sizes.json").read_text() == '{"0000.tar": 7}'
+    assert index_shards(str(pair), force=True).ok
+    assert read(pair, "sizes.json") == {"0000.tar": 8, "0001.tar": 8}
+
+
+def test_a_damaged_shard_is_not_indexed_and_the_others_are(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = (pair / "0001.tar").read_bytes()
+    (pair / "0001.tar").write_bytes(whole[:3000])
+    assert run("index", pair, *(f"--{kind}" for kind in EACH)) == 1
+    printed = capsys.readouterr().out
+    assert f"not indexed: {pair}/0001.tar: at byte " in printed
+    assert "2 shards: 9 samples in = 8 indexed + 1 left out\n  left out: 1 x in damaged shards" in printed
+    assert read(pair, "sizes.json") == {"0000.tar": 8}
+    assert sorted(files(pair)) == sorted(
+        [".nv-meta/" + name for name in (".info.json", "split.yaml", "dataset.yaml", "index.sqlite", "index.uuid")]
+        + ["0000.idx", "0000.json", "0000.tar.idx", "0000_stats.json"]
+        + ["__len__", "_info.json", "shardindex.json", "sizes.json"]
+    )
+    (repair,) = commands(printed)
+    assert paste(repair, pair).status == 1  # what was cut is gone
+    (pair / "0001.tar").write_bytes(whole)
+    assert run("index", pair, *(f"--{kind}" for kind in EACH)) == 0
+    assert read(pair, "sizes.json") == {"0000.tar": 8, "0001.tar": 8}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"<html>",
+        tar_bytes([("a.jpg", b"1")])[:1024],  # cut at the border of a member, without an end mark
+        tar_bytes([("a.jpg", b"1")]) + tar_bytes([("b.jpg", b"1")]),
+        gzip.compress(tar_bytes([("a.jpg", os.urandom(5000))]))[:3000],
+    ],
+)
+def test_what_is_no_whole_tar_cannot_be_indexed(
+    tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.tar").write_bytes(data)
+    assert run("index", tmp_path / "a.tar", *(f"--{kind}" for kind in EACH)) == 2
+    message = capsys.readouterr().err
+    assert f"nothing could be indexed: {tmp_path}/a.tar" in message
+    assert paste(commands(message)[0], tmp_path).status in (1, 2)
+    shutil.rmtree(tmp_path / "repaired", ignore_errors=True)
+    assert os.listdir(tmp_path) == ["a.tar"]
+    assert run("index", tmp_path / "none/a.tar") == 2
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_a_reader_cannot_read_is_not_written(tmp_path: Path) -> None:
+    write_tar(tmp_path / "blank.tar", [("a b.jpg", b"1"), ("a b.txt", b"2")])
+    write_tar(tmp_path / "empty.tar", [])
+    write_tar(tmp_path / "twice.tar", [("x.jpg", b"1"), ("y.jpg", b"1"), ("x.txt", b"1")])
+    (tmp_path / "packed.tar.gz").write_bytes(gzip.compress(tar_bytes([("c.jpg", b"1")])))
+    report = index_shards(str(tmp_path), EACH)
+    lacking = {(Path(path).name, why.partition(":")[0]) for path, why in report.lacking}
+    assert ("blank.idx", "DALI's index cannot hold names with white space") in lacking
+    assert ("packed.tar.tar.idx", "it is compressed (gz)") in lacking
+    assert ("index.sqlite", "Energon takes no key twice") in lacking
+    assert ("empty.json", "it has no samples, and such an index cannot be empty") in lacking
+    assert not (tmp_path / ".nv-meta").exists()
+    assert read(tmp_path, "sizes.json") == {"blank.tar": 1, "empty.tar": 0, "packed.tar.gz": 1, "twice.tar": 2}
+
+
+def test_settings_of_the_user_stay(pair: Path) -> None:
+    (pair / ".nv-meta").mkdir()
+    (pair / ".nv-meta/split.yaml").write_text("split_parts: {train: [0000.tar]}\n")
+    report = index_shards(str(pair), ["energon"])
+    assert report.ok
+    assert [Path(path).name for path in report.settings] == ["split.yaml"]
+    assert (pair / ".nv-meta/split.yaml").read_text() == "split_parts: {train: [0000.tar]}\n"
+    assert "CaptioningSample" in (pair / ".nv-meta/dataset.yaml").read_text()
+
+
+def test_two_shards_never_share_a_file(tmp_path: Path) -> None:
+    for name in ("a.1.tar", "a.2.tar", "sizes.tar"):
+        shards.write(tmp_path / name, {"a.txt": b"1"})
+    assert index_shards(str(tmp_path), ["dali"]).ok
+    with pytest.raises(ValueError, match=r"a_stats\.json"):
+        index_shards(str(tmp_path), ["img2dataset"])
+    with pytest.raises(ValueError, match=r"sizes\.json"):
+        index_shards(str(tmp_path), ["sizes", "webshart"])
+
+
+def test_splits_are_told_by_the_names_of_shards(tmp_path: Path) -> None:
+    for name in ("set-train-0.tar", "set-validation-0.tar"):
+        shards.write(tmp_path / name, {"a.cls": b"1"})
+    index_shards(str(tmp_path), ["timm"])
+    splits = read(tmp_path, "_info.json")["splits"]
+    assert {name: split["filenames"] for name, split in splits.items()} == {
+        "train": ["set-train-0.tar"],
+        "validation": ["set-validation-0.tar"],
+    }
+
+
+def test_files_can_go_to_another_folder(pair: Path, tmp_path: Path) -> None:
+    assert run("index", f"{pair}/0000.tar", "-o", tmp_path / "out", "--sizes", "--dali") == 0
+    assert sorted(files(tmp_path / "out")) == ["0000.idx", "sizes.json"]
+    assert files(pair) == {name: data for name, data in files(pair).items() if name.startswith("out/")}
+
+
+def test_a_run_that_was_killed_is_resumed(pair: Path) -> None:
+    """Killed after the first shard: its files are kept, and the next run makes the rest."""
+    program = (
+        "import os, sys, signal\n"
+        "from wdsflow.indexing import index_shards\n"
+        "end = lambda count: lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"index_shards({str(pair)!r}, {EACH!r}, jobs=1, begin=end)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], check=False)
+    assert ended.returncode == -9
+    report = index_shards(str(pair), [kind for kind in EACH if kind != "energon"])
+    assert report.resumed == 1
+    assert index_shards(str(pair), EACH).ok
+    assert not list(pair.rglob("*.tmp"))
+
+
+def test_a_full_disk_is_named(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), resource.RLIM_INFINITY))\n"
+        "from wdsflow.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    for room, name in ((1500, "index.sqlite"), (100, "index.json")):
+        command = [sys.executable, "-c", program, str(room), "index", str(pair), "--energon", "--dali"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == 2, ended
+        assert "cannot write" in ended.stderr
+        assert name in ended.stderr or room != 1500
+        assert not list(pair.rglob("*.tmp"))
+    assert index_shards(str(pair), EACH).ok

@@ -1,0 +1,144 @@
+"""From index --checksums to validate --manifest: the same shards, and every way in which they are not."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from tests.cli import shards
+from tests.cli.test_verify import flip, run
+from tests.printed.pasted import commands, paste
+from wdsflow.indexing import index_shards
+from wdsflow.shards.identities.certificate import load
+
+
+@pytest.fixture
+def hashed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A folder with two shards and their manifest."""
+    shards.with_txt(tmp_path)
+    assert run("index", tmp_path, "--checksums") == 0
+    (command,) = commands(capsys.readouterr().out)
+    assert paste(command, tmp_path).status == 0
+    return tmp_path
+
+
+def test_a_manifest_has_hash_size_samples_and_fields_of_each_shard(hashed: Path) -> None:
+    manifest = load(hashed / "checksums.json")
+    assert manifest.kind == "manifest"
+    for name in ("0000.tar", "0001.tar"):
+        data = (hashed / name).read_bytes()
+        assert manifest.shards[name][:2] == (len(data), sha256(data).digest())
+        assert manifest.contents[name] == (8, {"jpg": 8, "txt": 8})
+    assert (manifest.facts["samples"], manifest.whole, manifest.folder) == (16, True, "./")
+
+
+def test_the_same_shards_have_the_same_manifest(hashed: Path) -> None:
+    before = (hashed / "checksums.json").read_bytes()
+    assert index_shards(str(hashed), ["checksums"]).written == []
+    assert index_shards(str(hashed), ["checksums"], force=True).ok
+    assert (hashed / "checksums.json").read_bytes() == before
+
+
+def test_it_can_be_moved_with_its_shards(hashed: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    there = tmp_path_factory.mktemp("moved") / "set"
+    shutil.copytree(hashed, there)
+    assert run("validate", "--manifest", there / "checksums.json") == 0
+    assert run("verify", there / "checksums.json", "--full") == 0
+
+
+def test_a_byte_that_changed_behind_the_clock_is_found_at_level_full(
+    hashed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flip(hashed / "0001.tar", 5000)
+    assert run("validate", hashed, "--manifest", hashed / "checksums.json") == 0
+    printed = capsys.readouterr().out
+    assert run("validate", hashed, "--manifest", hashed / "checksums.json", "--level", "full") == 1
+    assert "changed    0001.tar: other contents" in capsys.readouterr().out
+    assert paste(commands(printed)[0], hashed).status == 1
+
+
+def test_what_became_of_the_shards_is_reported(hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shards.write(hashed / "0000.tar", {"a.jpg": b"1"})
+    (hashed / "0001.tar").rename(hashed / "0002.tar")
+    assert run("validate", hashed, "--manifest", hashed / "checksums.json", "--format", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert {kind: [each["name"] for each in found[kind]] for kind in ("changed", "missing", "added")} == {
+        "changed": ["0000.tar"],
+        "missing": ["0001.tar"],
+        "added": ["0002.tar"],
+    }
+    assert run("validate", hashed, "--manifest", hashed / "checksums.json") == 1
+    pasted = [paste(command, hashed) for command in commands(capsys.readouterr().out)]
+    assert "2 shards: 9 samples in = 9 indexed" in pasted[-1].out  # accepts them as they are now
+    assert run("validate", hashed, "--manifest", hashed / "checksums.json", "--level", "full") == 0
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_set_whose_manifest_is_elsewhere_gets_another_one(
+    hashed: Path, elsewhere: bool, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path_factory.mktemp("elsewhere")
+    assert run("index", hashed, "--checksums", "-o", out) == 0
+    shards.write(hashed / "0000.tar", {"a.jpg": b"1"})
+    capsys.readouterr()
+    assert run("validate", *([hashed] if elsewhere else []), "--manifest", out / "checksums.json") == 1
+    pasted = [paste(command, hashed) for command in commands(capsys.readouterr().out)]
+    assert run("validate", "--manifest", out / "checksums-2/checksums.json") == 0
+    assert pasted
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--for", "timm"], "takes only --level, --jobs and --format"),
+        (["--format", "sarif"], "has no --format sarif"),
+        (["--", "--train-data", "x"], "forecasts no training"),
+    ],
+)
+def test_a_manifest_is_compared_and_nothing_else(
+    hashed: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("validate", hashed, "--manifest", hashed / "checksums.json", *words) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"wdsflow_manifest": 1}', b"\xff", b"[" * 100_000])
+def test_what_is_no_manifest_is_refused(hashed: Path, data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    (hashed / "other.json").write_bytes(data)
+    assert run("validate", "--manifest", hashed / "other.json") == 2
+    assert str(hashed / "other.json") in capsys.readouterr().err
+
+
+def test_a_manifest_that_was_edited_is_refused(hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = hashed / "checksums.json"
+    path.write_bytes(path.read_bytes().replace(b'"samples": 16', b'"samples": 17'))
+    assert run("validate", "--manifest", path) == 2
+    assert "was changed after it was written" in capsys.readouterr().err
+
+
+@pytest.mark.deep
+def test_a_thousand_shards_are_compared_in_two_seconds(tmp_path: Path) -> None:
+    shards.write(tmp_path / "0000.tar", {"a.jpg": shards.jpeg(), "a.txt": b"a"})
+    for number in range(1, 1000):
+        os.link(tmp_path / "0000.tar", tmp_path / f"{number:04d}.tar")
+    index_shards(str(tmp_path), ["checksums"])
+    command = [
+        sys.executable,
+        "-m",
+        "wdsflow",
+        "validate",
+        str(tmp_path),
+        "--manifest",
+        str(tmp_path / "checksums.json"),
+    ]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Of the processor: it waits for nothing, and other work on this machine is not its fault.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2

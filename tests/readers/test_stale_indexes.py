@@ -1,0 +1,119 @@
+"""Indexes next to shards: none that fits is reported, each that does not fit is."""
+
+import json
+import os
+import shutil
+import struct
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli import shards
+from tests.shards.archives import write_tar
+from wdsflow.indexing import index_shards
+from wdsflow.indexing.sidecar_kinds import KINDS
+from wdsflow.validate.check import check
+
+ALL = [kind for kind in KINDS if kind != "checksums"]
+
+
+def wrong(folder: Path) -> list[str]:
+    """Return the files that validate reports as wrong."""
+    found = check(str(folder), level="names", select=["P305"]).findings
+    return sorted(os.path.basename(finding.message.partition(" ")[0]) for finding in found)
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("indexed")
+    shards.with_txt(folder, shards=3)
+    assert index_shards(str(folder), ALL).ok
+    return folder
+
+
+@pytest.fixture
+def indexed(once: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(once, tmp_path / "set")
+
+
+def test_what_index_writes_fits(indexed: Path) -> None:
+    assert wrong(indexed) == []
+
+
+def test_what_index_writes_of_odd_shards_fits(tmp_path: Path) -> None:
+    names = [f"{'deep/' * number}{key}.{kind}" for number, key in enumerate(["a", "b"], 40) for kind in ("jpg", "txt")]
+    write_tar(tmp_path / "ustar.tar", [(name, b"1") for name in names])
+    write_tar(tmp_path / "pax.tar", [(f"{'n' * 300}{name}", b"1") for name in names], tarfile.PAX_FORMAT)
+    write_tar(tmp_path / "gnu.tar", [(f"{'m' * 300}{name}", b"1") for name in names], tarfile.GNU_FORMAT)
+    index_shards(str(tmp_path), [kind for kind in ALL if kind != "wids"])  # wids cannot read such names
+    assert wrong(tmp_path) == []
+
+
+def test_a_shard_with_fewer_samples_makes_all_of_them_stale(indexed: Path) -> None:
+    shards.write(indexed / "0001.tar", {"a.jpg": b"1", "a.txt": b"2"})
+    assert wrong(indexed) == sorted(
+        ["*.idx", "*.json", "*.tar.idx", "*_stats.json", ".info.json", "_info.json", "shardindex.json", "sizes.json"]
+    )
+
+
+def test_a_shard_with_as_many_samples_in_other_places_is_noticed(indexed: Path) -> None:
+    members = {f"01{n:04d}.{kind}": b"1" * 6000 for n in range(8) for kind in ("jpg", "txt")}
+    shards.write(indexed / "0001.tar", members)
+    assert wrong(indexed) == ["*.idx", "*.json", "*.tar.idx", "shardindex.json"]
+
+
+def test_a_shard_that_the_indexes_do_not_list_is_noticed(indexed: Path) -> None:
+    shards.write(indexed / "0003.tar", {"x.jpg": b"1", "x.txt": b"2"})
+    assert wrong(indexed) == [".info.json", "_info.json", "shardindex.json", "sizes.json"]
+
+
+def renamed(text: str) -> str:
+    head, _, last = text.rstrip("\n").rpartition("\n")
+    return f"{head}\n{last[: last.rfind(' ')]} other.txt\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reported"),
+    [
+        ("0000.idx", lambda data: data.replace(b"v1.2 8", b"v1.2 7"), "*.idx"),
+        ("0000.idx", lambda data: renamed(data.decode()).encode(), "*.idx"),
+        ("0000.idx", lambda _: b"v1.2", "*.idx"),
+        ("0000.idx", lambda _: b"v1.2 8\n" + b"\xff" * 100, "*.idx"),
+        ("0000.tar.idx", lambda data: data[:-8], "*.tar.idx"),
+        ("0000.tar.idx", lambda data: data[:-16] + struct.pack("<2Q", 7, 9), "*.tar.idx"),
+        ("0000.tar.idx", lambda data: data[:-8] + b"\xff" * 8, "*.tar.idx"),
+        ("0000.tar.idx", lambda _: b"odd", "*.tar.idx"),
+        ("0000.json", lambda data: data.replace(b'"filesize": ', b'"filesize": 1'), "*.json"),
+        ("_info.json", lambda _: b"{}", "_info.json"),
+        (
+            "_info.json",
+            lambda _: b'{"splits": {"train": {"filenames": ["0000.tar"], "shard_lengths": []}}}',
+            "_info.json",
+        ),
+        ("_info.json", lambda _: b"[" * 100_000, "_info.json"),
+        (".nv-meta/.info.json", lambda _: b'{"shard_counts": 3}', ".info.json"),
+        ("shardindex.json", lambda data: data.replace(b'"filesize": ', b'"filesize": 1'), "shardindex.json"),
+    ],
+)
+def test_a_wrong_index_is_noticed(indexed: Path, name: str, change: Callable[[bytes], bytes], reported: str) -> None:
+    path = indexed / name
+    path.write_bytes(change(path.read_bytes()))
+    assert wrong(indexed) == [reported]
+
+
+def test_files_of_other_programs_are_no_indexes(tmp_path: Path) -> None:
+    shards.with_txt(tmp_path)
+    (tmp_path / "0000.idx").write_bytes(b"of some other program")
+    (tmp_path / "0000.json").write_text(json.dumps({"author": "me"}))
+    (tmp_path / "0001.idx").mkdir()
+    assert wrong(tmp_path) == []
+
+
+def test_a_fact_names_the_shards(indexed: Path) -> None:
+    (indexed / "0002.tar.idx").write_bytes(bytes(16))
+    (finding,) = check(str(indexed), level="names", select=["P305"]).findings
+    assert (
+        f"{indexed}/*.tar.idx does not agree with the shards: 0002.tar.idx: 1 samples instead of 8" in finding.message
+    )

@@ -1,0 +1,123 @@
+"""``wdsflow index``: write files that tell about shards."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wdsflow.cli.shared.help_panels import OUTPUT
+from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress
+from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.text.shell import quote_path
+
+Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
+Sizes = Annotated[bool, typer.Option("--sizes", help="sizes.json: OpenCLIP, DataComp.")]
+Len = Annotated[bool, typer.Option("--len", help="__len__: OpenCLIP.")]
+Wids = Annotated[bool, typer.Option("--wids", help="shardindex.json: wids.")]
+Dali = Annotated[bool, typer.Option("--dali", help="NAME.idx for each shard: NVIDIA DALI.")]
+Energon = Annotated[
+    bool, typer.Option("--energon", help=".nv-meta, and NAME.tar.idx for each shard: Megatron Energon.")
+]
+Webshart = Annotated[bool, typer.Option("--webshart", help="NAME.json for each shard: webshart, cheesechaser.")]
+Timm = Annotated[bool, typer.Option("--timm", help="_info.json: timm.")]
+Img2dataset = Annotated[
+    bool, typer.Option("--img2dataset", help="NAME_stats.json for each shard: img2dataset, DataComp.")
+]
+Checksums = Annotated[
+    bool,
+    typer.Option(
+        "--checksums", help="checksums.json: SHA-256, size, samples and fields of each shard. Reads all bytes."
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="Folder for the files, if shards are not local or cannot have files next to them.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Index all shards again; replace files that something else wrote.", rich_help_panel=OUTPUT
+    ),
+]
+Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards read at once.", rich_help_panel=OUTPUT)]
+
+
+def index(
+    context: typer.Context,
+    urls: Urls,
+    sizes: Sizes = False,
+    len_: Len = False,
+    wids: Wids = False,
+    dali: Dali = False,
+    energon: Energon = False,
+    webshart: Webshart = False,
+    timm: Timm = False,
+    img2dataset: Img2dataset = False,
+    checksums: Checksums = False,
+    out: Out = None,
+    force: Force = False,
+    jobs: Jobs = 2,
+) -> None:
+    """Write files that tell about shards, next to the shards.
+
+    Reads the headers of each shard once, for all kinds of files. Without any kind: --sizes --len. The same command again
+    reads only shards that changed. Files with other contents that something else wrote are kept.
+
+    Exit status: 0; 1 if a shard is damaged and was not indexed, or a file could not be made or was kept; 2 if the
+    command is wrong, or nothing could be read or written.
+    """
+    from wdsflow.indexing.run_index import index_shards
+    from wdsflow.indexing.sidecar_kinds import DEFAULT
+    from wdsflow.shards.folder_lock import Busy
+    from wdsflow.shards.urls import NoShards
+
+    asked = {"sizes": sizes, "len": len_, "wids": wids, "dali": dali, "energon": energon, "webshart": webshart}
+    asked |= {"timm": timm, "img2dataset": img2dataset, "checksums": checksums}
+    typed = Typed(context)
+    elsewhere = f"elsewhere: {typed.again(out=free(out or Path('index')))}"
+    try:
+        with progress() as begin:
+            kinds = [kind for kind, is_asked in asked.items() if is_asked] or DEFAULT
+            report = index_shards(urls, kinds, out=out, force=force, jobs=jobs, begin=begin)
+    except NoShards as error:
+        no_shards(error)
+    except Busy as error:
+        fail(str(error), elsewhere)
+    except FileExistsError as error:
+        fail(str(error), elsewhere)
+    except ValueError as error:
+        fail(str(error), elsewhere if "give a folder" in str(error) else "")
+    except OSError as error:
+        if is_misplaced(error, out or Path()):
+            cannot_write(error, elsewhere)
+        cannot_write(error, "free space there: finished files are kept, and the same command resumes")
+    _show(report, typed, urls)
+
+
+def _show(report: Any, typed: Typed, urls: list[str]) -> None:
+    if report.shards == len(report.refused):
+        url, why = report.refused[0]
+        more = f" (and {report.shards - 1:,} more)" if report.shards > 1 else ""
+        fail(f"nothing could be indexed: {url}{more}: {why}", f"see what is wrong: {typed.spell('validate', *urls)}")
+    shell = console()
+    for line in str(report).splitlines():
+        shell.print(line, soft_wrap=True)
+    if report.refused:
+        damaged = [url for url, _ in report.refused[:20]]
+        shell.print(
+            f"to repair what is damaged: {typed.spell('repair', *damaged, out=free(Path('repaired')))}", soft_wrap=True
+        )
+    if report.kept:
+        shell.print(f"to replace what was kept: {typed.again(force=True)}", soft_wrap=True)
+    for path in report.manifests:
+        shell.print(
+            f"to compare the shards with it later: wdsflow validate --manifest {quote_path(path)}", soft_wrap=True
+        )
+    raise typer.Exit(0 if report.ok else 1)

@@ -1,0 +1,107 @@
+"""Energon's database of samples, ``.nv-meta/index.sqlite``, as version 7 writes it."""
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from wdsflow.shards.atomic import create, discard, naming, remove_stale, sync_folder
+
+from .shard_pass import ShardContents
+from .shard_sidecars import CannotIndex
+
+_TABLES = """
+CREATE TABLE samples (tar_file_id INTEGER NOT NULL, sample_key TEXT NOT NULL UNIQUE, sample_index INTEGER NOT NULL,
+                      byte_offset INTEGER, byte_size INTEGER);
+CREATE TABLE sample_parts (tar_file_id INTEGER, sample_index INTEGER, part_name TEXT, content_byte_offset INTEGER,
+                           content_byte_size INTEGER);
+"""
+_INDEXES = """
+CREATE INDEX idx_samples_by_tar_and_idx ON samples(tar_file_id, sample_index);
+CREATE INDEX idx_sample_parts_seq ON sample_parts(tar_file_id, sample_index, content_byte_offset);
+CREATE INDEX idx_sample_parts_full ON sample_parts(tar_file_id, sample_index, part_name, content_byte_offset,
+                                                   content_byte_size);
+"""
+
+
+class EnergonDatabase:
+    """Collects samples under a temporary name; ``commit`` puts the database in its place. Use as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(exist_ok=True)
+        remove_stale(path.parent)
+        self._name, self._file = create(path)
+        self._connection = sqlite3.connect(self._name, isolation_level=None)
+
+    def add(self, number: int, contents: ShardContents) -> None:
+        """Add the samples of a shard. Raises CannotIndex if a key was there before, OSError if the disk is full."""
+        samples = contents.samples
+        ends = [*(sample.start for sample in samples[1:]), contents.end]
+        rows = ((number, each.key, at, each.start, ends[at] - each.start) for at, each in enumerate(samples))
+        parts = ((number, at, m.field, m.data, m.size) for at, each in enumerate(samples) for m in each.members)
+        try:
+            self._run("INSERT INTO samples VALUES (?, ?, ?, ?, ?)", rows)
+            self._run("INSERT INTO sample_parts VALUES (?, ?, ?, ?, ?)", parts)
+        except sqlite3.IntegrityError:
+            raise CannotIndex(f"Energon takes no key twice: {self._twice(contents)}") from None
+        except UnicodeEncodeError:
+            raise CannotIndex("a name is not UTF-8") from None
+
+    def commit(self, order: Sequence[int]) -> None:
+        """Number the shards by their place in ``order``, and give the file its name. Raises OSError."""
+        for place, number in enumerate(order):
+            if place != number:
+                for table in ("samples", "sample_parts"):
+                    self._run(f"UPDATE {table} SET tar_file_id = ? WHERE tar_file_id = ?", [(place, number)])  # noqa: S608
+        with _full_disk(self._path):
+            self._connection.execute("COMMIT")
+            self._connection.executescript(_INDEXES)
+            self._connection.close()
+        with naming(self._path):
+            os.fsync(self._file)
+            os.replace(self._name, self._path)
+        sync_folder(self._path.parent)
+
+    def __enter__(self) -> "EnergonDatabase":  # noqa: PYI034 - Self needs Python 3.11
+        try:
+            with _full_disk(self._path):
+                # Nobody reads it before it is whole: a journal would only cost time.
+                self._connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_TABLES} BEGIN;")
+        except OSError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        discard(self._name, self._file)
+        with suppress(OSError):
+            self._path.parent.rmdir()  # if nothing was written into it
+
+    def _run(self, statement: str, rows: object) -> None:
+        with _full_disk(self._path):
+            self._connection.executemany(statement, rows)  # type: ignore[arg-type]
+
+    def _twice(self, contents: ShardContents) -> str:
+        seen: set[str] = set()
+        for sample in contents.samples:
+            if sample.key in seen:
+                return sample.key
+            seen.add(sample.key)
+            if self._connection.execute("SELECT 1 FROM samples WHERE sample_key = ?", (sample.key,)).fetchone():
+                return sample.key
+        return ""
+
+
+@contextmanager
+def _full_disk(path: Path) -> Iterator[None]:
+    """Make an OSError that names the file of what sqlite reports if the disk fails."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        number = errno.ENOSPC if "full" in str(error) else errno.EIO
+        raise OSError(number, str(error), str(path)) from error

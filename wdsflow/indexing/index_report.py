@@ -1,0 +1,66 @@
+"""What an index run did: every sample is accounted for, and every file."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many, listed
+
+_SHOWN = 20
+
+
+@dataclass
+class IndexReport:
+    """What became of all shards. ``samples == indexed + left_out.total()``."""
+
+    shards: int = 0
+    resumed: int = 0  # shards whose sidecars were there already
+    samples: int = 0
+    indexed: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)  # reason -> samples
+    refused: list[tuple[str, str]] = field(default_factory=list)  # damaged shard, why
+    lacking: list[tuple[str, str]] = field(default_factory=list)  # file that could not be made, why
+    kept: list[str] = field(default_factory=list)  # files with other contents that something else wrote
+    settings: list[str] = field(default_factory=list)  # files of the user's, which stay
+    written: list[str] = field(default_factory=list)
+    manifests: list[str] = field(default_factory=list)  # those of --checksums, that are now right
+    same: int = 0  # files that were right already
+    stale_removed: int = 0  # temporary files of runs that were killed
+
+    @property
+    def ok(self) -> bool:
+        """Whether all that was asked for is there."""
+        return not (self.refused or self.lacking or self.kept)
+
+    def check(self) -> None:
+        """Raise RuntimeError if a sample is unaccounted for."""
+        if self.samples != self.indexed + self.left_out.total():
+            raise RuntimeError(f"samples do not add up: {self}")
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for title, rows in (("not indexed", self.refused), ("not written", self.lacking)):
+            for name, why in rows[:_SHOWN]:
+                yield f"{title}: {escape(name, 300)}: {escape(why, 300)}"
+            if len(rows) > _SHOWN:
+                yield f"{title}: {len(rows) - _SHOWN:,} more"
+        for path in self.kept[:_SHOWN]:
+            yield f"kept: {escape(path, 300)}: something else wrote it, with other contents"
+        if len(self.kept) > _SHOWN:
+            yield f"kept: {len(self.kept) - _SHOWN:,} more"
+        for path in self.settings:
+            yield f"kept: {escape(path, 300)}: your own settings"
+        before = f" ({how_many(self.resumed, 'shard')} done before)" if self.resumed else ""
+        yield (
+            f"{how_many(self.shards, 'shard')}{before}: {how_many(self.samples, 'sample')} in = {self.indexed:,} indexed"
+            f" + {self.left_out.total():,} left out"
+        )
+        for reason, count in self.left_out.most_common():
+            yield f"  left out: {count:,} x {escape(reason)}"
+        names = [escape(name, 300) for name in sorted(self.written)]
+        right = f"; {how_many(self.same, 'file')} right already" if self.same else ""
+        some = listed(names) if len(names) <= 6 else f"{', '.join(names[:3])} ... {names[-1]}"
+        yield f"{how_many(len(names), 'file')} written{f': {some}' if names else ''}{right}"

@@ -1,0 +1,318 @@
+"""Write the files that tell about shards next to them, in one pass over each shard."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from threading import Event
+from typing import Any
+from urllib.parse import urlsplit
+
+from wdsflow.shards.identities.certificate import dump
+from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
+from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.source.base import SourceError, local_file, local_folder
+from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.urls import expand
+
+from .checksums import manifest_of
+from .energon_database import EnergonDatabase
+from .index_report import IndexReport
+from .set_sidecars import render_set, render_settings, render_sizes
+from .shard_pass import ShardContents, ShardFacts, pass_over
+from .shard_sidecars import CannotIndex, render
+from .sidecar_kinds import DEFAULT, KINDS, MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, shard_files
+from .written_files import WrittenFiles
+
+_CODE = 1  # version of the result of a pass
+_REASONS = {"code": "another wdsflow indexed it", "shard": "the shard changed"}
+
+
+@dataclass(frozen=True)
+class _Job:
+    name: str  # of the shard, without folder
+    url: str
+    number: int
+    identity: dict[str, Any]  # before the pass
+    kinds: tuple[str, ...]
+    hashed: bool
+
+
+@dataclass
+class _Passed:
+    facts: ShardFacts
+    contents: ShardContents = field(default_factory=ShardContents)
+    files: dict[str, bytes | CannotIndex] = field(default_factory=dict)  # by kind
+
+
+def index_shards(
+    urls: str | Iterable[str],
+    kinds: Sequence[str] = DEFAULT,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    jobs: int = 2,
+    begin: Begin | None = None,
+) -> IndexReport:
+    """Write files that tell about shards, in the shapes of their readers, next to the shards.
+
+    A shard is read once for all kinds, and only its headers, unless ``checksums`` is among them. The same call again
+    reads only shards that changed. A file that something else wrote is replaced only by the same contents. A damaged
+    shard is not indexed: an index of it would mislead.
+
+    Args:
+        urls: shards, as for ``check``.
+        kinds: ``sizes`` and ``len`` (OpenCLIP), ``wids``, ``dali``, ``energon``, ``webshart``, ``timm``, ``img2dataset``,
+            ``checksums``.
+        out: folder for the files, which belong next to the shards: needed where shards are not local files.
+        force: index all shards again, and replace files that something else wrote.
+        jobs: shards that are read at a time.
+        begin: called with the number of shards to read; what it returns is called after each of them.
+
+    Raises:
+        ValueError: unknown kinds; urls that match nothing, or cannot have files next to them.
+        Busy: another run works in the folder.
+        OSError: a file cannot be written. Finished files are kept, partial ones removed.
+    """
+    if jobs < 1:
+        raise ValueError("jobs must be at least 1")
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise ValueError(f"there is no kind {unknown[0]!r}; there are {', '.join(KINDS)}")
+    kinds = tuple(kind for kind in KINDS if kind in kinds)
+    found = expand([urls] if isinstance(urls, str) else urls).urls
+    places = _places(list(dict.fromkeys(found)), None if out is None else local_folder(out))
+    for folder, shards in places.items():
+        _check_names(folder, shards, kinds)
+    report = IndexReport()
+    for folder, shards in places.items():
+        with OutputRecord(folder, "index", "indexed", _REASONS) as record:
+            record.begin({}, [])
+            _FolderIndex(folder, shards, kinds, record, report, force=force).run(jobs, begin)
+    report.check()
+    return report
+
+
+def _places(urls: Sequence[str], out: Path | None) -> dict[Path, dict[str, str]]:
+    """Return the shards of each folder, by name. Raises ValueError."""
+    places: dict[Path, dict[str, str]] = {}
+    for url in urls:
+        path = local_file(url)
+        if url.startswith("pipe:"):
+            raise ValueError(f"the output of a command has no name: name the shards as files or urls: {url}")
+        if path is None and out is None:
+            raise ValueError(f"{url} is not a local file: give a folder for the files")
+        folder = out or Path(os.path.dirname(str(path)) or ".")
+        name = os.path.basename(path if path is not None else urlsplit(url).path)
+        if places.setdefault(folder, {}).setdefault(name, url) != url:
+            raise ValueError(f"{places[folder][name]} and {url} have the same name: index one folder at a time")
+    return places
+
+
+def _check_names(folder: Path, shards: Mapping[str, str], kinds: Sequence[str]) -> None:
+    """Raise ValueError or FileExistsError if files would replace each other, or a shard."""
+    made: dict[str, str] = dict.fromkeys(
+        (*render_sizes(folder, {}, kinds), *render_set({}, kinds), MANIFEST), "all shards"
+    )
+    for shard in shards:
+        for name in shard_files(shard, kinds).values():
+            if name in made:
+                raise ValueError(f"{shard} and {made[name]} would have the same file {name}: rename the shard")
+            made[name] = shard
+    refuse_inputs(shards.values(), [folder / name for name in made])
+
+
+class _FolderIndex:
+    """The index of the shards of one folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        shards: Mapping[str, str],
+        kinds: tuple[str, ...],
+        record: OutputRecord,
+        report: IndexReport,
+        *,
+        force: bool,
+    ) -> None:
+        self._folder, self._shards, self._kinds, self._report = folder, shards, kinds, report
+        self._record = record
+        self._files = WrittenFiles(folder, record, force=force)
+        self._facts: dict[str, ShardFacts] = {}
+        self._of: dict[str, dict[str, Any]] = {}  # identities of the shards that are indexed
+        self._numbers = {name: number for number, name in enumerate(shards)}
+        self._lacking: set[tuple[str, str]] = set()  # kind and shard
+        self._database: EnergonDatabase | None = None
+
+    def run(self, jobs: int, begin: Begin | None) -> None:
+        """Index what is not indexed yet. Raises OSError."""
+        report = self._report
+        report.stale_removed += self._record.stale
+        work = [job for job in map(self._job, self._shards) if job is not None]
+        with ExitStack() as stack:
+            if "energon" in self._kinds and not work and self._database_is_current():
+                report.same += 1
+            elif "energon" in self._kinds and not self._files.may_replace(NV_SQLITE):
+                report.kept.append(str(self._folder / NV_SQLITE))
+            elif "energon" in self._kinds:  # it is made of all shards
+                work = [self._to_do(name) for name in self._shards]
+                self._facts, self._of, report.same = {}, {}, 0
+                self._database = stack.enter_context(EnergonDatabase(self._folder / NV_SQLITE))
+            report.resumed += len(self._shards) - len(work)
+            run_in_threads(work, _passed, self._note, jobs, begin)
+            self._finish()
+        self._record.finish([])
+        if self._record.is_empty:
+            self._record.clear()  # and leave no folder
+        report.shards += len(self._shards)
+        for facts in self._facts.values():
+            report.samples += facts.samples
+            report.indexed += facts.samples
+
+    def _job(self, name: str) -> _Job | None:
+        """Return what there is to do for a shard, None if all is there."""
+        job = self._to_do(name)
+        facts = self._known(job)
+        if facts is None or self._files.force or (job.hashed and facts.identity is None):
+            return job
+        files = shard_files(name, self._kinds).values()
+        if not all(self._files.is_current(file, job.identity) for file in files):
+            return job
+        facts.url = job.url
+        self._facts[name], self._of[name] = facts, job.identity
+        self._report.same += len(files)
+        return None
+
+    def _to_do(self, name: str) -> _Job:
+        url = self._shards[name]
+        return _Job(name, url, self._numbers[name], _identity(url), self._kinds, "checksums" in self._kinds)
+
+    def _known(self, job: _Job) -> ShardFacts | None:
+        """Return what an earlier run found in the shard as it is now."""
+        try:
+            found = self._record.finished(_line_of(job.name), lambda: {"code": _CODE, "shard": job.identity})[0]
+            return None if found is None or not job.identity else ShardFacts.from_dict(found)
+        except (TypeError, ValueError):
+            return None
+
+    def _database_is_current(self) -> bool:
+        return self._files.is_current(NV_SQLITE, {"shards": _digest(self._of)})
+
+    def _note(self, job: _Job, passed: _Passed) -> None:
+        """Write the files of a shard, and remember what it holds."""
+        report, facts = self._report, passed.facts
+        if facts.damage:
+            report.refused.append((job.url, "; ".join(facts.damage)))
+            report.samples += facts.samples
+            report.left_out["in damaged shards"] += facts.samples
+            return
+        names = shard_files(job.name, job.kinds)
+        for kind, data in passed.files.items():
+            if isinstance(data, CannotIndex):
+                self._lack(kind, job.name, str(self._folder / names[kind]), data)
+            else:
+                self._put(names[kind], data, job.identity)
+        if self._database is not None and ("energon", job.name) not in self._lacking:
+            try:
+                self._database.add(job.number, passed.contents)
+            except CannotIndex as error:
+                self._lack("energon", job.name, str(self._folder / NV_SQLITE), error)
+                self._database = None
+        self._facts[job.name], self._of[job.name] = facts, job.identity
+        self._record.add(_line_of(job.name), {"code": _CODE, "shard": job.identity}, facts.to_dict(), written=False)
+
+    def _lack(self, kind: str, shard: str, path: str, why: CannotIndex) -> None:
+        self._lacking.add((kind, shard))
+        self._report.lacking.append((path, str(why)))
+
+    def _put(self, name: str, data: bytes, of: Mapping[str, Any]) -> None:
+        outcome, path = self._files.put(name, data, of), str(self._folder / name)
+        if outcome == "written":
+            self._report.written.append(path)
+        elif outcome == "kept":
+            self._report.kept.append(path)
+        else:
+            self._report.same += 1
+
+    def _finish(self) -> None:
+        """Write the files about all shards."""
+        shards = {name: self._facts[name] for name in self._shards if name in self._facts}
+        if not shards:
+            return
+        of = {"shards": _digest(self._of)}
+        gone = [name for name in self._shards if name not in shards]
+        for name, data in render_sizes(self._folder, shards, self._kinds, without=gone).items():
+            self._put(name, data, of)
+        for name, data in render_set(shards, [kind for kind in self._kinds if kind != "energon"]).items():
+            self._put(name, data, of)
+        if "checksums" in self._kinds:
+            self._finish_checksums(shards, of)
+        if "energon" in self._kinds:
+            self._finish_energon(shards, of)
+
+    def _finish_checksums(self, shards: Mapping[str, ShardFacts], of: Mapping[str, Any]) -> None:
+        path = self._folder / MANIFEST
+        self._put(MANIFEST, dump(manifest_of(list(shards.values()), path)), of)
+        if str(path) not in self._report.kept:
+            self._report.manifests.append(str(path))
+
+    def _finish_energon(self, shards: Mapping[str, ShardFacts], of: Mapping[str, Any]) -> None:
+        if any(kind == "energon" and name in self._facts for kind, name in self._lacking):
+            return  # its folder names all shards, or none
+        if self._database is not None:
+            self._database.commit([self._numbers[name] for name in shards])
+            self._files.note(NV_SQLITE, of)
+            self._report.written.append(str(self._folder / NV_SQLITE))
+        for name, data in render_set(shards, ["energon"]).items():
+            self._put(name, data, of)
+        self._put(NV_UUID, _uuid(of), of)
+        for name, data in render_settings(shards, ["energon"]).items():
+            if self._files.may_replace(name):
+                self._put(name, data, of)
+            elif (self._folder / name).read_bytes() != data:
+                self._report.settings.append(str(self._folder / name))
+
+
+def _passed(job: _Job, stop: Event) -> _Passed:
+    """Pass over a shard and make its files, without writing them."""
+    if stop.is_set():
+        raise InterruptedError
+    files = shard_files(job.name, job.kinds)
+    places = not OF_OFFSETS.isdisjoint(files)
+    facts, contents = pass_over(job.url, places=places, hashed=job.hashed)
+    if not facts.damage and _identity(job.url) != job.identity:
+        facts.damage = ["it changed while it was read"]
+    passed = _Passed(facts, contents)
+    if not facts.damage:
+        for kind in files:
+            try:
+                passed.files[kind] = render(kind, job.name, facts, contents)
+            except CannotIndex as error:
+                passed.files[kind] = error
+    if "energon" not in job.kinds:
+        passed.contents = ShardContents()
+    return passed
+
+
+def _identity(url: str) -> dict[str, Any]:
+    try:
+        return input_identity(url)
+    except SourceError:
+        return {}
+
+
+def _line_of(name: str) -> str:
+    """Return the name of the line about a shard in the record; there is no such file."""
+    return f"{INSIDE}/index/{name}"
+
+
+def _digest(of: Mapping[str, Any]) -> str:
+    return sha256(repr(sorted(of.items())).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _uuid(of: Mapping[str, Any]) -> bytes:
+    """Return an identifier that changes with the shards."""
+    import uuid
+
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, str(of["shards"]))).encode()

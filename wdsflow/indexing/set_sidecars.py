@@ -1,0 +1,89 @@
+"""The sidecars of all shards of a folder, as bytes."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from wdsflow.shards.counts import known_counts
+from wdsflow.shards.field_names import IMAGE_FIELDS
+
+from .shard_pass import ShardFacts
+from .sidecar_kinds import LENGTH, NV_DATASET, NV_INFO, NV_SPLIT, SIZES, TIMM, WIDS, split_of
+
+Shards = Mapping[str, ShardFacts]  # by base name, in order
+
+
+def render_sizes(folder: Path, shards: Shards, kinds: Sequence[str], without: Collection[str] = ()) -> dict[str, bytes]:
+    """Return ``sizes.json`` and ``__len__``; what ``sizes.json`` says of other shards that exist stays in it."""
+    known = {name: count for name, count in known_counts(folder).items() if name not in without}
+    sizes = dict(sorted((known | {name: facts.samples for name, facts in shards.items()}).items()))
+    files = {
+        "sizes": (SIZES, json.dumps(sizes, indent=1).encode() + b"\n"),
+        "len": (LENGTH, str(sum(sizes.values())).encode() + b"\n"),
+    }
+    return dict(files[kind] for kind in kinds if kind in files)
+
+
+def render_set(shards: Shards, kinds: Sequence[str]) -> dict[str, bytes]:
+    """Return the files that tell about all shards, by name."""
+    files: dict[str, bytes] = {}
+    if "wids" in kinds:
+        files[WIDS] = _json(_wids(shards))
+    if "timm" in kinds:
+        files[TIMM] = _json(
+            {"splits": {split: _timm(split, names, shards) for split, names in _splits(shards).items()}}
+        )
+    if "energon" in kinds:
+        counts = {name: facts.samples for name, facts in shards.items()}
+        files[NV_INFO] = _json({"energon_version": None, "shard_counts": counts})
+    return files
+
+
+def render_settings(shards: Shards, kinds: Sequence[str]) -> dict[str, bytes]:
+    """Return the files that people edit: they are written only where there are none."""
+    if "energon" not in kinds:
+        return {}
+    splits = {{"validation": "val"}.get(split, split): names for split, names in _splits(shards).items()}
+    parts = {"split_parts": {split: splits.get(split, []) for split in ("train", "val", "test")}, "exclude": []}
+    return {NV_SPLIT: _yaml(parts), NV_DATASET: _yaml(_energon_dataset(shards))}
+
+
+def _wids(shards: Shards) -> dict[str, Any]:
+    rows = [{"url": name, "nsamples": facts.by_wids, "filesize": facts.size} for name, facts in shards.items()]
+    return {"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": rows}
+
+
+def _timm(split: str, names: Sequence[str], shards: Shards) -> dict[str, Any]:
+    lengths = [shards[name].samples for name in names]
+    about = {"name": split, "num_samples": sum(lengths), "filenames": names, "shard_lengths": lengths}
+    return {**about, "alt_label": ""}
+
+
+def _energon_dataset(shards: Shards) -> dict[str, Any]:
+    """Return how Energon is to read the samples: as pictures with captions, or as they are."""
+    fields = set().union(*(facts.fields for facts in shards.values()))
+    images = [name for name in IMAGE_FIELDS if name in fields]
+    if len(images) != 1 or "txt" not in fields:
+        return {"__module__": "megatron.energon", "__class__": "CrudeWebdataset"}
+    return {
+        "sample_type": {"__module__": "megatron.energon", "__class__": "CaptioningSample"},
+        "field_map": {"image": images[0], "caption": "txt"},
+    }
+
+
+def _splits(shards: Shards) -> dict[str, list[str]]:
+    splits: dict[str, list[str]] = {}
+    for name in shards:
+        splits.setdefault(split_of(name), []).append(name)
+    return splits
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=1).encode() + b"\n"
+
+
+def _yaml(value: Any) -> bytes:
+    return yaml.safe_dump(value, sort_keys=False).encode()

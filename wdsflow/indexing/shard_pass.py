@@ -1,0 +1,167 @@
+"""One pass over one shard: what all sidecars need of it."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.identify import Identifying
+from wdsflow.scan.runs import RunCollector
+from wdsflow.scan.scan_options import ScanOptions
+from wdsflow.scan.scanner import Scanner
+from wdsflow.shards.identity import Identity
+from wdsflow.shards.samples.tar_sample import HARMLESS
+from wdsflow.shards.samples.tar_samples import damage_of
+from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.tar.member_names import is_meta, split_name
+from wdsflow.shards.tar.plain_entries import Row
+from wdsflow.shards.tar.walk import Walk
+
+_WIDS = re.compile(r"^((?:.*/)?.*?)(\..*)$")  # wids cuts names so
+_FIELDS = 1000  # of one shard that are counted by name
+
+
+class IndexedMember(NamedTuple):
+    """A member of a sample."""
+
+    field: str  # as in the tar
+    name: str
+    data: int  # offset of the contents
+    size: int
+
+
+class IndexedSample(NamedTuple):
+    """Neighbouring members of one key."""
+
+    key: str
+    start: int  # offset of the first header
+    members: list[IndexedMember]
+
+
+@dataclass
+class ShardFacts:
+    """What is known of a shard after one pass."""
+
+    url: str
+    samples: int = 0
+    by_wids: int = 0  # samples as wids counts them
+    fields: dict[str, int] = field(default_factory=dict)  # name -> members
+    size: int = 0  # bytes as stored
+    changed: float = 0.0  # seconds since 1970
+    damage: list[str] = field(default_factory=list)  # why it is not indexed
+    obstacle: str = ""  # why its places cannot be named
+    identity: Identity | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        identity = self.identity and [self.identity.size, self.identity.sha256.hex(), self.identity.mark]
+        return {**vars(self), "identity": identity}
+
+    @staticmethod
+    def from_dict(found: dict[str, Any]) -> "ShardFacts":
+        """Read what ``to_dict`` returned. Raises TypeError or ValueError if it is none."""
+        facts = ShardFacts(**found)
+        if facts.identity is not None:
+            size, digest, mark = facts.identity
+            facts.identity = Identity(size, bytes.fromhex(digest), mark)  # type: ignore[arg-type]
+        return facts
+
+
+@dataclass
+class ShardContents:
+    """The samples of a shard, in the order of the tar."""
+
+    samples: list[IndexedSample] = field(default_factory=list)
+    end: int = 0  # offset after the last member
+
+
+def pass_over(url: str, *, places: bool, hashed: bool, allow_pipe: bool = False) -> tuple[ShardFacts, ShardContents]:
+    """Read a shard once.
+
+    Args:
+        url: the shard.
+        places: note each member; otherwise samples are only counted.
+        hashed: take its SHA-256, of all bytes as stored.
+        allow_pipe: run a ``pipe:`` url in a shell.
+    """
+    facts, contents = ShardFacts(url), ShardContents()
+    shard = ShardEvidence(url)
+    try:
+        identifying = Identifying(url) if hashed else None
+        digest = identifying.digest if identifying is not None else None
+        with open_source(url, allow_pipe=allow_pipe, digest=digest) as source:
+            walk = Walk(source)
+            _walk_over(walk, shard, facts, contents, places=places)
+            facts.size = source.size or 0
+            if source.fd >= 0:
+                facts.changed = os.fstat(source.fd).st_mtime
+            if source.compression:
+                facts.obstacle = f"it is compressed ({source.compression}): members have no place in the stored file"
+            if identifying is not None:
+                facts.identity = identifying.done()
+                facts.size = facts.identity.size
+        facts.damage = [text for text in damage_of(walk) if not _is_harmless(text)]
+        if walk.ended and not facts.damage and "tar.second-archive" in walk.seen:
+            facts.damage = [
+                f"at byte {walk.seen['tar.second-archive'].offset:,} a second archive follows, which no reader reads"
+            ]
+    except OSError as error:
+        facts.damage = [error.detail if isinstance(error, SourceError) else str(error)]
+    facts.samples = shard.samples + shard.unreached
+    return facts, contents
+
+
+def _is_harmless(text: str) -> bool:
+    return any(text.endswith(harmless) for harmless in HARMLESS[1:])
+
+
+def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> None:
+    scan = Scanner(shard, ScanOptions("names"), RunCollector())
+    grouped = _Grouping(contents, keep=places)
+    for batch in walk:
+        scan.batch(batch, walk)
+        grouped.add(batch.rows)
+    scan.finish(walk)
+    facts.by_wids, facts.fields = grouped.by_wids, dict(sorted(grouped.fields.most_common(_FIELDS)))
+    if grouped.sparse:
+        facts.obstacle = f"the member {grouped.sparse} is sparse: its contents are in several places"
+
+
+class _Grouping:
+    """Groups members into samples, by the rule of webdataset, Energon and DALI: neighbours of one key."""
+
+    def __init__(self, contents: ShardContents, *, keep: bool) -> None:
+        self.by_wids = 0
+        self.fields: Counter[str] = Counter()
+        self.sparse = ""
+        self._contents, self._keep = contents, keep
+        self._wids_key: str | None = None
+        self._key: str | None = None
+
+    def add(self, rows: Sequence[Row]) -> None:
+        for name, size, data, header, kind in rows:
+            if kind == "file":
+                self._contents.end = data + (size + 511 & -512)
+            elif kind == "sparse":
+                self.sparse = self.sparse or name
+            else:
+                self._contents.end = max(self._contents.end, data)
+                continue
+            found = _WIDS.match(name)
+            if found is not None and found[1] != self._wids_key:
+                self._wids_key = found[1]
+                self.by_wids += 1
+            key, suffix = split_name(name)
+            if key is None or suffix is None or is_meta(name):
+                continue
+            self.fields[suffix] += 1
+            if not self._keep:
+                continue
+            if key != self._key:
+                self._key = key
+                self._contents.samples.append(IndexedSample(key, header, []))
+            self._contents.samples[-1].members.append(IndexedMember(suffix, name, data, size))

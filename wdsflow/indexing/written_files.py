@@ -1,0 +1,56 @@
+"""Files next to shards: what others wrote there stays, unless it is the same."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from wdsflow.shards.atomic import write_file
+from wdsflow.shards.output_record import OutputRecord
+
+Outcome = Literal["written", "same", "kept"]
+
+
+class WrittenFiles:
+    """Writes files into one folder, and remembers which of them it wrote.
+
+    Args:
+        folder: where they are.
+        record: remembers them from one run to the next.
+        force: replace files that others wrote, too.
+    """
+
+    def __init__(self, folder: Path, record: OutputRecord, *, force: bool) -> None:
+        self._folder, self._record, self.force = folder, record, force
+
+    def is_current(self, name: str, of: Mapping[str, Any]) -> bool:
+        """Return whether a file is there as it was written, from the same input."""
+        found = self._ours(name)
+        return found is not None and found.get("of") == json.loads(json.dumps(of))
+
+    def may_replace(self, name: str) -> bool:
+        """Return whether a file may be written: there is none, it was written here, or ``force`` was given."""
+        return self.force or not (self._folder / name).exists() or self._ours(name) is not None
+
+    def put(self, name: str, data: bytes, of: Mapping[str, Any]) -> Outcome:
+        """Write a file; "kept": there is one with other contents that something else wrote. Raises OSError."""
+        path = self._folder / name
+        with suppress(OSError):
+            if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+                if self._ours(name) is not None:
+                    self.note(name, of)
+                return "same"
+        if not self.may_replace(name):
+            return "kept"
+        path.parent.mkdir(exist_ok=True)
+        write_file(path, data)
+        self.note(name, of)
+        return "written"
+
+    def note(self, name: str, of: Mapping[str, Any]) -> None:
+        """Remember that a file was written. Raises OSError."""
+        self._record.add(name, {}, {"of": of})
+
+    def _ours(self, name: str) -> dict[str, Any] | None:
+        return self._record.finished(name, dict)[0]

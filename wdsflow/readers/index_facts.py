@@ -1,0 +1,179 @@
+"""Indexes next to shards that are not of these shards: of wids, timm, Energon, DALI and webshart.
+
+Of an index of a single shard only the two ends are read, and one header of the shard: as few bytes for a large shard as for
+a small one.
+"""
+
+import os
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.source.base import SourceError, local_path, open_file
+from wdsflow.shards.tar.tar_header import BLOCK, is_header
+from wdsflow.text.escape import escape
+
+from .sidecar_facts import SidecarFact, compare, read_json, reason, stale, unlisted, whole
+
+_LARGEST = 64 << 20  # bytes of an index of all shards; LAION-5B's would have 10 MB
+_LOOKED_AT = 20  # other json files of a folder
+_END = 64 << 10  # bytes of an index of one shard that are read from its start or its end
+_FILESIZE = re.compile(rb'"filesize"\s*:\s*(\d+)')
+
+Check = Callable[[str, ShardEvidence], str]  # path of an index and its shard -> what is wrong, "" if nothing
+
+
+def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+    """Compare the indexes in a folder with its shards.
+
+    Args:
+        path: the folder.
+        shards: what the scan found in the shards of that folder.
+    """
+    found = [*_wids(path, shards), *_timm(path, shards)]
+    found += _listed(os.path.join(path, ".nv-meta", ".info.json"), shards, lambda tree: tree["shard_counts"])
+    names = set(os.listdir(path))
+    for ending, check in _CHECKS.items():
+        wrong = []
+        for shard in shards:
+            base = os.path.basename(shard.url)
+            name = os.path.splitext(base)[0] + ending
+            is_index = name in names and os.path.isfile(os.path.join(path, name))
+            if is_index and not shard.error and shard.compression is None:
+                detail = _checked(check, os.path.join(path, name), shard)
+                wrong += [f"{escape(name)}: {detail}"] if detail else []
+        found += stale(os.path.join(path, f"*{ending}"), wrong)
+    return found
+
+
+def _wids(path: str, shards: Sequence[ShardEvidence]) -> Iterator[SidecarFact]:
+    """Compare wids indexes, which may have any name: they are known by their first field."""
+    own = {f"{os.path.splitext(os.path.basename(shard.url))[0]}.json" for shard in shards}
+    names = [name for name in os.listdir(path) if name.endswith(".json") and not name.endswith("_stats.json")]
+    for name in sorted(name for name in names if name not in own)[:_LOOKED_AT]:
+        full = os.path.join(path, name)
+        if not os.path.isfile(full):
+            continue
+        try:
+            with open(full, "rb") as stream:
+                if b"wids-shard-index" not in stream.read(4096):
+                    continue
+            rows = {os.path.basename(str(row["url"])): row for row in read_json(full, _LARGEST)["shardlist"]}
+            counts = {base: whole(row["nsamples"]) for base, row in rows.items()}
+            sizes = {base: row.get("filesize") for base, row in rows.items()}
+        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+            yield SidecarFact(escape(full), "malformed", reason(error))
+            continue
+        yield from unlisted(full, counts, shards)
+        wrong = compare(full, counts, shards)
+        yield from wrong or stale(full, list(_sizes(sizes, shards)))
+
+
+def _sizes(sizes: Mapping[str, Any], shards: Sequence[ShardEvidence]) -> Iterator[str]:
+    for shard in shards:
+        base = os.path.basename(shard.url)
+        size = sizes.get(base)
+        if isinstance(size, int) and shard.size is not None and size != shard.size:
+            yield f"{escape(base)}: {size:,} bytes instead of {shard.size:,}"
+
+
+def _timm(path: str, shards: Sequence[ShardEvidence]) -> Iterator[SidecarFact]:
+    def counts(tree: Any) -> dict[str, Any]:
+        splits = tree["splits"].values()
+        pairs = (pair for split in splits for pair in zip(split["filenames"], split["shard_lengths"], strict=True))
+        return {os.path.basename(str(name)): count for name, count in pairs}
+
+    yield from _listed(os.path.join(path, "_info.json"), shards, counts)
+
+
+def _listed(
+    name: str, shards: Sequence[ShardEvidence], counts_in: Callable[[Any], Mapping[str, Any]]
+) -> Iterator[SidecarFact]:
+    """Compare a file with a count for each shard."""
+    try:
+        tree = read_json(name, _LARGEST)
+        if tree is None:
+            return
+        counts = {os.path.basename(str(each)): whole(count) for each, count in counts_in(tree).items()}
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        yield SidecarFact(escape(name), "malformed", reason(error))
+        return
+    yield from unlisted(name, counts, shards)
+    yield from compare(name, counts, shards)
+
+
+def _checked(check: Check, path: str, shard: ShardEvidence) -> str:
+    try:
+        return check(path, shard)
+    except (OSError, ValueError, IndexError, struct.error):
+        return "cannot be read"
+
+
+def _dali(path: str, shard: ShardEvidence) -> str:
+    """Compare number of samples, and the place of the last member."""
+    head, tail = _ends(path)
+    if not head.startswith(b"v1."):
+        return ""  # of another program
+    samples = int(head.split(maxsplit=2)[1])
+    if samples != shard.samples:
+        return f"{samples:,} samples instead of {shard.samples:,}"
+    words = tail.rstrip(b"\n").rpartition(b"\n")[2].split(b" ")
+    at = int(words[-3 if head.startswith(b"v1.2") else -2])
+    return _no_header(shard, at - BLOCK, os.fsdecode(words[-1]) if head.startswith(b"v1.2") else "")
+
+
+def _energon(path: str, shard: ShardEvidence) -> str:
+    """Compare number of samples, and the place of the last one."""
+    size = os.path.getsize(path)
+    if size % 8 or size < 8:
+        return "cannot be read"
+    if size // 8 - 1 != shard.samples:
+        return f"{size // 8 - 1:,} samples instead of {shard.samples:,}"
+    _, tail = _ends(path)
+    last, end = struct.unpack("<2Q", tail[-16:]) if size >= 16 else (0, 0)
+    if shard.size is not None and end > shard.size:
+        return f"ends at byte {end:,}, and the shard at {shard.size:,}"
+    return _no_header(shard, last) if size >= 16 else ""
+
+
+def _webshart(path: str, shard: ShardEvidence) -> str:
+    """Compare the size of the shard."""
+    head, tail = _ends(path)
+    found = _FILESIZE.search(head) or _FILESIZE.search(tail)
+    if found is None or shard.size in (None, int(found[1])):
+        return ""
+    return f"of {int(found[1]):,} bytes instead of {shard.size:,}"
+
+
+_CHECKS: dict[str, Check] = {".idx": _dali, ".tar.idx": _energon, ".json": _webshart}
+
+
+def _ends(path: str) -> tuple[bytes, bytes]:
+    """Return the first and the last bytes of a file."""
+    with open(path, "rb") as stream:
+        head = stream.read(_END)
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - _END))
+        return head, stream.read(_END)
+
+
+def _no_header(shard: ShardEvidence, offset: int, name: str = "") -> str:
+    """Return what is wrong if a local shard has no header at that place, or one of another member."""
+    path = local_path(shard.url)
+    if path is None:
+        return ""
+    try:
+        file = open_file(path)
+    except SourceError:
+        return ""
+    try:
+        block = os.pread(file, BLOCK, offset) if offset >= 0 else b""
+    finally:
+        os.close(file)
+    if len(block) < BLOCK or not is_header(block, old=True):
+        return f"names byte {offset:,}, where the shard has no member"
+    short = os.fsdecode(block[:100].split(b"\0")[0])  # a part of a long name: its end (USTAR) or its start (PAX)
+    if name and not name.endswith(short) and not name.startswith(short):
+        return f"names {escape(name, 100)} at byte {offset:,}, where the shard has {escape(short, 100)}"
+    return ""

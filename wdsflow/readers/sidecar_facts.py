@@ -1,0 +1,76 @@
+"""What is wrong with files next to shards: facts, and how counts are compared."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.text.escape import escape
+
+Problem = Literal["missing", "malformed", "stale"]
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarFact:
+    """One thing that is wrong with one file next to the shards."""
+
+    path: str  # escaped
+    problem: Problem
+    detail: str
+    shards: int = 1  # how many shards it concerns
+
+
+def read_text(path: str, most: int) -> str | None:
+    """Return a file's text, None if there is no such file; raises ValueError or OSError with a short reason."""
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"larger than {most:,} bytes")
+    return data.decode("utf-8")
+
+
+def read_json(path: str, most: int) -> Any:
+    """Return what a file holds, None if there is no such file. Raises ValueError, OSError, RecursionError."""
+    text = read_text(path, most)
+    return None if text is None else json.loads(text)
+
+
+def reason(error: Exception) -> str:
+    """Return an exception in one line."""
+    return escape(f"{type(error).__name__}: {error}", 120)
+
+
+def compare(name: str, counts: Mapping[str, int | None], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+    """Return a fact if counts, by base names, are not those of the shards; shards that could not be read are left out."""
+    wrong = []
+    for shard in shards:
+        base = os.path.basename(shard.url)
+        if base in counts and not shard.error and counts[base] != shard.samples:
+            wrong.append(f"{escape(base)}: {escape(str(counts[base]), 30)} instead of {shard.samples}")
+    return stale(name, wrong)
+
+
+def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
+    """Return a fact about a file and what does not agree with the shards; none if that is nothing."""
+    more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+    return [SidecarFact(escape(name), "stale", ", ".join(wrong[:3]) + more, len(wrong))] if wrong else []
+
+
+def unlisted(name: str, listed: Mapping[str, Any], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+    """Return a fact if a file does not list all shards by base name."""
+    absent = [base for base in (os.path.basename(shard.url) for shard in shards) if base not in listed]
+    more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+    detail = f"does not list {', '.join(escape(each) for each in absent[:3])}{more}"
+    return [SidecarFact(escape(name), "missing", detail, len(absent))] if absent else []
+
+
+def whole(value: Any) -> int | None:
+    """Return what ``int()`` makes of a count, None if it raises."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,209 @@
+"""Compare two sets of shards by the keys of their samples."""
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from threading import Event
+
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.shards.output_record import INSIDE
+from wdsflow.shards.samples.tar_sample import HARMLESS, TarSample
+from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.source.base import SourceError, local_path
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.urls import NoShards, expand
+
+from .compare_part import compare_part
+from .key_parts import KeyParts
+from .key_records import KeyRecord, ledger_records, record_of
+from .set_diff import SetDiff, SideFacts
+
+_AT_ONCE = 500  # records that a thread collects before it adds them
+
+Urls = str | Iterable[str]
+Ledger = str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class _Job:
+    side: int
+    shard: int
+    url: str
+    ledger: Path | None = None  # in place of the shard
+
+
+@dataclass
+class _Read:
+    """What is known of a shard, or a ledger, beside its records."""
+
+    samples: int = 0
+    fields: Counter[str] = field(default_factory=Counter)
+    bytes: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    trouble: list[str] = field(default_factory=list)
+    rows: int = 0
+
+
+def diff_shards(
+    before: Urls,
+    after: Urls,
+    *,
+    ledgers: tuple[Ledger, Ledger] | None = None,
+    shown: int = 20,
+    jobs: int = 2,
+    allow_pipe: bool = False,
+    begin: Begin | None = None,
+) -> SetDiff:
+    """Compare two sets of shards, sample by sample, whatever shards the samples are in.
+
+    Samples of the same key are compared, field by field, by the hash of their bytes. Memory does not grow with the sets: a
+    record of about 180 bytes for each sample goes to files in the folder for temporary files.
+
+    Args:
+        before: shards, as for ``check``.
+        after: shards to compare them with.
+        ledgers: output folders of ``filter`` or ``score``, whose scores are compared; by default those in the folders of
+            the shards, if both have one.
+        shown: examples of each kind of difference.
+        jobs: shards that are read at a time.
+        allow_pipe: run ``pipe:`` urls in a shell.
+        begin: called with the number of shards; what it returns is called after each of them.
+
+    Raises:
+        NoShards: a pattern matches nothing.
+        LedgerError: there is no ledger in a folder, or one cannot be read.
+        OSError: the folder for temporary files is full.
+    """
+    if jobs < 1 or shown < 0:
+        raise ValueError("jobs must be at least 1, and shown at least 0")
+    found = SetDiff(shown=shown)
+    work: list[_Job] = []
+    for side, (facts, urls) in enumerate(zip(found.sides, (before, after), strict=True)):
+        facts.shards = _expanded(urls)
+        work += [_Job(side, number, url) for number, url in enumerate(facts.shards)]
+    work += _ledger_jobs((before, after), found.sides, ledgers)
+    with tempfile.TemporaryDirectory(prefix="wdsflow-diff-") as folder, KeyParts(Path(folder)) as parts:
+        try:
+            run_in_threads(work, partial(_read, parts, allow_pipe), partial(_note, found), jobs, begin)
+        except _Stopped as stopped:
+            raise stopped.__cause__ or stopped from None
+        for part in parts.parts():
+            compare_part(part, found)
+    for examples in (found.changed_examples, *found.only_examples):
+        found.trim(examples)
+    for facts in found.sides:
+        facts.trouble.sort()
+    found.check()
+    return found
+
+
+def _expanded(urls: Urls) -> list[str]:
+    """Return the shards; a folder may have none, if it is one of the outputs of wdsflow."""
+    given = [urls] if isinstance(urls, str) else list(urls)
+    try:
+        return expand(given).urls
+    except NoShards:
+        folders = [path for path in map(local_path, given) if path is not None and (Path(path) / INSIDE).is_dir()]
+        if len(folders) == len(given):  # everything was left out
+            return []
+        raise
+
+
+def _ledger_jobs(
+    sets: tuple[Urls, Urls], sides: Sequence[SideFacts], ledgers: tuple[Ledger, Ledger] | None
+) -> Iterator[_Job]:
+    if ledgers is None:
+        folders = [_own_ledger(urls, side) for urls, side in zip(sets, sides, strict=True)]
+        if None in folders:
+            return
+    else:
+        folders = [None if each is None else Path(each) for each in ledgers]
+        if None in folders:
+            raise ValueError("scores are compared with scores: give ledgers of both sets, or of none")
+    for side, folder in enumerate(folders):
+        assert folder is not None
+        files = sorted(_ledger_folder(folder).glob("*.parquet"))
+        if not files:
+            raise LedgerError(f"{folder} has no ledger: name an output folder of wdsflow score or wdsflow filter")
+        yield from (_Job(side, number, str(path), path) for number, path in enumerate(files))
+
+
+def _ledger_folder(folder: Path) -> Path:
+    inside = folder / INSIDE / "ledger"
+    return inside if inside.is_dir() else folder
+
+
+def _own_ledger(urls: Urls, side: SideFacts) -> Path | None:
+    """Return the folder of shards, if it has ledgers."""
+    given = [urls] if isinstance(urls, str) else list(urls)
+    places = (os.path.dirname(url) for url in side.shards) if side.shards else given
+    folders = {local_path(place or ".") for place in places}
+    folder = next(iter(folders)) if len(folders) == 1 else None
+    return Path(folder) if folder is not None and any((Path(folder) / INSIDE / "ledger").glob("*.parquet")) else None
+
+
+def _read(parts: KeyParts, allow_pipe: bool, job: _Job, stop: Event) -> _Read:
+    """Read a shard or a ledger, and add its records. Raises OSError if they cannot be written."""
+    done = _Read()
+    if job.ledger is not None:
+        records = ledger_records(job.ledger, job.side, job.shard)
+        while some := list(islice(records, _AT_ONCE)):
+            done.rows += len(some)
+            parts.add(some)
+        return done
+    held: list[KeyRecord] = []
+    try:
+        with open_source(job.url, allow_pipe=allow_pipe) as source:
+            samples = Samples(source, contents=True)
+            for sample in samples:
+                held.append(_counted(sample, samples, job, done))
+                if len(held) == _AT_ONCE:
+                    _add(parts, held, stop)
+            done.trouble += [text for text in samples.damage if not text.endswith(HARMLESS)]
+            done.left_out += samples.left_out
+    except _Stopped:
+        raise
+    except OSError as error:  # of the shard: those of the parts are _Stopped
+        done.trouble.append(error.detail if isinstance(error, SourceError) else str(error))
+    _add(parts, held, stop)
+    done.trouble = [f"{job.url}: {text}" for text in done.trouble]
+    return done
+
+
+class _Stopped(Exception):
+    """The records cannot be written, or another thread failed; the cause says why."""
+
+
+def _add(parts: KeyParts, held: list[KeyRecord], stop: Event) -> None:
+    try:
+        if stop.is_set():
+            raise InterruptedError("another shard failed")
+        parts.add(held)
+    except OSError as error:
+        raise _Stopped from error
+    held.clear()
+
+
+def _counted(sample: TarSample, samples: Samples, job: _Job, done: _Read) -> KeyRecord:
+    record = record_of(sample, samples, job.side, job.shard)
+    done.samples += 1
+    for each in record.fields:
+        done.fields[each.name] += 1
+        done.bytes[each.name] += each.size
+    return record
+
+
+def _note(found: SetDiff, job: _Job, done: _Read) -> None:
+    side = found.sides[job.side]
+    side.samples += done.samples
+    side.rows += done.rows
+    side.fields += done.fields
+    side.bytes.update(done.bytes)
+    side.left_out += done.left_out
+    side.trouble += done.trouble

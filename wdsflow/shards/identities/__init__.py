@@ -1,0 +1,1 @@
+"""Which bytes the shards of a set have, as a file: a certificate, or a manifest."""

@@ -1,0 +1,34 @@
+"""Which shards the folders of some shards hold."""
+
+import os
+from collections.abc import Iterable
+
+from wdsflow.shards.source.base import SourceError, local_path
+from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing
+from wdsflow.shards.source.remote_listing import listed as remote_list
+
+
+def is_whole(folder: str, names: Iterable[str]) -> bool:
+    """Return whether the folders of shards are known to hold no other shards."""
+    known = set(names)
+    try:
+        found = listed(folder, known)
+    except (SourceError, OSError):
+        return False
+    return found is not None and known.issuperset(found)
+
+
+def listed(folder: str, names: Iterable[str]) -> list[str] | None:
+    """Return the names of all shards in the folders of some, now; None where there is no list. Raises SourceError."""
+    found: list[str] = []
+    for inside in sorted({name.rpartition("/")[0] for name in names}):
+        place = f"{folder}{inside}/" if inside else folder
+        path = local_path(place)
+        if not folder or (path is None and not is_listing(place)):
+            return None
+        if path is None:
+            found += [url.removeprefix(folder) for url in remote_list(place)]
+        elif os.path.isdir(path):
+            tars = (name for name in os.listdir(path) if name.lower().endswith(SUFFIXES) and name[0] != ".")
+            found += [f"{inside}/{name}" if inside else name for name in tars]
+    return found
