@@ -99,9 +99,7 @@ def train(
         status_every=status_every,
         argv=tuple(argv),
     )
-    _check(argv, options, typed)
-    if dry_run:
-        _report(argv, options)
+    _check(argv, options, typed, dry_run=dry_run)
     raise typer.Exit(_train(argv, options, checkpoint_every, refused=not no_preflight and _refused(argv, options)))
 
 
@@ -130,8 +128,8 @@ def _options(**values: Any) -> "FeedOptions":
         fail(str(error))
 
 
-def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed) -> None:
-    """Refuse what cannot work before any other work: files that cannot be written, OpenCLIP's wrong arguments, other data."""
+def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None:
+    """Refuse what cannot work before any other work: wrong arguments, other data. Then a dry run reports, and ends."""
     from wdsflow.readers.open_clip.arguments import names_shards
     from wdsflow.training.launch.launch import NoOpenClip, parse
 
@@ -149,6 +147,8 @@ def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed) -> None:
         )
     check_logs(arguments.logs)
     check_subset(options, typed)
+    if dry_run:
+        _report(argv, options)
 
 
 def _refused(argv: Sequence[str], options: "FeedOptions") -> bool:

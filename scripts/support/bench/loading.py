@@ -74,10 +74,9 @@ def half_of(urls: list[str]) -> dict[str, str]:
 
     folder = Path(urls[0]).parent.with_suffix(".scores")
     score_shards(urls, folder, Recipe(scores=("caption_length",)), RunOptions(workers=0))
-    rows: list[Any] = [
-        row for path in sorted((folder / "_wdsflow" / "ledger").glob("*.parquet")) for row in read_ledger(path)[0]
-    ]
-    least = statistics.median(float(next(iter(row.values.values()))) for row in rows)
+    rows = [row for path in sorted((folder / "_wdsflow" / "ledger").glob("*.parquet")) for row in read_ledger(path)[0]]
+    lengths: list[Any] = [next(iter(row.values.values())) for row in rows]
+    least = statistics.median(lengths)
     return {"ledger": str(folder), "where": f"caption_length >= {least}"}
 
 
