@@ -1,21 +1,20 @@
 """Filter shards, score them, or filter them again using existing scores: resumable, with every sample accounted for."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from wdsflow.filtering.deciding.compare_samples import gathers_like, resolve
+from wdsflow.filtering.deciding.compare_samples import resolve
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import names_of
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse, reuse_of
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore, calls_of, read_about, same_shard
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about, same_shard
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
 from wdsflow.filtering.recipe.recipe_identity import digest
-from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.shard.open_samples import check_lines
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
@@ -23,13 +22,13 @@ from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 
 from .caption_place import with_captions
+from .ledger_choice import check_scores, with_stages
 from .pass_engine import joined
 from .run_options import RunOptions
 from .run_pass import Pass
 from .run_report import RunReport
 
 Urls = str | Iterable[str]
-_OF_LINES = ("image_token", "video_token", "chunk_end", "media_root")
 
 
 def filter_shards(
@@ -115,10 +114,7 @@ def cut_shards(
     found, names = _shards(urls)
     check_lines(found, recipe)
     _refuse_same(ledger, layout)
-    if not scored.inside.is_dir():
-        raise LedgerError(f"{ledger} has no ledgers: give the folder that filter or score wrote")
-
-    recipe = _with_stages(recipe, scored)
+    recipe = with_stages(recipe, scored)
 
     def before(one: Pass, _: RunReport) -> bool:
         _take_sources(one, scored)
@@ -126,20 +122,8 @@ def cut_shards(
 
     compares = bool(program_of(recipe).dataset_calls)
     _refuse_slices(options, compares=compares)
-    _check_scores(recipe, scored, names)
+    check_scores(recipe, scored, names)
     return Pass("cut", found, names, layout, recipe, options, scored=scored, compares=compares, before=before).run()
-
-
-def _with_stages(recipe: Recipe, scored: Layout) -> Recipe:
-    """Return the recipe with the stages, and the settings for JSON lines, of the scores."""
-    found_recipe = recorded_recipe(scored.run_file)
-    if not found_recipe:
-        raise LedgerError(f"{scored.run_file} does not record how {scored.folder} was scored: score again")
-    stages = read_stages(found_recipe.get("stages", []))
-    if recipe.stages and recipe.stages != stages:
-        raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
-    given = {name: found_recipe[name] for name in _OF_LINES if isinstance(found_recipe.get(name), str)}
-    return replace(recipe, stages=stages, **given)
 
 
 def _scored_first(
@@ -229,20 +213,6 @@ def _take_sources(one: Pass, scored: Layout) -> None:
     if one.compares:
         shards = list(enumerate(one.names))
         resolve(program_of(one.recipe), shards, scored, one.layout)
-
-
-def _check_scores(recipe: Recipe, scored: Layout, names: Sequence[str]) -> None:
-    """Raise MissingScore if the first ledger has no column for a score of the predicate."""
-    program = program_of(recipe)
-    path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
-    there = calls_of(read_about(path)) if path is not None else {}
-    for call in program.scores if path is not None else ():
-        if (
-            call not in there
-            and call not in program.ranks
-            and not any(gathers_like(program, call, other) for other in there)
-        ):
-            raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
 
 
 def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
