@@ -25,6 +25,7 @@ COMMANDS = (
     "scores",
     "report",
     "bisect",
+    "serve",
     "doctor",
     "train",
 )
