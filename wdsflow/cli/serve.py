@@ -115,7 +115,8 @@ def _shards(urls: list[str]) -> list[str]:
 
 def _choice(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: ExitStack) -> "LedgerChoice | None":
     """Return which samples are served, None for all. Raises ValueError, such as LedgerError."""
-    from wdsflow.filtering.ledger_choice import LedgerChoice
+    if ledger is None and all(value is None for value in flags.values()):
+        return None
     from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
     from wdsflow.filtering.recipe.recipe_file import merged
     from wdsflow.mapping.scratch import scratch
@@ -123,9 +124,9 @@ def _choice(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack
     asked = merged(None, flags)
     canonical_recipe(asked)  # a predicate that means nothing is reported first
     if ledger is None:
-        if any(value is not None for value in flags.values()):
-            raise NoLedger(nearest_ledger(Path.cwd()))
-        return None
+        raise NoLedger(nearest_ledger(Path.cwd()))
+    from wdsflow.filtering.ledger_choice import LedgerChoice
+
     return LedgerChoice(shards, ledger, asked, stack.enter_context(scratch("serve")))
 
 

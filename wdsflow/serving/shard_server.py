@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.shards.source.base import Source
 from wdsflow.text.escape import escape
 
@@ -26,7 +25,7 @@ Counts = dict[int, ShardRecord | str]  # of each shard; a text where it cannot b
 
 _THREADS = 8  # that compute views and read from other machines
 _PATIENCE = 0.5  # seconds for open connections at the end
-_REFUSED = (LedgerError, OSError)
+_REFUSED = (ValueError, OSError)  # what a ledger or a shard may raise
 _TAR = "application/x-tar"
 
 

@@ -5,11 +5,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger_choice import LedgerChoice
-from wdsflow.filtering.shard.kept_pieces import kept_pieces
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity, stored
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, local_path
@@ -17,6 +15,9 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import quote_path
 
 from .tar_view import TarView, whole_tar
+
+if TYPE_CHECKING:
+    from wdsflow.filtering.ledger_choice import LedgerChoice
 
 _MEMORY = 256 << 20  # bytes of all views that are kept
 _FORMAT = 1  # of views: another would make other bytes of the same shard
@@ -43,7 +44,7 @@ class ShardViews:
     ``choice``: which samples are served; by default each shard is served as it is.
     """
 
-    def __init__(self, urls: Sequence[str], choice: LedgerChoice | None = None) -> None:
+    def __init__(self, urls: Sequence[str], choice: "LedgerChoice | None" = None) -> None:
         self.urls, self._choice = list(urls), choice
         self._kept: OrderedDict[int, Served] = OrderedDict()
         self._weight = 0
@@ -117,6 +118,8 @@ class ShardViews:
             if self._choice is None:
                 record, identity, view = None, input_identity(url), TarView([(0, length)])
             else:
+                from wdsflow.filtering.shard.kept_pieces import kept_pieces
+
                 rows, record = self._choice.decide(number)
                 identity = record.input
                 pieces = kept_pieces(source, url, self._choice.recipe.stages, rows, record.headers)
