@@ -24,6 +24,7 @@ COMMANDS = (
     "cut",
     "scores",
     "report",
+    "graft",
     "bisect",
     "serve",
     "doctor",
@@ -32,7 +33,7 @@ COMMANDS = (
 _TAKE_COMMANDS = ("validate", "train", "bisect")  # take a command line of another program after --
 _HELP = frozenset({"-h", "--help"})
 _REPORT_THEMSELVES = frozenset(
-    {"filter", "score", "cut", "repair"}
+    {"filter", "score", "cut", "repair", "graft"}
 )  # report that they were interrupted, and what remains to do
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

@@ -3,6 +3,7 @@
 from . import mapping
 from .entry import Entry
 from .filter_entries import FILTERS
+from .graft_entries import GRAFTS
 from .loader_entries import LOADERS
 from .scoring_entries import SCORING
 
@@ -177,6 +178,7 @@ ENTRIES = [
         runs=1,
     ),
     *FILTERS,
+    *GRAFTS,
     *LOADERS,
     *SCORING,
     Entry(

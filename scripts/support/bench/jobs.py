@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import cluster, decoding, filtering, pictures
+from support.bench import cluster, decoding, filtering, grafting, pictures
 
 Result = dict[str, Any]
 
@@ -104,6 +104,8 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "filter-webdataset": lambda paths: filtering.webdataset(paths, Clock),
     "cut": lambda paths: filtering.cut(paths, Clock),
     "cp": lambda paths: filtering.copy(paths, Clock),
+    "graft": lambda paths: grafting.ours(paths, Clock),
+    "graft-cp": lambda paths: grafting.copy(paths, Clock),
     "filter-pixels": lambda paths: pictures.ours(paths, Clock),
     "filter-pixels-damaged": lambda paths: pictures.ours_damaged(paths, Clock),
     "filter-one-core": lambda paths: cluster.on_one_core(paths, Clock),

@@ -1,0 +1,336 @@
+"""Grafts: tables of all kinds, joins of all kinds, refusals, damage."""
+
+import csv
+import gzip
+import hashlib
+import json
+import tarfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import xxhash
+
+from tests.shards.archives import JPEG, folder, read_tar, tar_bytes, write_tar
+from wdsflow.reshaping.graft.graft_table import GraftTable, Unusable, build_table
+from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
+from wdsflow.reshaping.graft.run_graft import graft_shards
+from wdsflow.reshaping.graft.table_rows import TableError
+
+CAPTIONS = ["plain", 'with "quotes", commas', "two\nlines\r\n", "nul \0 in it", "ünï ☃ 😀", " ", "x" * 200_000]
+
+
+def picture(key: str) -> bytes:
+    return JPEG + key.encode() * 7
+
+
+def write_shards(place: Path, shards: int = 2, samples: int = 4) -> str:
+    place.mkdir(exist_ok=True)
+    for shard in range(shards):
+        entries = []
+        for number in range(samples):
+            key = f"{shard}{number:03}"
+            facts = {"url": f"http://host/{key}.jpg", "key": key, "number": shard * samples + number}
+            entries += [
+                (f"{key}.jpg", picture(key)),
+                (f"{key}.txt", b"old"),
+                (f"{key}.json", json.dumps(facts).encode()),
+            ]
+        write_tar(place / f"{shard}.tar", entries)
+    return str(place)
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> str:
+    """Two shards of four samples with jpg, txt, json."""
+    return write_shards(tmp_path / "in")
+
+
+def rows(**more: object) -> list[dict]:
+    return [
+        {"key": f"{n // 4}{n % 4:03}", "url": f"http://host/{n // 4}{n % 4:03}.jpg", "caption": CAPTIONS[n % 7]} | more
+        for n in range(8)
+    ]
+
+
+def write_table(path: Path, table: list[dict]) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(table), path)
+    elif path.suffix in {".csv", ".tsv"}:
+        with path.open("w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.DictWriter(file, list(table[0]), delimiter="\t" if path.suffix == ".tsv" else ",")
+            writer.writeheader()
+            writer.writerows(table)
+    else:
+        data = "".join(json.dumps(row) + "\n" for row in table).encode("utf-8-sig")
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def captions(place: Path) -> dict[str, str]:
+    found = (entry for path in sorted(place.glob("*.tar")) for entry in read_tar(path))
+    return {name: data.decode() for name, data in found if name.endswith(".txt")}
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.tsv", "t.jsonl", "t.jsonl.gz"])
+def test_tables_of_all_kinds_give_the_same_shards(shards: str, tmp_path: Path, name: str):
+    table = write_table(tmp_path / name, rows())
+    report = graft_shards(shards, tmp_path / "out", table=table, on="key", fields=["txt=caption"], jobs=2)
+    assert captions(tmp_path / "out") == {f"{n // 4}{n % 4:03}.txt": CAPTIONS[n % 7] for n in range(8)}
+    assert (report.total("matched"), report.matches.used) == (8, 8)
+    before = [entry for n in (0, 1) for entry in read_tar(tmp_path / f"in/{n}.tar") if not entry[0].endswith("txt")]
+    after = [entry for n in (0, 1) for entry in read_tar(tmp_path / f"out/{n}.tar") if not entry[0].endswith("txt")]
+    assert after == before
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 4, "1.tar": 4}
+    assert not (tmp_path / "out/_wdsflow/graft").exists()
+
+
+def test_a_folder_of_tables_is_one_table(shards: str, tmp_path: Path):
+    (tmp_path / "tables").mkdir()
+    for number in range(2):
+        write_table(tmp_path / f"tables/{number}.parquet", rows()[4 * number : 4 * number + 4])
+    for given in (tmp_path / "tables", f"{tmp_path}/tables/*.parquet", f"{tmp_path}/tables/{{0..1}}.parquet"):
+        report = graft_shards(shards, tmp_path / "out", table=given, on="key", fields=["txt=caption"], restart=True)
+        assert report.total("matched") == 8
+
+
+def signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number
+
+
+@pytest.mark.parametrize(
+    ("on", "column", "value"),
+    [
+        ("json:url", "url", lambda n: f"http://host/{n // 4}{n % 4:03}.jpg"),
+        ("json:number=no", "no", float),
+        ("sha256", "sha256", lambda n: hashlib.sha256(picture(f"{n // 4}{n % 4:03}")).hexdigest().upper()),
+        ("sha256=bytes", "bytes", lambda n: hashlib.sha256(picture(f"{n // 4}{n % 4:03}")).digest()),
+        ("xxh3", "xxh3", lambda n: xxhash.xxh3_64_hexdigest(picture(f"{n // 4}{n % 4:03}"))),
+        ("xxh3=long", "long", lambda n: xxhash.xxh3_128_hexdigest(picture(f"{n // 4}{n % 4:03}"))),
+        ("xxh3=signed", "signed", lambda n: signed(xxhash.xxh3_64_intdigest(picture(f"{n // 4}{n % 4:03}")))),
+    ],
+)
+def test_samples_are_joined_by_json_and_by_the_hash_of_the_image(shards: str, tmp_path: Path, on, column, value):
+    table = pa.table({column: [value(n) for n in range(8)], "c": [str(n) for n in range(8)]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    graft_shards(shards, tmp_path / "out", table=tmp_path / "t.parquet", on=on, fields=["txt=c"])
+    assert list(captions(tmp_path / "out").values()) == [str(n) for n in range(8)]
+
+
+def test_values_of_all_types_are_written_as_text_bytes_or_json(shards: str, tmp_path: Path):
+    table = pa.table(
+        {
+            "key": ["0000"],
+            "b": pa.array([b"\xff\0"], pa.binary()),
+            "n": [5],
+            "f": [0.5],
+            "l": [["a", "ü"]],
+            "d": pa.array([{"x": None}]),
+            "t": [True],
+            "nan": [float("nan")],
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    fields = ["npy=b", "n.txt=n", "txt=l", "json:a.f=f", "json:l=l", "json:d=d", "cls=t", "json:nan=nan", "json:b=b"]
+    report = graft_shards(shards, tmp_path / "out", table=tmp_path / "t.parquet", on="key", fields=fields)
+    got = dict(read_tar(tmp_path / "out/0.tar"))
+    assert (got["0000.npy"], got["0000.n.txt"], got["0000.cls"]) == (b"\xff\0", b"5", b"true")
+    assert json.loads(got["0000.txt"]) == ["a", "ü"]
+    assert got["0000.json"].startswith(b'{"url": "http://host/0000.jpg", "key": "0000", "number": 0, "a": {"f": 0.5}')
+    assert json.loads(got["0000.json"])["d"] == {"x": None}
+    assert report.merged("missed") == {
+        "json:nan=nan: null in the table": 1,
+        "json:b=b: bytes, which JSON cannot hold": 1,
+    }
+    assert report.refused
+    assert report.idle == ["json:nan=nan", "json:b=b"]
+
+
+def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
+    from wdsflow.filtering.recipe.recipe import Recipe
+    from wdsflow.filtering.run_filter import score_shards
+
+    urls = write_shards(tmp_path / "in")
+    with tarfile.open(tmp_path / "in/1.tar") as tar:  # the same keys in both: a ledger counts for one shard each
+        renamed = [("0" + info.name[1:], tar.extractfile(info).read()) for info in tar]
+    write_tar(tmp_path / "in/1.tar", [(name, data if not name.endswith("txt") else data * 2) for name, data in renamed])
+    score_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",)))
+    report = graft_shards(urls, tmp_path / "out", table=tmp_path / "scored", on="key", fields=["json:n=caption_length"])
+    assert report.total("matched") == 8
+    got = [
+        json.loads(data)["n"]
+        for n in (0, 1)
+        for name, data in read_tar(tmp_path / f"out/{n}.tar")
+        if name.endswith("json")
+    ]
+    assert got == [3.0] * 4 + [6.0] * 4
+
+
+def test_samples_and_rows_without_a_partner_are_counted_and_listed(shards: str, tmp_path: Path):
+    table = [*rows()[:3], {"key": "nobody"}, {"key": None}, {"key": "no\nbody"}]
+    write_table(tmp_path / "t.jsonl", table)
+    report = graft_shards(shards, tmp_path / "out", table=tmp_path / "t.jsonl", on="key", fields=["txt=caption"])
+    text = str(report)
+    assert "samples: 3 matched + 5 unmatched + 0 ambiguous + 0 without field = 8" in text
+    assert "rows of the table: 3 used + 2 unmatched + 1 without a value = 6" in text
+    assert r"unmatched: nobody, no\nbody" in text
+    listed = [json.loads(line) for line in (tmp_path / "out/_wdsflow/graft-unmatched.jsonl").read_text().splitlines()]
+    assert listed == [{"row": 4, "key": "nobody"}, {"row": 6, "key": "no\nbody"}]
+    assert [*captions(tmp_path / "out").values()][3:] == ["old"] * 5
+    report = graft_shards(
+        shards, tmp_path / "less", table=tmp_path / "t.jsonl", on="key", fields=["txt=caption"], drop_unmatched=True
+    )
+    assert (report.total("written"), report.total("dropped")) == (3, 5)
+    assert [path.name for path in sorted((tmp_path / "less").glob("*.tar"))] == ["0.tar"]
+    assert (tmp_path / "less/__len__").read_text() == "3\n"
+
+
+def test_keys_of_another_download_are_refused_by_their_urls(shards: str, tmp_path: Path):
+    table = rows()
+    for row, other in zip(table[:3], rows()[1:4], strict=True):
+        row["url"] = other["url"]
+    write_table(tmp_path / "t.parquet", table)
+    with pytest.raises(ContradictedJoin, match="3 of 8 compared samples have another url") as refused:
+        graft_shards(shards, tmp_path / "out", table=tmp_path / "t.parquet", on="key", fields=["txt=caption"])
+    assert refused.value.evidence[0] == "0000: the table has http://host/0001.jpg, the shard http://host/0000.jpg"
+    assert not (tmp_path / "out").exists()
+
+
+def test_ambiguous_samples_are_refused_before_anything_is_written(shards: str, tmp_path: Path):
+    write_table(tmp_path / "t.parquet", [*rows(), rows()[2]])
+    with pytest.raises(AmbiguousJoin, match="1 sample with several rows of the table each, such as 0002"):
+        graft_shards(shards, tmp_path / "out", table=tmp_path / "t.parquet", on="key", fields=["txt=caption"])
+    write_table(tmp_path / "t.parquet", rows())
+    twice = [f"{shards}/0.tar", f"{shards}/0.tar"]
+    with pytest.raises(AmbiguousJoin, match="8 samples with the row of another sample"):
+        graft_shards(twice, tmp_path / "out", table=tmp_path / "t.parquet", on="key", fields=["txt=caption"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_duplicate_that_no_sample_has_disturbs_nobody(shards: str, tmp_path: Path):
+    write_table(tmp_path / "t.parquet", [*rows(), {"key": "else"}, {"key": "else"}])
+    report = graft_shards(shards, tmp_path / "out", table=tmp_path / "t.parquet", on="key", fields=["txt=caption"])
+    assert (report.matches.used, report.matches.unmatched_rows, report.matches.ambiguous_rows) == (8, 2, 0)
+
+
+def test_a_table_of_which_nothing_matches_is_no_success(shards: str, tmp_path: Path):
+    write_table(tmp_path / "t.parquet", [{"key": 1, "caption": "a"}, {"key": 2, "caption": "b"}])
+    with pytest.raises(NoMatch, match="none of 8 samples has a row") as failed:
+        graft_shards(shards, tmp_path / "out", table=tmp_path / "t.parquet", on="key", fields=["txt=caption"])
+    assert failed.value.advice == ["the samples have 0000, 0001, 0002", "the table has 1, 2 in column key"]
+    pq.write_table(
+        pa.table({"key": pa.array([], pa.string()), "caption": pa.array([], pa.string())}), tmp_path / "e.parquet"
+    )
+    with pytest.raises(NoMatch, match="has no rows"):
+        graft_shards(shards, tmp_path / "out", table=tmp_path / "e.parquet", on="key", fields=["txt=caption"])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("t.csv", b'key,caption\n0000,"never closed\n0001,b\n', "is a quote missing"),
+        ("t.csv", b'key,caption\n0000,"a"b\n', "line 2"),
+        ("t.csv", b"key,caption\n0000,a,b\n", "line 2 has 3 fields instead of 2"),
+        ("t.csv", b"", "no column 'key'"),
+        ("t.csv", b"key,key,caption\n", "two columns 'key'"),
+        ("t.jsonl", b'{"key": "0000"}\n{"key": \n', "line 2 is not JSON"),
+        ("t.jsonl", b"[1]\n", "line 1 is not an object"),
+        ("t.jsonl.gz", gzip.compress(b'{"key": "0000", "caption": "a"}\n' * 9)[:-12], "t.jsonl.gz"),
+        ("t.parquet", b"PAR1 no", "is not a Parquet file"),
+        ("t.txt", b"key", "the kind of t.txt is not known"),
+    ],
+)
+def test_a_table_that_is_broken_is_refused_with_the_place(shards: str, tmp_path: Path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(TableError, match=message):
+        graft_shards(shards, tmp_path / "out", table=tmp_path / name, on="key", fields=["txt=caption"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_text_that_utf8_cannot_hold_is_reported_and_not_written(shards: str, tmp_path: Path):
+    (tmp_path / "t.csv").write_bytes(b"key,caption\n0000,caf\xe9\n0001,fine\n")
+    (tmp_path / "t.jsonl").write_bytes(b'{"key": "0000", "caption": "a\\ud800"}\n{"key": "0001", "caption": "fine"}\n')
+    for name in ("t.csv", "t.jsonl"):
+        report = graft_shards(shards, tmp_path / name[2:], table=tmp_path / name, on="key", fields=["txt=caption"])
+        assert report.merged("missed") == {"txt=caption: text that UTF-8 cannot hold": 1}
+        assert report.refused
+        assert [*captions(tmp_path / name[2:]).values()][:2] == ["old", "fine"]
+
+
+def test_members_that_are_replaced_keep_their_place_and_name_and_others_their_bytes(tmp_path: Path):
+    long = "l" * 150
+    entries = [("a.TXT", b"old"), folder("between"), ("a.json", b"[1]"), (f"{long}.jpg", b"x"), ("README", b"r")]
+    write_tar(tmp_path / "0.tar", entries, tarfile.PAX_FORMAT)
+    write_table(tmp_path / "t.jsonl", [{"key": "a", "c": "new"}, {"key": long, "c": "1"}])
+    report = graft_shards(
+        str(tmp_path / "0.tar"), tmp_path / "o", table=tmp_path / "t.jsonl", on="key", fields=["txt=c"]
+    )
+    assert read_tar(tmp_path / "o/0.tar") == [
+        ("a.TXT", b"new"),
+        ("a.json", b"[1]"),
+        (f"{long}.jpg", b"x"),
+        (f"{long}.txt", b"1"),
+    ]
+    assert report.merged("left_out") == {"no-extension": 1}
+    report = graft_shards(
+        str(tmp_path / "0.tar"), tmp_path / "p", table=tmp_path / "t.jsonl", on="key", fields=["txt=c", "json:c=c"]
+    )
+    assert report.merged("impossible") == {"its json is not an object": 1}
+    assert dict(read_tar(tmp_path / "p/0.tar"))["a.TXT"] == b"old"  # all that was to be set in a sample, or nothing
+    assert (report.total("matched"), report.refused) == (1, True)
+
+
+def test_cut_and_unreadable_shards_are_reported_and_the_rest_is_written(shards: str, tmp_path: Path):
+    data = Path(shards, "1.tar").read_bytes()
+    Path(shards, "1.tar").write_bytes(data[: 5 * 1024 + 512 + 20])
+    Path(shards, "2.tar").write_bytes(b"no tar at all" * 100)
+    Path(shards, "3.tar").write_bytes(tar_bytes([]))
+    write_table(tmp_path / "t.jsonl", rows())
+    report = graft_shards(shards, tmp_path / "out", table=tmp_path / "t.jsonl", on="key", fields=["txt=caption"])
+    assert report.lost
+    assert [shard.samples for shard in report.shards][0::3] == [4, 0]
+    assert report.shards[1].lost
+    assert report.shards[2].lost
+    assert [path.name for path in sorted((tmp_path / "out").glob("*.tar"))] == ["0.tar", "1.tar"]
+    assert captions(tmp_path / "out")["0000.txt"] == CAPTIONS[0]
+
+
+def test_rows_are_found_whatever_the_size_of_the_index(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("wdsflow.reshaping.graft.graft_table._IN_MEMORY", 100)
+    monkeypatch.setattr("wdsflow.reshaping.graft.graft_table._FEW", 64)
+    joins = [None if n % 10 == 9 else f"k{n % 700}" for n in range(1000)]
+    values = [(n, b"\0" if n % 3 == 0 else f"v{n}", "\ud800" if n == 5 else None) for n in range(1000)]
+    batches = [(joins[at : at + 37], values[at : at + 37]) for at in range(0, 1000, 37)]
+    first = {join: n for n, join in reversed([*enumerate(joins)]) if join is not None}
+    with build_table(tmp_path / "table", batches) as table:
+        asked = [*(f"k{n}" for n in range(800)), None, "", "k0"]
+        found = table.find(asked)
+        assert found.rows.tolist() == [first.get(value, -1) for value in asked]
+        assert found.several.tolist() == [joins.count(value) > 1 if value in first else False for value in asked]
+        for value, row in zip(asked, table.lookup(asked, "first"), strict=True):
+            n = first.get(value)
+            wanted = None if n is None else [n, *values[n][1:]]
+            assert row == wanted or (n == 5 and isinstance(row[2], Unusable))
+        rows, firsts = table.repeats()
+        assert sorted(rows.tolist()) == [n for n, join in enumerate(joins) if join and joins.count(join) > 1]
+        assert [first[joins[row]] for row in rows.tolist()] == firsts.tolist()
+        assert table.without().tolist() == [n for n, join in enumerate(joins) if join is None]
+    (tmp_path / "table/about.json").unlink()
+    with pytest.raises(FileNotFoundError):
+        GraftTable(tmp_path / "table")
+
+
+@pytest.mark.webdataset
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_webdataset_reads_the_new_captions(shards: str, tmp_path: Path):
+    wds = pytest.importorskip("webdataset")
+    write_table(tmp_path / "t.parquet", rows())
+    graft_shards(
+        shards, tmp_path / "out", table=tmp_path / "t.parquet", on="key", fields=["txt=caption", "json:c=caption"]
+    )
+    got = list(wds.WebDataset(str(tmp_path / "out/{0..1}.tar"), shardshuffle=False).decode())
+    assert [sample["txt"] for sample in got] == [CAPTIONS[n % 7] for n in range(8)]
+    assert [sample["json"]["c"] for sample in got] == [CAPTIONS[n % 7] for n in range(8)]
+    assert [sample["__key__"] for sample in got] == [row["key"] for row in rows()]

@@ -1,0 +1,161 @@
+"""Grafts that are killed, stopped by a full disk, or whose table changes: the same command again gives the bytes of one that was not.
+
+``WDSFLOW_KILLS=100`` kills more often.
+"""
+
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.filtering.shards import digests
+from tests.shards.archives import JPEG, read_tar, tar_bytes
+from wdsflow.reshaping.graft.run_graft import graft_shards
+from wdsflow.shards.output_record import OtherOptions
+
+KILLS = int(os.environ.get("WDSFLOW_KILLS", "12"))
+MODULES = ["wdsflow.reshaping.graft.run_graft", "xxhash", "pyarrow.parquet", "numpy"]
+OPTIONS = {"on": "json:url=u", "fields": ["txt=c", "json:c=c"], "ambiguous": "first"}
+
+
+def write_table(path: Path, word: str = "new") -> Path:
+    rows = [{"u": f"http://{n % 550}", "c": None if n % 13 == 0 else f"{word} {n}" * (n % 50)} for n in range(700)]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=100)
+    return path
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> str:
+    """Six shards of 100 samples; some urls are in two of them."""
+    (tmp_path / "in").mkdir()
+    for shard in range(6):
+        entries = []
+        for n in range(100):
+            number = shard * 100 + n
+            facts = {"url": f"http://{number if n % 10 else number // 2}"}
+            image = JPEG * random.Random(number).randrange(100, 3000)
+            entries += [(f"{number:05}.jpg", image), (f"{number:05}.json", json.dumps(facts).encode())]
+        (tmp_path / "in" / f"{shard}.tar").write_bytes(tar_bytes(entries))
+    write_table(tmp_path / "t.parquet")
+    return str(tmp_path / "in")
+
+
+def graft(shards: str, out: Path, **more: object):
+    return graft_shards(shards, out, table=out.parent / "t.parquet", jobs=2, **(OPTIONS | more))
+
+
+def test_a_graft_killed_again_and_again_ends_with_the_same_bytes(shards: str, tmp_path: Path):
+    out = tmp_path / "out"
+    begun = time.monotonic()
+    graft(shards, out)
+    longest, whole = time.monotonic() - begun, digests(out)
+    shutil.rmtree(out)
+    context = multiprocessing.get_context("forkserver")  # children that have imported everything
+    context.set_forkserver_preload(MODULES)
+    chance, killed = random.Random(1), 0
+    for _ in range(10 * KILLS):
+        if killed >= KILLS // 2:
+            break
+        child = context.Process(target=graft, args=(shards, out))
+        child.start()
+        child.join(chance.uniform(0, longest))
+        child.kill()
+        child.join()
+        for name, digest in (digests(out) if out.exists() else {}).items():
+            assert not name.endswith(".tar") or digest == whole[name]  # what has its final name is whole
+        if child.exitcode == 0:
+            assert digests(out) == whole
+            shutil.rmtree(out)
+            longest *= 0.7
+        else:
+            killed += 1
+            longest *= 1.1
+    graft(shards, out)
+    assert digests(out) == whole
+    assert killed >= KILLS // 2
+
+
+def test_a_full_disk_leaves_whole_shards_and_the_same_command_ends_the_work(shards: str, tmp_path: Path):
+    out = tmp_path / "out"
+    graft(shards, out)
+    whole, sizes = digests(out), sorted(path.stat().st_size for path in out.glob("*.tar"))
+    shutil.rmtree(out)
+    before, limit = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (sizes[2], limit[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large.*tar'"):
+            graft(shards, out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, before)
+    for name, digest in digests(out).items():
+        assert not name.endswith(".tar") or digest == whole[name]
+    assert not list(out.glob("*.tmp"))
+    graft(shards, out)
+    assert digests(out) == whole
+
+
+def test_a_table_that_changed_is_noticed(shards: str, tmp_path: Path):
+    out = tmp_path / "out"
+    graft(shards, out)
+    assert graft(shards, out).resumed == 6
+    write_table(tmp_path / "t.parquet", "other")
+    report = graft(shards, out)
+    assert (report.resumed, len(report.changed)) == (0, 6)
+    assert report.changed[0].endswith("0.tar: the table changed")
+    assert b"other 1" in dict(read_tar(out / "0.tar"))["00001.txt"]
+
+
+def test_a_shard_is_written_again_only_if_its_rows_are_others(shards: str, tmp_path: Path):
+    """With one shard less before them, samples of a later shard are the first that have a row."""
+    out, urls = tmp_path / "out", [f"{shards}/{n}.tar" for n in range(6)]
+    graft(urls, out)
+    report = graft(urls[1:], out)
+    assert report.resumed + len(report.changed) == 5
+    assert {line.rpartition(": ")[2] for line in report.changed} == {"other rows match its samples now"}
+    graft(urls[1:], tmp_path / "anew")
+    assert {n: digest for n, digest in digests(out).items() if n.endswith(".tar") and n != "0.tar"} == {
+        n: digest for n, digest in digests(tmp_path / "anew").items() if n.endswith(".tar")
+    }
+
+
+def test_the_first_pass_is_not_repeated_for_what_did_not_change(shards: str, tmp_path: Path, monkeypatch):
+    out, looked = tmp_path / "out", []
+    from wdsflow.reshaping.graft import look_shard, run_graft
+
+    plain = look_shard._Look.run
+
+    def run(self, source, stop):
+        looked.append(source.url)
+        return plain(self, source, stop)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device", "x.tar")
+
+    monkeypatch.setattr(look_shard._Look, "run", run)
+    monkeypatch.setattr(run_graft, "graft_shard", fail)
+    with pytest.raises(OSError, match="No space"):
+        graft(shards, out)
+    assert len(looked) == 6
+    monkeypatch.undo()
+    monkeypatch.setattr(look_shard._Look, "run", run)
+    os.utime(f"{shards}/3.tar")
+    graft(shards, out)
+    assert [Path(url).name for url in looked[6:]] == ["3.tar"]
+
+
+def test_other_options_are_refused(shards: str, tmp_path: Path):
+    graft(shards, tmp_path / "out")
+    with pytest.raises(OtherOptions, match="--ambiguous was first, now it is each"):
+        graft(shards, tmp_path / "out", ambiguous="each")
+    with pytest.raises(FileExistsError, match="is an input"):
+        graft(shards, tmp_path / "in")

@@ -1,0 +1,179 @@
+"""``wdsflow graft``: fields of samples added or replaced by a join with a table."""
+
+import difflib
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wdsflow.cli.shared.run_arguments import Restart
+from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress
+from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.text.escape import escape
+from wdsflow.text.shell import quote_path
+
+if TYPE_CHECKING:
+    from wdsflow.reshaping.graft.graft_report import GraftReport
+    from wdsflow.reshaping.graft.refused_joins import NoMatch
+    from wdsflow.reshaping.graft.table_rows import TableError
+
+
+class AmbiguousChoice(str, Enum):
+    """What happens to ambiguous samples."""
+
+    refuse = "refuse"
+    first = "first"
+    each = "each"
+    drop = "drop"
+
+
+Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
+Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder for the new shards.")]
+Table = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="TABLE",
+        help="A .parquet, .csv or .jsonl file, a folder of such files, or a folder that score or filter wrote.",
+    ),
+]
+On = Annotated[
+    str,
+    typer.Option(
+        metavar="WHAT",
+        help="key, json:NAME, sha256 or xxh3 of the image; WHAT=COLUMN if the column of the table has another name.",
+    ),
+]
+Set = Annotated[
+    list[str],
+    typer.Option(
+        "--set", metavar="FIELD=COLUMN", help="txt=caption, or json:NAME=COLUMN for a value in the json; repeatable."
+    ),
+]
+Ambiguous = Annotated[
+    AmbiguousChoice,
+    typer.Option(
+        metavar="HOW",
+        help="Samples with several rows, or with the row of another sample. refuse; first: the first sample gets the first row; each: each sample gets the first row; drop: none gets any.",
+    ),
+]
+DropUnmatched = Annotated[bool, typer.Option("--drop-unmatched", help="Leave out samples without a row.")]
+Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards at once.")]
+
+
+def graft(
+    context: typer.Context,
+    urls: Urls,
+    table: Table,
+    on: On,
+    fields: Set,
+    out: Out,
+    ambiguous: Ambiguous = AmbiguousChoice.refuse,
+    drop_unmatched: DropUnmatched = False,
+    force: Annotated[bool, typer.Option("--force", help="Write all shards again; replace outputs.")] = False,
+    restart: Restart = False,
+    jobs: Jobs = 2,
+    allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
+) -> None:
+    """Add or replace fields of samples by a join with a table, such as new captions.
+
+    Images and all other members are copied byte for byte; the inputs never change. Samples without a row stay as they
+    are. The table may be larger than memory. The same command resumes an interrupted run.
+
+    Exit status: 0; 1 if something could not be read or set, or no sample has a row; 2 if the command is wrong, the join
+    is refused, or nothing could be read or written.
+    """
+    from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
+    from wdsflow.reshaping.graft.run_graft import graft_shards
+    from wdsflow.reshaping.graft.table_rows import TableError
+    from wdsflow.shards.folder_lock import Busy
+    from wdsflow.shards.output_record import OtherOptions
+    from wdsflow.shards.urls import NoShards
+
+    again = Typed(context)
+    elsewhere = again.again(out=free(out), restart=None)
+    switches = {"drop_unmatched": drop_unmatched, "force": force, "restart": restart, "allow_pipe": allow_pipe}
+    try:
+        with progress() as begin:
+            report = graft_shards(
+                urls,
+                out,
+                table=table,
+                on=on,
+                fields=fields,
+                ambiguous=ambiguous.value,
+                jobs=jobs,
+                begin=begin,
+                **switches,
+            )
+    except NoShards as error:
+        no_shards(error)
+    except NoMatch as error:
+        _no_match(error, urls)
+    except AmbiguousJoin as error:
+        each = [f"{why}: {again.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()]
+        fail(str(error), *each)
+    except ContradictedJoin as error:
+        fail(str(error), *error.evidence, f"join on the {error.column}: {again.again(on=_instead(error.column))}")
+    except OtherOptions as error:
+        fail(str(error), f"to replace them: {again.again(restart=True)}", f"to keep them: {elsewhere}")
+    except FileExistsError as error:
+        fail(str(error), f"elsewhere: {elsewhere}")
+    except TableError as error:
+        fail(str(error), *_columns(error))
+    except (ValueError, Busy) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
+        raise
+    except OSError as error:
+        if is_misplaced(error, out):
+            cannot_write(error, f"elsewhere: {elsewhere}")
+        cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
+    _show(report, out, urls)
+
+
+_RESOLUTIONS = {
+    "first": "the first sample gets the first row",
+    "each": "each of the samples gets the first row",
+    "drop": "none of them gets any",
+}
+
+
+def _instead(column: str) -> str:
+    return f"json:{column}"
+
+
+def _no_match(error: "NoMatch", urls: list[str]) -> None:
+    print(f"wdsflow: {escape(str(error), 500)}", file=sys.stderr)
+    for line in error.advice:
+        print(f"  {escape(line, 500)}", file=sys.stderr)
+    print(f"  see what samples have: {Typed.spell('inspect', *urls, keys=5)}", file=sys.stderr)
+    raise typer.Exit(1) from None
+
+
+def _columns(error: "TableError") -> list[str]:
+    if not error.columns:
+        return []
+    wanted = str(error).rpartition(" ")[2].strip("'")
+    near = difflib.get_close_matches(wanted, error.columns, 1)
+    found = [f"did you mean {escape(near[0], 100)}?"] if near else []
+    return [*found, f"it has {', '.join(escape(each, 60) for each in error.columns[:50])}"]
+
+
+def _show(report: "GraftReport", out: Path, urls: list[str]) -> None:
+    shell = console()
+    unread = [shard for shard in report.shards if shard.lost and not shard.samples]
+    if len(unread) == len(report.shards):
+        fail(f"nothing could be read: {escape(unread[0].url, 300)}: {unread[0].lost[0]}")
+    for line in str(report).splitlines():
+        shell.print(line, soft_wrap=True)
+    for option in report.idle:
+        print(f"wdsflow: --set {escape(option, 200)} changed no sample", file=sys.stderr)
+    if report.lost:
+        shell.print(f"damage: {Typed.spell('validate', *urls)}", soft_wrap=True)
+    if report.total("written"):
+        shell.print(f"next: wdsflow validate {quote_path(str(out))}", soft_wrap=True)
+    raise typer.Exit(int(report.lost or report.refused or bool(report.idle)))

@@ -1,0 +1,132 @@
+"""The bytes of one sample with fields added or replaced: ranges of its tar, and new members."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wdsflow.shards.samples.tar_sample import Range, TarSample
+from wdsflow.shards.tar.plain_entries import Row
+from wdsflow.shards.write_shard import BLOCK, header
+
+from .graft_table import Unusable
+from .join_on import FieldToSet
+from .set_in_json import BrokenJson, set_in_json
+
+Pieces = list[Range | bytes]
+
+BROKEN_JSON = "its json is not an object"
+NO_NAME = "its key holds a zero byte"
+NULL = "null in the table"
+TOO_LARGE = "its json is larger than 64 MiB"
+_MOST_JSON = 64 << 20
+
+
+@dataclass
+class FieldTally:
+    """What became of values. ``set``: --set -> samples; ``missed``: --set and why not -> samples; ``impossible``: why -> samples."""
+
+    set: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    impossible: Counter[str] = field(default_factory=Counter)
+
+
+class GraftedFields:
+    """Makes the pieces of samples.
+
+    Args:
+        fields: what is set.
+        columns: the columns in whose order values are given.
+    """
+
+    def __init__(self, fields: Sequence[FieldToSet], columns: Sequence[str]) -> None:
+        self._fields = [(each, str(each), columns.index(each.column)) for each in fields]
+
+    def pieces(
+        self, sample: TarSample, read: Callable[[Row], bytes], values: Sequence[Any], tally: FieldTally
+    ) -> tuple[Pieces, bool]:
+        """Return the new pieces of a sample, and whether that was possible; if not, nothing is set in the sample.
+
+        Members that are not set are ranges of the tar. A member that is replaced stays in its place, with its name; a
+        new one follows the last. A null sets nothing. Text is written in UTF-8, bytes as they are, anything else as
+        JSON.
+
+        Args:
+            sample: a sample of a tar.
+            read: returns the contents of one of its members.
+            values: of one row of the table, in the order of the columns.
+            tally: counts what is set.
+        """
+        contents: dict[str, bytes] = {}
+        inside: list[tuple[str, Any]] = []
+        done, missed = [], []
+        for each, label, place in self._fields:
+            value = values[place]
+            if reason := _unfit(value, inside=bool(each.name)):
+                missed.append(f"{label}: {reason}")
+                continue
+            done.append(label)
+            if each.name:
+                inside.append((each.name, value))
+            else:
+                contents[each.field] = _contents(value)
+        wrong = NO_NAME if "\0" in sample.key else ""
+        if inside and not wrong:
+            wrong = self._set_inside(sample, read, inside, contents)
+        if wrong:
+            tally.impossible[wrong] += 1
+            return [(sample.start, sample.end)], False
+        tally.set.update(done)
+        if missed:
+            tally.missed.update(missed)
+        return _replaced(sample, contents), True
+
+    @staticmethod
+    def _set_inside(
+        sample: TarSample, read: Callable[[Row], bytes], inside: list[tuple[str, Any]], contents: dict[str, bytes]
+    ) -> str:
+        """Add the new json to the contents; return why that is not possible, "" if it is."""
+        row = sample.fields.get("json")
+        if row is not None and row[1] > _MOST_JSON:
+            return TOO_LARGE
+        try:
+            contents["json"] = set_in_json(b"" if row is None else read(row), inside)
+        except BrokenJson:
+            return BROKEN_JSON
+        return ""
+
+
+def _replaced(sample: TarSample, contents: dict[str, bytes]) -> Pieces:
+    pieces: Pieces = []
+    at = sample.start
+    there = [(sample.fields[name], name) for name in contents if name in sample.fields]
+    for (name, size, data, start, _), found in sorted(there, key=lambda item: item[0][3]):
+        if start > at:
+            pieces.append((at, start))
+        pieces.append(member(name, contents[found]))
+        at = data + (size + 511 & -512)
+    if sample.end > at:
+        pieces.append((at, sample.end))
+    pieces += [member(f"{sample.key}.{name}", data) for name, data in contents.items() if name not in sample.fields]
+    return pieces
+
+
+def member(name: str, data: bytes) -> bytes:
+    """Return a member of a tar: its header, its contents and their padding."""
+    return b"".join((header(name, len(data)), data, bytes(-len(data) % BLOCK)))
+
+
+def _unfit(value: Any, *, inside: bool) -> str:
+    """Return why a value sets nothing, "" if it does."""
+    if value is None:
+        return NULL
+    if isinstance(value, Unusable):
+        return value.reason
+    return "bytes, which JSON cannot hold" if inside and isinstance(value, bytes) else ""
+
+
+def _contents(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()

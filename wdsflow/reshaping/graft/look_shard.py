@@ -1,0 +1,210 @@
+"""The first pass over a shard: which row of the table each sample has. Nothing is written but that."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from wdsflow.filtering.ledger.arrow_columns import in_utf8
+from wdsflow.shards.atomic import write_file
+from wdsflow.shards.caption_field import look_up, parse_json
+from wdsflow.shards.field_names import IMAGE_FIELDS
+from wdsflow.shards.samples.tar_sample import HARMLESS, TarSample
+from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.unpack import seekable
+
+from .graft_table import GraftTable
+from .join_on import JoinOn, join_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CHECKED = ("url", "sha256")  # by these, keys are compared with what they were when the table was made
+WITHOUT, DAMAGED = -2, -3  # in place of a row: no value to join on, a sample next to damage
+SEVERAL = 1 << 62  # added to a row if several rows have the value
+_AT_ONCE = 4096  # samples
+_CHUNK = 4 << 20  # bytes of an image
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is looked for.
+
+    ``checked``: the columns of ``CHECKED`` that the table has, with their places in its rows; ``digits``: how many
+    hexadecimal digits the table's hashes have.
+    """
+
+    on: JoinOn
+    checked: tuple[tuple[str, int], ...] = ()
+    digits: int = 32
+
+
+@dataclass(frozen=True)
+class LookJob:
+    """One shard to look at: ``place`` is where its rows are noted, ``scope`` what is before its keys in the table."""
+
+    url: str
+    place: Path
+    scope: str = ""
+    allow_pipe: bool = False
+
+
+@dataclass
+class ShardLook:
+    """What the first pass found in a shard: for each sample a row, ``ABSENT``, ``WITHOUT`` or ``DAMAGED``."""
+
+    url: str
+    inputs: dict[str, Any] = field(default_factory=dict)
+    samples: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)  # members that belong to no sample, by reason
+    troubles: dict[str, int] = field(default_factory=dict)  # samples next to damage
+    examples: list[str] = field(default_factory=list)  # values to join on
+    compared: dict[str, int] = field(default_factory=dict)  # column -> samples
+    contradicted: dict[str, int] = field(default_factory=dict)  # column -> samples
+    evidence: list[list[str]] = field(default_factory=list)  # key, column, in the table, in the shard
+    lost: list[str] = field(default_factory=list)
+    unread: bool = False
+
+
+def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> ShardLook:
+    """Look at a shard, or read what an earlier run noted of it. Raises OSError if the notes cannot be written."""
+    import numpy as np
+
+    notes, rows_at = job.place.with_suffix(".json"), job.place.with_suffix(".npy")
+    try:
+        inputs = input_identity(job.url)
+        if notes.exists():
+            before = ShardLook(**json.loads(notes.read_bytes()))
+            if (before.url, before.inputs) == (job.url, inputs) and not job.url.startswith("pipe:"):
+                return before
+        look = ShardLook(job.url, inputs)
+        with seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, damage):
+            rows = _Look(look, job, table, wanted).run(source, stop)
+        look.lost += [damage] if damage else []
+        if input_identity(job.url) != inputs:
+            raise SourceChangedError
+    except SourceError as error:
+        return ShardLook(job.url, lost=[str(error)], unread=True)
+    with open(rows_at, "wb") as file:
+        np.save(file, rows)
+    write_file(notes, json.dumps(vars(look)).encode())
+    return look
+
+
+class _Look:
+    def __init__(self, look: ShardLook, job: LookJob, table: GraftTable, wanted: Wanted) -> None:
+        self._look, self._job, self._table, self._wanted = look, job, table, wanted
+        self._values: list[str | None] = []
+        self._told: list[tuple[str, list[str | None]]] = []  # key, and what its json says of the checked columns
+        self._parts: list[Any] = []
+        self._damaged: list[int] = []
+
+    def run(self, source: Source, stop: Event) -> "NDArray[Any]":
+        import numpy as np
+
+        samples = Samples(source, contents=False)
+        value_of = self._way(samples)
+        troubles: Counter[str] = Counter()
+        for sample in samples:
+            if stop.is_set():
+                raise InterruptedError("given up")
+            self._look.samples += 1
+            if sample.trouble:
+                troubles[sample.trouble] += 1
+                self._damaged.append(sample.number)
+                self._add(sample.key, None, [])
+            else:
+                value = value_of(sample)
+                self._add(sample.key, value, self._checked(samples, sample) if self._wanted.checked else [])
+            if len(self._values) == _AT_ONCE:
+                self._find()
+        self._find()
+        self._look.left_out, self._look.troubles = dict(samples.left_out), dict(troubles)
+        self._look.lost += [each for each in samples.damage if not any(text in each for text in HARMLESS)]
+        rows = np.concatenate([np.empty(0, np.int64), *self._parts])
+        rows[self._damaged] = DAMAGED
+        return rows
+
+    def _add(self, key: str, value: str | None, told: list[str | None]) -> None:
+        self._values.append(value)
+        if self._wanted.checked:
+            self._told.append((key, told))
+        if value is not None and len(self._look.examples) < _EXAMPLES:
+            self._look.examples.append(value.removeprefix(self._job.scope))
+
+    def _find(self) -> None:
+        import numpy as np
+
+        found = self._table.find(self._values)
+        rows = found.rows + np.where(found.several, SEVERAL, 0)
+        without = np.array([value is None for value in self._values], np.bool_)
+        rows[without] = WITHOUT
+        if self._wanted.checked:
+            self._check(np.where(found.several, -1, found.rows))
+        self._parts.append(rows)
+        self._values, self._told = [], []
+
+    def _check(self, rows: "NDArray[Any]") -> None:
+        look = self._look
+        for (key, told), row in zip(self._told, self._table.values_of(rows), strict=True):
+            if row is None:
+                continue
+            for (column, place), here in zip(self._wanted.checked, told, strict=False):
+                there = join_text(row[place + 1], column)
+                if here is None or there is None:
+                    continue
+                look.compared[column] = look.compared.get(column, 0) + 1
+                if here != there:
+                    look.contradicted[column] = look.contradicted.get(column, 0) + 1
+                    if len(look.evidence) < _EXAMPLES:
+                        look.evidence.append([in_utf8(key), column, there[:500], here[:500]])
+
+    def _checked(self, samples: Samples, sample: TarSample) -> list[str | None]:
+        tree = _json(samples, sample)
+        return [join_text(look_up(tree, column), column) for column, _ in self._wanted.checked]
+
+    def _way(self, samples: Samples) -> Callable[[TarSample], str | None]:
+        """Return the function from a sample to its value."""
+        on, scope = self._wanted.on, self._job.scope
+        if on.kind == "key":
+            return lambda sample: scope + in_utf8(sample.key)
+        if on.kind == "json":
+            return lambda sample: join_text(look_up(_json(samples, sample), on.name), "json")
+        return lambda sample: _digest(samples, sample, on.kind, self._wanted.digits)
+
+
+def _json(samples: Samples, sample: TarSample) -> Any:
+    row = sample.fields.get("json")
+    try:
+        return None if row is None else parse_json(samples.read(row))
+    except ValueError:
+        return None
+
+
+def _digest(samples: Samples, sample: TarSample, kind: str, digits: int) -> str | None:
+    """Return the hash of the image, hexadecimal; None if the sample has none."""
+    from xxhash import xxh3_64, xxh3_128
+
+    row = next((sample.fields[name] for name in IMAGE_FIELDS if name in sample.fields), None)
+    if row is None:
+        return None
+    digest: Any = sha256() if kind == "sha256" else xxh3_64() if digits == 16 else xxh3_128()
+    for start in range(0, row[1], _CHUNK):
+        digest.update(samples.read(row, start, _CHUNK))
+    return str(digest.hexdigest())
+
+
+def digits_of(values: Sequence[str]) -> int:
+    """Return how many hexadecimal digits the xxh3 hashes of a table have: 16 if all of these have so many, otherwise 32.
+
+    >>> digits_of(["00ff00ff00ff00ff"]), digits_of([])
+    (16, 32)
+    """
+    return 16 if values and all(len(value) == 16 for value in values) else 32

@@ -1,0 +1,91 @@
+"""Joins that are refused before anything is written, with what was found."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many, listed
+
+from .decide_matches import Matches
+from .graft_table import GraftTable
+from .join_on import JoinOn
+from .look_shard import ShardLook
+
+_SHOWN = 3
+
+
+class AmbiguousJoin(ValueError):
+    """Samples that have several rows, or share a row."""
+
+    @staticmethod
+    def check(matches: Matches, on: str) -> None:
+        """Raise it if there are any."""
+        if not matches.by_rows + matches.by_samples:
+            return
+        parts = []
+        if matches.by_rows:
+            parts.append(f"{how_many(matches.by_rows, 'sample')} with several rows of the table each")
+        if matches.by_samples:
+            parts.append(f"{how_many(matches.by_samples, 'sample')} with the row of another sample")
+        such = ", ".join(escape(each, 80) for each in matches.examples)
+        raise AmbiguousJoin(f"{on} does not identify samples: {listed(parts)}, such as {such}")
+
+
+class ContradictedJoin(ValueError):
+    """Samples that have the key of a row, and another url or sha256. ``column``: by which they can be joined instead."""
+
+    def __init__(self, text: str, column: str, evidence: list[str]) -> None:
+        super().__init__(text)
+        self.column, self.evidence = column, evidence
+
+    @staticmethod
+    def check(looks: Sequence[ShardLook]) -> None:
+        """Raise it if there are any."""
+        found: Counter[str] = sum((Counter(look.contradicted) for look in looks), Counter())
+        if not found:
+            return
+        column, count = found.most_common(1)[0]
+        compared = sum(look.compared.get(column, 0) for look in looks)
+        rows = [row for look in looks for row in look.evidence if row[1] == column][:_SHOWN]
+        evidence = [
+            f"{escape(key, 60)}: the table has {escape(there, 200)}, the shard {escape(here, 200)}"
+            for key, _, there, here in rows
+        ]
+        raise ContradictedJoin(
+            f"the keys are not those of the table: {count:,} of {compared:,} compared samples have another {column}; "
+            "img2dataset numbers samples anew in each download",
+            column,
+            evidence,
+        )
+
+
+class NoMatch(ValueError):
+    """No sample has a row. ``advice``: what is on both sides."""
+
+    def __init__(self, text: str, advice: list[str]) -> None:
+        super().__init__(text)
+        self.advice = advice
+
+    @staticmethod
+    def of(looks: Sequence[ShardLook], table: GraftTable, matches: Matches, on: JoinOn, named: str) -> None:
+        """Raise it, with examples of both sides."""
+        import numpy as np
+
+        samples = sum(look.samples for look in looks)
+        if not table.rows or not samples:
+            what = f"{named} has no rows" if not table.rows else "the shards have no samples"
+            raise NoMatch(f"nothing was written: {what}", [])
+        if matches.by_rows + matches.by_samples:
+            raise NoMatch("nothing was written: all samples that have a row are ambiguous", [])
+        here = [each for look in looks for each in look.examples][:_SHOWN]
+        first = table.values_of(np.arange(min(table.rows, 100), dtype=np.int64))
+        there = [str(row[0]).rpartition("\0")[2] for row in first if row and row[0] is not None][:_SHOWN]
+        advice = [
+            f"the samples have {_such(here)}" if here else f"no sample has {on.kind} {on.name}".rstrip(),
+            f"the table has {_such(there)} in column {on.column}" if there else f"column {on.column} has no values",
+        ]
+        raise NoMatch(f"nothing was written: none of {how_many(samples, 'sample')} has a row in {named}", advice)
+
+
+def _such(values: Sequence[str]) -> str:
+    return ", ".join(escape(each, 100) for each in values)

@@ -1,0 +1,339 @@
+"""Add or replace fields of samples by a join with a table; images stay as they are."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from wdsflow.shards.atomic import writing
+from wdsflow.shards.output_names import output_names
+from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
+from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.source.base import SourceError, local_folder
+from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.urls import expand
+
+from .decide_matches import Matches, decide
+from .graft_report import GraftReport, ShardGraft
+from .graft_shard import GraftJob, graft_shard
+from .graft_table import Ambiguous, GraftTable, build_table
+from .grafted_sample import GraftedFields
+from .join_on import HASHES, FieldToSet, JoinOn, join_text, parse_on, parse_set
+from .look_shard import CHECKED, LookJob, ShardLook, Wanted, digits_of, look_at
+from .refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
+from .table_rows import TableError, TableFiles, find_table
+
+_CODE = 1  # version of the result of a graft
+_WORK = "graft"  # folder of the table and of the rows of each shard while a run works
+_UNMATCHED = "graft-unmatched.jsonl"
+_REASONS = {
+    "code": "another wdsflow wrote it",
+    "url": "its output was made from {}",
+    "inputs": "the input changed",
+    "table": "the table changed",
+    "decided": "other rows match its samples now",
+}
+_SHOWN = 5  # unmatched rows
+
+
+@dataclass(frozen=True)
+class GraftOptions:
+    """What is asked for."""
+
+    table: TableFiles
+    named: str  # as it was given
+    on: JoinOn
+    fields: tuple[FieldToSet, ...]
+    ambiguous: Ambiguous = "refuse"
+    drop_unmatched: bool = False
+    jobs: int = 1
+    allow_pipe: bool = False
+
+    def flags(self) -> dict[str, Any]:
+        """Return what decides the outcome, as the command line spells it."""
+        return {
+            "--from": self.named,
+            "--on": str(self.on),
+            "--set": list(map(str, self.fields)),
+            "--ambiguous": self.ambiguous,
+            "--drop-unmatched": self.drop_unmatched,
+        }
+
+
+def graft_shards(
+    urls: str | Iterable[str],
+    out: str | os.PathLike[str],
+    *,
+    table: str | os.PathLike[str],
+    on: str,
+    fields: Iterable[str],
+    ambiguous: Ambiguous = "refuse",
+    drop_unmatched: bool = False,
+    force: bool = False,
+    restart: bool = False,
+    jobs: int = 1,
+    allow_pipe: bool = False,
+    begin: Begin | None = None,
+) -> GraftReport:
+    """Write each shard into the folder ``out`` with fields from a table, with ``sizes.json`` and ``__len__`` next to them.
+
+    All other members are copied byte for byte; the inputs never change. Samples without a row stay as they are. The
+    table is not held in memory. The same call resumes an interrupted run.
+
+    Args:
+        urls: shards, as for ``check``.
+        out: a folder; it is created if it does not exist.
+        table: a file of Parquet, CSV or JSON lines, a folder or pattern of such files, or a folder that
+            ``filter_shards`` or ``score_shards`` wrote.
+        on: "key", "json:NAME", "sha256" or "xxh3" (of the image); with "=COLUMN" if the column has another name.
+        fields: what to set: "txt=caption", "json:NAME=column".
+        ambiguous: a sample is ambiguous if its value is that of several rows, or of several samples. "refuse" raises
+            AmbiguousJoin. "first": the first sample gets the first row. "each": each sample gets the first row.
+            "drop": none gets any.
+        drop_unmatched: leave out samples in which nothing could be set for lack of a row.
+        force: write all shards again, and replace outputs that exist, whatever wrote them.
+        restart: remove first what earlier runs wrote into ``out``.
+        jobs: shards at a time.
+        allow_pipe: run ``pipe:`` urls in a shell.
+        begin: called with the number of shards, once for each of the two passes; what it returns is called after each.
+
+    Raises:
+        NoMatch: no sample has a row; nothing is written.
+        AmbiguousJoin: samples are ambiguous; nothing is written.
+        ContradictedJoin: samples joined on the key have another url or sha256 than their rows; nothing is written.
+        TableError: the table cannot be read, or lacks a column.
+        ValueError: arguments are invalid, or urls match nothing.
+        OtherOptions: ``out`` holds shards that were grafted with other options.
+        Busy: another run works in ``out``.
+        FileExistsError: an output exists that no graft wrote, or would replace an input.
+        OSError: an output cannot be written. Finished shards are kept, partial ones removed.
+    """
+    if jobs < 1:
+        raise ValueError("jobs must be at least 1")
+    files = find_table(os.fspath(table))
+    asked = GraftOptions(
+        files, str(table), _on(files, on), tuple(parse_set(fields)), ambiguous, drop_unmatched, jobs, allow_pipe
+    )
+    folder = local_folder(out)
+    found = expand([urls] if isinstance(urls, str) else urls).urls
+    targets = [folder / name for name in output_names(found)]
+    refuse_inputs([*found, *map(str, files.files)], targets)
+    with OutputRecord(folder, "graft", "grafted", _REASONS, lambda line: ShardGraft.from_dict(line).check()) as record:
+        if restart:
+            refuse_inputs(found, [folder / name for name in record.outputs])
+            record.clear()
+        is_first = record.options is None
+        record.begin(asked.flags(), [target.name for target in targets], force=force)
+        try:
+            return _Run(asked, folder, found, targets, record, begin).graft(again=force)
+        except (NoMatch, AmbiguousJoin, ContradictedJoin, TableError):
+            if is_first:
+                record.clear()
+            raise
+
+
+class _Run:
+    """One run: the table, the first pass, the decision, the second pass."""
+
+    def __init__(
+        self,
+        asked: GraftOptions,
+        folder: Path,
+        urls: Sequence[str],
+        targets: Sequence[Path],
+        record: OutputRecord,
+        begin: Begin | None,
+    ) -> None:
+        self._asked, self._urls, self._targets = asked, urls, targets
+        self._record, self._begin = record, begin
+        self._work = folder / INSIDE / _WORK
+        self._listed = folder / INSIDE / _UNMATCHED
+        self._columns, self._checked = _columns(asked)
+        self._identity: list[Any] = []
+
+    def graft(self, *, again: bool) -> GraftReport:
+        try:
+            with ExitStack() as stack:
+                table = stack.enter_context(self._table())
+                looks = self._look(table)
+                matches = self._decide(table, looks)
+                report = self._write(table, looks, matches, again=again)
+                report.unmatched = self._list(table, matches)
+        except (NoMatch, AmbiguousJoin, ContradictedJoin, TableError):
+            shutil.rmtree(self._work, ignore_errors=True)
+            raise
+        shutil.rmtree(self._work, ignore_errors=True)
+        report.listed = str(self._listed) if report.unmatched else ""
+        report.check()
+        return report
+
+    def _table(self) -> GraftTable:
+        """Return the table as an earlier run left it, if it is still that of the files; otherwise read it."""
+        asked = self._asked
+        self._identity = _identity(asked.table)
+        scopes = asked.table.scope(self._urls) if asked.on.kind == "key" else None
+        wanted = {"files": self._identity, "on": str(asked.on), "columns": self._columns, "scopes": scopes}
+        with suppress(OSError, ValueError, KeyError):
+            table = GraftTable(self._work / "table")
+            if table.identity == wanted:
+                return table
+            table.__exit__()
+        shutil.rmtree(self._work, ignore_errors=True)
+        table = build_table(self._work / "table", asked.table.batches(asked.on, self._columns), wanted)
+        if _identity(asked.table) != self._identity:
+            table.__exit__()
+            raise TableError("the table changed while it was read")
+        return table
+
+    def _look(self, table: GraftTable) -> list[ShardLook]:
+        asked = self._asked
+        scopes = asked.table.scope(self._urls) if asked.on.kind == "key" else None
+        places = [self._place(target) for target in self._targets]
+        each = zip(self._urls, places, scopes or [""] * len(places), strict=True)
+        work = [LookJob(url, place, scope, asked.allow_pipe) for url, place, scope in each]
+        wanted = Wanted(asked.on, self._checked, _digits(asked.on, table))
+        found: dict[Path, ShardLook] = {}
+
+        def look(job: LookJob, stop: Event) -> ShardLook:
+            return look_at(job, table, wanted, stop)
+
+        run_in_threads(work, look, lambda job, seen: found.update({job.place: seen}), asked.jobs, self._begin)
+        return [found[place] for place in places]
+
+    def _place(self, target: Path) -> Path:
+        return self._work / target.name
+
+    def _decide(self, table: GraftTable, looks: Sequence[ShardLook]) -> Matches:
+        """Return which samples get which rows. Raises NoMatch, AmbiguousJoin, ContradictedJoin."""
+        asked = self._asked
+        ContradictedJoin.check(looks)
+        there = [
+            None if look.unread else self._place(target) for target, look in zip(self._targets, looks, strict=True)
+        ]
+        matches = decide(table, there, asked.ambiguous)
+        if asked.ambiguous == "refuse":
+            AmbiguousJoin.check(matches, str(asked.on))
+        if not matches.matched and not all(look.unread for look in looks):
+            NoMatch.of(looks, table, matches, asked.on, asked.named)
+        return matches
+
+    def _write(self, table: GraftTable, looks: Sequence[ShardLook], matches: Matches, *, again: bool) -> GraftReport:
+        asked, record = self._asked, self._record
+        digests = matches.digests or [""] * len(looks)
+        each = zip(self._urls, self._targets, looks, digests, strict=True)
+        work = [
+            GraftJob(url, target, self._place(target), look, asked.drop_unmatched, asked.allow_pipe, digest)
+            for url, target, look, digest in each
+        ]
+        report = GraftReport([], matches, list(map(str, asked.fields)), record.stale)
+        if asked.ambiguous != "refuse" and matches.by_rows + matches.by_samples:
+            report.resolved = (
+                f"--ambiguous {asked.ambiguous}: {matches.by_rows:,} samples have several rows, "
+                f"{matches.by_samples:,} share a row"
+            )
+        done: dict[Path, ShardGraft] = {}
+        todo = []
+        for job in work:
+            before, reason = (None, "") if again else record.finished(job.target.name, partial(self._made_from, job))
+            if before is not None:
+                done[job.target] = ShardGraft.from_dict(before)
+                done[job.target].output = str(job.target) if before["output"] else None
+                continue
+            todo.append(job)
+            report.changed += [f"{job.url}: {reason}"] if reason else []
+        report.resumed = len(done)
+        fields = GraftedFields(asked.fields, self._columns)
+
+        def note(job: GraftJob, shard: ShardGraft) -> None:
+            done[job.target] = shard
+            if shard.output or not shard.lost:  # what could not be read at all is tried again by the next run
+                about = {**vars(shard), "output": shard.output and job.target.name}
+                record.add(job.target.name, self._made_from(job), about, written=bool(shard.output))
+
+        def write(job: GraftJob, stop: Event) -> ShardGraft:
+            return graft_shard(job, table, fields, stop)
+
+        try:
+            run_in_threads(todo, write, note, asked.jobs, self._begin)
+            record.finish([job.target.name for job in work])
+        except BaseException:
+            with suppress(OSError):  # the first error counts
+                self._count(done.values())
+            raise
+        self._count(done.values())
+        report.shards += [done[job.target] for job in work]
+        return report
+
+    def _made_from(self, job: GraftJob) -> dict[str, Any]:
+        """Return what decides the output of a shard."""
+        inputs = job.look.inputs or input_identity(job.url)
+        return {"code": _CODE, "url": job.url, "inputs": inputs, "table": self._identity, "decided": job.decided}
+
+    def _count(self, shards: Iterable[ShardGraft]) -> None:
+        self._record.count({Path(shard.output).name: shard.written for shard in shards if shard.output})
+
+    def _list(self, table: GraftTable, matches: Matches) -> list[str]:
+        """Write the rows that no sample has, a line each, and return the first of them."""
+        rows = matches.listed
+        if rows is None or not len(rows):
+            self._listed.unlink(missing_ok=True)
+            return []
+        column = self._asked.on.column
+        shown = [_shown(row) for row in islice(table.values_of(rows[:_SHOWN]), _SHOWN)]
+        with writing(self._listed) as file, open(file, "wb", closefd=False) as stream:
+            for number, row in zip(rows, table.values_of(rows), strict=True):
+                line = {"row": int(number) + 1, column: _shown(row)}
+                stream.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        return shown
+
+
+def _identity(table: TableFiles) -> list[Any]:
+    try:
+        found: list[Any] = json.loads(json.dumps(table.identity()))
+    except SourceError as error:
+        raise TableError(f"the table cannot be read: {error}") from None
+    return found
+
+
+def _shown(row: list[Any] | None) -> str:
+    return str(row[0]).replace("\0", "/") if row else ""
+
+
+def _on(files: TableFiles, text: str) -> JoinOn:
+    """Parse what is joined on; a ledger has a name of its own for the hash of images."""
+    on = parse_on(text)
+    if files.kind == "ledger" and on.kind == "xxh3" and "=" not in text:
+        return JoinOn("xxh3", "", "image_xxh3")
+    return on
+
+
+def _columns(asked: GraftOptions) -> tuple[list[str], tuple[tuple[str, int], ...]]:
+    """Return the columns that are read, without that of the join, and the places of those that keys are checked by."""
+    names = asked.table.columns()
+    columns = list(dict.fromkeys(each.column for each in asked.fields))
+    for column in (asked.on.column, *columns):
+        if column not in names:
+            raise TableError(f"{asked.named} has no column {column!r}", names)
+    checked: list[tuple[str, int]] = []
+    if asked.on.kind == "key" and asked.table.kind != "ledger":
+        for column in CHECKED:
+            if column in names:
+                columns += [] if column in columns else [column]
+                checked.append((column, columns.index(column)))
+    return columns, tuple(checked)
+
+
+def _digits(on: JoinOn, table: GraftTable) -> int:
+    import numpy as np
+
+    if on.kind not in HASHES:
+        return 32
+    first = table.values_of(np.arange(min(table.rows, 100), dtype=np.int64))
+    return digits_of([text for row in first if row and (text := join_text(row[0], on.kind))])

@@ -1,0 +1,295 @@
+"""The rows of a table in a file of any kind, in batches: Parquet, CSV, JSON lines, or the ledger of a run."""
+
+import csv
+import glob
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.folder.manifest import read_manifests
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.shards.braces import expand_braces
+from wdsflow.shards.caption_field import parse_json
+from wdsflow.shards.natural_order import natural
+from wdsflow.shards.output_names import output_names
+from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.opening import open_source
+
+from .graft_table import Batch
+from .join_on import JoinOn, join_text
+
+_KINDS = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl"}
+_PACKED = re.compile(r"\.(gz|bz2|xz|zst|zstd)$", re.IGNORECASE)
+_ROWS, _BYTES = 16_384, 8 << 20  # of a batch
+_LONGEST = 256 << 20  # bytes of a line of JSON, or characters of a field of CSV
+_FIRST = 1000  # lines in which names of columns are looked for
+_LONG_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of larger ones
+_BETWEEN = "\0"  # between the shard and the key of a ledger's row
+
+Columns = Sequence[str]
+
+
+class TableError(ValueError):
+    """A table that cannot be read, or that lacks a column; ``columns`` are those that it has."""
+
+    def __init__(self, text: str, columns: Iterable[str] = ()) -> None:
+        super().__init__(text)
+        self.columns = list(columns)
+
+
+@dataclass
+class TableFiles:
+    """The files of a table, all of one kind: parquet, csv, tsv, jsonl or ledger. ``shards``: of a ledger, by its file."""
+
+    kind: str
+    files: list[Path]
+    shards: dict[Path, ShardRecord] = field(default_factory=dict)
+
+    def identity(self) -> list[Any]:
+        """Return what tells whether the table is the one that it was. Raises SourceError, OSError."""
+        return [[str(path), input_identity(str(path))] for path in self.files]
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns; of JSON lines those of the first 1,000. Raises TableError."""
+        path = self.files[0]
+        if self.kind in {"parquet", "ledger"}:
+            return list(_parquet(path).schema_arrow.names)
+        if self.kind == "jsonl":
+            return list(dict.fromkeys(name for row, _ in islice(_objects(path), _FIRST) for name in row))
+        return next((row for row, _ in _cells(path, self.kind)), [])
+
+    def batches(self, on: JoinOn, columns: Columns) -> Iterator[Batch]:
+        """Yield the rows. Raises TableError, naming the place, if a file is not a table or lacks a column."""
+        for path in self.files:
+            if self.kind in {"parquet", "ledger"}:
+                yield from self._of_parquet(path, on, columns)
+            elif self.kind == "jsonl":
+                yield from _of_lines(path, on, columns)
+            else:
+                yield from _of_csv(path, self.kind, on, columns)
+
+    def scope(self, urls: Sequence[str]) -> list[str] | None:
+        """Return for each shard what is before its keys, if keys of the table count for one shard each, as in a ledger.
+
+        The shard is known by its url, or otherwise by its name.
+        """
+        if self.kind != "ledger":
+            return None
+        by_url = {record.url: path.stem for path, record in self.shards.items()}
+        names = output_names(urls)
+        return [by_url.get(url, name.removesuffix(".tar")) + _BETWEEN for url, name in zip(urls, names, strict=True)]
+
+    def _of_parquet(self, path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
+        import pyarrow as pa
+
+        file = _parquet(path)
+        names = file.schema_arrow.names
+        _require(path, names, [on.column, *columns])
+        before = path.stem + _BETWEEN if self.kind == "ledger" and on.kind == "key" else ""
+        wanted = list(dict.fromkeys([on.column, *columns]))
+        try:
+            for group in range(file.metadata.num_row_groups):
+                about = file.metadata.row_group(group)
+                share = _BYTES * max(about.num_rows, 1) // max(about.total_byte_size, 1)
+                for batch in file.iter_batches(min(max(share, 1), _ROWS), row_groups=[group], columns=wanted):
+                    cells = {name: batch.column(batch.schema.get_field_index(name)).to_pylist() for name in wanted}
+                    texts = [join_text(value, on.kind) for value in cells[on.column]]
+                    joins = [text if text is None or not before else before + text for text in texts]
+                    rows = list(zip(*(cells[name] for name in columns), strict=True)) if columns else [()] * len(joins)
+                    yield joins, rows
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            if isinstance(error, TableError):
+                raise
+            raise TableError(f"{path} cannot be read: {error}") from None
+
+
+def find_table(given: str | Path) -> TableFiles:
+    """Return the files of a table: one file, a folder or pattern of them, or a folder that filter or score wrote.
+
+    Raises TableError.
+    """
+    text = str(given)
+    path = Path(text).expanduser()
+    if (path / "_wdsflow" / "ledger").is_dir():
+        return _ledger(path)
+    if path.is_dir():
+        found = [each for each in path.iterdir() if each.is_file() and kind_of(each)]
+    elif path.exists():
+        found = [path]
+    else:
+        found = [Path(each) for part in expand_braces(str(path)) for each in glob.glob(part)]
+        if not found:
+            raise TableError(f"there is no table {text}")
+    files = sorted(found, key=lambda each: natural(str(each)))
+    kinds = {kind_of(each) for each in files}
+    if len(kinds) != 1 or None in kinds:
+        what = f"{text} holds no table" if not files else f"{text}: the kind of {files[0].name} is not known"
+        what = what if len(kinds) < 2 else f"{text} holds tables of several kinds"
+        raise TableError(f"{what}: tables end in .parquet, .csv, .tsv or .jsonl, or are folders of wdsflow score")
+    return TableFiles(str(kinds.pop()), files)
+
+
+def kind_of(path: Path) -> str | None:
+    """Return the kind of a table by its name, None if it is none.
+
+    >>> kind_of(Path("a.csv.gz")), kind_of(Path("b.NDJSON")), kind_of(Path("c.txt"))
+    ('csv', 'jsonl', None)
+    """
+    plain = _PACKED.sub("", path.name)
+    kind = _KINDS.get(plain.rpartition(".")[2].lower())
+    return None if kind == "parquet" and plain != path.name else kind
+
+
+def _ledger(folder: Path) -> TableFiles:
+    layout = Layout(folder)
+    records = sorted(read_manifests(layout.manifests()).values(), key=lambda record: record.shard)
+    shards = {layout.ledger(record.name): record for record in records}
+    if not shards:
+        raise TableError(f"no shard of {folder} is finished yet: its ledger is empty")
+    return TableFiles("ledger", list(shards), shards)
+
+
+def _require(path: Path, names: Sequence[str], wanted: Iterable[str]) -> None:
+    for column in wanted:
+        if names.count(column) != 1:
+            how = "two columns" if column in names else "no column"
+            raise TableError(f"{path} has {how} {column!r}", names)
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"{path} is not a Parquet file: {error}") from None
+
+
+def _of_lines(path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
+    objects = ((on_value(row, on), tuple(map(row.get, columns)), size) for row, size in _objects(path))
+    yield from _in_batches(objects)
+
+
+def on_value(row: dict[str, Any], on: JoinOn) -> str | None:
+    """Return the text by which a row is joined."""
+    return join_text(row.get(on.column), on.kind)
+
+
+def _of_csv(path: Path, kind: str, on: JoinOn, columns: Columns) -> Iterator[Batch]:
+    rows = _cells(path, kind)
+    names = next(rows, ([], 0))[0]
+    if not names:
+        return
+    _require(path, names, [on.column, *columns])
+    key, places = names.index(on.column), [names.index(name) for name in columns]
+    cells = ((join_text(row[key], on.kind), tuple(row[at] or None for at in places), size) for row, size in rows)
+    yield from _in_batches(cells)
+
+
+def _in_batches(rows: Iterable[tuple[str | None, tuple[Any, ...], int]]) -> Iterator[Batch]:
+    joins: list[str | None] = []
+    values: list[tuple[Any, ...]] = []
+    total = 0
+    for join, row, size in rows:
+        joins.append(join)
+        values.append(row)
+        total += size
+        if len(joins) == _ROWS or total > _BYTES:
+            yield joins, values
+            joins, values, total = [], [], 0
+    if joins:
+        yield joins, values
+
+
+def _objects(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """Yield the objects of JSON lines, and their sizes. Raises TableError."""
+    with _opened(path) as (stream, check):
+        number = 0
+        while line := stream.readline(_LONGEST + 1):
+            number += 1
+            if len(line) > _LONGEST:
+                raise TableError(f"{path}, line {number:,} has more than {_LONGEST >> 20} MiB")
+            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text) if _LONG_INTEGER.search(text) else parse_json(text)
+            except (ValueError, RecursionError) as error:
+                raise TableError(f"{path}, line {number:,} is not JSON: {error}") from None
+            if not isinstance(row, dict):
+                raise TableError(f"{path}, line {number:,} is not an object of JSON")
+            yield row, len(line)
+        check()
+
+
+def _cells(path: Path, kind: str) -> Iterator[tuple[list[str], int]]:
+    """Yield the rows of a CSV file, the names first, and their sizes. Raises TableError."""
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
+    with _opened(path) as (stream, check):
+        # Bytes that are not UTF-8 become lone surrogates: such a value is reported where it is used.
+        text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
+        rows = csv.reader(text, delimiter="\t" if kind == "tsv" else ",", strict=True)
+        width = 0
+        try:
+            for row in rows:
+                width = width or len(row)
+                if row and len(row) != width:
+                    found = f"{len(row):,} fields instead of {width:,}"
+                    raise TableError(f"{path}, line {rows.line_num:,} has {found}: is a quote missing?")
+                if row:
+                    yield row, sum(map(len, row))
+        except csv.Error as error:
+            raise TableError(f"{path}, line {rows.line_num:,}: {error}: is a quote missing?") from None
+        check()
+
+
+class _opened:  # noqa: N801 - used as a function
+    """Open a file of text, unpacked; gives the stream, and a function that raises TableError if the file was cut."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> tuple[io.BufferedReader, Callable[[], None]]:
+        try:
+            self._source = open_source(str(self._path))
+        except SourceError as error:
+            raise TableError(f"{self._path} cannot be read: {error}") from None
+        return io.BufferedReader(_Stream(self._source, self._path), 1 << 20), self._check
+
+    def _check(self) -> None:
+        if self._source.damage:
+            raise TableError(f"{self._path} is damaged: {self._source.damage}")
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+
+
+class _Stream(io.RawIOBase):
+    """A source as a stream."""
+
+    def __init__(self, source: Source, path: Path) -> None:
+        self._source, self._path, self._at = source, path, 0
+
+    def readable(self) -> bool:
+        """Return true."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; returns 0 at the end. Raises TableError."""
+        try:
+            data = self._source.read_at(self._at, len(buffer))
+            if not data and self._source.lift():
+                data = self._source.read_at(self._at, len(buffer))
+        except SourceError as error:
+            raise TableError(f"{self._path} cannot be read: {error}") from None
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
