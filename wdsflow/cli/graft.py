@@ -4,7 +4,7 @@ import difflib
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -110,19 +110,14 @@ def graft(
             )
     except NoShards as error:
         no_shards(error)
-    except NoMatch as error:
-        _no_match(error, urls)
-    except AmbiguousJoin as error:
-        each = [f"{why}: {again.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()]
-        fail(str(error), *each)
-    except ContradictedJoin as error:
-        fail(str(error), *error.evidence, f"join on the {error.column}: {again.again(on=_instead(error.column))}")
+    except (NoMatch, AmbiguousJoin, ContradictedJoin) as error:
+        refused_join(error, again, urls)
     except OtherOptions as error:
         fail(str(error), f"to replace them: {again.again(restart=True)}", f"to keep them: {elsewhere}")
     except FileExistsError as error:
         fail(str(error), f"elsewhere: {elsewhere}")
     except TableError as error:
-        fail(str(error), *_columns(error))
+        fail(str(error), *columns_of(error))
     except (ValueError, Busy) as error:
         fail(str(error))
     except KeyboardInterrupt:
@@ -142,11 +137,24 @@ _RESOLUTIONS = {
 }
 
 
+def refused_join(error: ValueError, again: Typed, urls: list[str]) -> NoReturn:
+    """Report why a join is refused, and what helps; exit with status 2, or 1 if no sample has a row."""
+    from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
+
+    if isinstance(error, NoMatch):
+        _no_match(error, urls)
+    if isinstance(error, AmbiguousJoin):
+        fail(str(error), *(f"{why}: {again.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()))
+    if isinstance(error, ContradictedJoin):
+        fail(str(error), *error.evidence, f"join on the {error.column}: {again.again(on=_instead(error.column))}")
+    raise error
+
+
 def _instead(column: str) -> str:
     return f"json:{column}"
 
 
-def _no_match(error: "NoMatch", urls: list[str]) -> None:
+def _no_match(error: "NoMatch", urls: list[str]) -> NoReturn:
     print(f"wdsflow: {escape(str(error), 500)}", file=sys.stderr)
     for line in error.advice:
         print(f"  {escape(line, 500)}", file=sys.stderr)
@@ -154,7 +162,8 @@ def _no_match(error: "NoMatch", urls: list[str]) -> None:
     raise typer.Exit(1) from None
 
 
-def _columns(error: "TableError") -> list[str]:
+def columns_of(error: "TableError") -> list[str]:
+    """Return the columns that a table has, as hints."""
     if not error.columns:
         return []
     wanted = str(error).rpartition(" ")[2].strip("'")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wdsflow.cli.cut import Ledger, Unknown
-from wdsflow.cli.shared.help_panels import MACHINES, MAIN
+from wdsflow.cli.graft import AmbiguousChoice, columns_of, refused_join
+from wdsflow.cli.shared.help_panels import MACHINES, MAIN, SAMPLES
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
-from wdsflow.cli.shared.run_arguments import Keep, NoLedger, Where
+from wdsflow.cli.shared.run_arguments import Keep, Misuse, NoLedger, Where
 from wdsflow.cli.shared.terminal import fail
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.shell import quote
@@ -20,6 +21,8 @@ from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
     from wdsflow.filtering.ledger_choice import LedgerChoice
+    from wdsflow.serving.chosen_samples import KeptSamples
+    from wdsflow.serving.grafted_samples import GraftedSamples
     from wdsflow.serving.shard_server import Counts
 
 _HOST = "127.0.0.1"
@@ -39,6 +42,47 @@ Port = Annotated[
     int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port; 0 takes a free one.", rich_help_panel=MAIN)
 ]
 
+Table = Annotated[
+    str | None,
+    typer.Option(
+        "--graft",
+        metavar="TABLE",
+        help="Add fields from a table, as graft does with --from: .parquet, .csv, .jsonl, or a folder of score.",
+        rich_help_panel=MAIN,
+        show_default=False,
+    ),
+]
+On = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT",
+        help="Join the table on key, json:NAME, sha256 or xxh3 of the image; WHAT=COLUMN if the column has another name.",
+        rich_help_panel=MAIN,
+        show_default=False,
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=COLUMN",
+        help="txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
+        rich_help_panel=MAIN,
+        show_default=False,
+    ),
+]
+Ambiguous = Annotated[
+    AmbiguousChoice,
+    typer.Option(
+        metavar="HOW",
+        help="Samples with several rows, or with the row of another sample: refuse, first, each or drop, as for graft.",
+        rich_help_panel=SAMPLES,
+    ),
+]
+DropUnmatched = Annotated[
+    bool, typer.Option("--drop-unmatched", help="Leave out samples without a row.", rich_help_panel=SAMPLES)
+]
+
 
 def serve(
     context: typer.Context,
@@ -47,6 +91,11 @@ def serve(
     where: Where = None,
     keep: Keep = None,
     unknown: Unknown = None,
+    table: Table = None,
+    on: On = None,
+    fields: Set = None,
+    ambiguous: Ambiguous = AmbiguousChoice.refuse,
+    drop_unmatched: DropUnmatched = False,
     host: Host = None,
     port: Port = _PORT,
 ) -> None:
@@ -74,9 +123,9 @@ def serve(
     with ExitStack() as stack:
         with explained(typed):
             shards = _shards(urls)
-            views = ShardViews(
-                shards, _choice(shards, ledger, {"where": where, "keep": keep, "unknown": unknown}, stack)
-            )
+            kept = _kept(shards, ledger, {"where": where, "keep": keep, "unknown": unknown}, stack)
+            grafted = _grafted(shards, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
+            views = ShardViews(shards, grafted or _of_ledger(kept))
         if host is not None and not is_loopback(host):
             print(f"wdsflow: everyone who reaches {host} can read these shards", file=sys.stderr)
 
@@ -87,7 +136,7 @@ def serve(
                 _advise(pattern(url, range(len(shards))), None)
 
         def counted(url: str, found: "Counts") -> None:
-            _report(url, shards, found)
+            _report(url, shards, found, grafted.summary() if grafted is not None else "")
 
         counts = views.filters or all(map(is_local, shards))
         try:
@@ -113,7 +162,7 @@ def _shards(urls: list[str]) -> list[str]:
     return found
 
 
-def _choice(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: ExitStack) -> "LedgerChoice | None":
+def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: ExitStack) -> "LedgerChoice | None":
     """Return which samples are served, None for all. Raises ValueError, such as LedgerError."""
     if ledger is None and all(value is None for value in flags.values()):
         return None
@@ -130,7 +179,49 @@ def _choice(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack
     return LedgerChoice(shards, ledger, asked, stack.enter_context(scratch("serve")))
 
 
-def _report(url: str, shards: list[str], counts: "Counts") -> None:
+def _of_ledger(kept: "LedgerChoice | None") -> "KeptSamples | None":
+    if kept is None:
+        return None
+    from wdsflow.serving.chosen_samples import KeptSamples
+
+    return KeptSamples(kept)
+
+
+def _grafted(
+    shards: list[str],
+    asked: tuple[str | None, str | None, list[str] | None, AmbiguousChoice, bool],
+    kept: "LedgerChoice | None",
+    stack: ExitStack,
+    typed: Typed,
+) -> "GraftedSamples | None":
+    """Return samples with fields from a table, None without one. Exits if the join is refused; raises ValueError."""
+    table, on, fields, ambiguous, drop_unmatched = asked
+    if table is None:
+        if on or fields or "ambiguous" in typed.given or drop_unmatched:
+            raise Misuse("--on, --set, --ambiguous and --drop-unmatched are about a table: name it with --graft")
+        return None
+    if not on or not fields:
+        raise Misuse("--graft needs what to join on and what to set, such as: --on key --set txt=caption")
+    from wdsflow.mapping.scratch import scratch
+    from wdsflow.reshaping.graft.join_on import parse_set
+    from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
+    from wdsflow.reshaping.graft.run_graft import GraftOptions, join_of
+    from wdsflow.reshaping.graft.table_rows import TableError, find_table
+    from wdsflow.serving.grafted_samples import GraftedSamples
+
+    try:
+        files = find_table(table)
+        options = GraftOptions(
+            files, table, join_of(files, on), tuple(parse_set(fields)), ambiguous.value, drop_unmatched, jobs=2
+        )
+        return GraftedSamples(shards, options, stack.enter_context(scratch("serve")), kept)
+    except (NoMatch, AmbiguousJoin, ContradictedJoin) as error:
+        refused_join(error, typed, typed.given["urls"])
+    except TableError as error:
+        fail(str(error), *columns_of(error))
+
+
+def _report(url: str, shards: list[str], counts: "Counts", joined: str) -> None:
     """Print what becomes of the samples, and how to train on those that are served."""
     from wdsflow.filtering.folder.shard_record import ShardFailure
     from wdsflow.filtering.run_report import RunReport
@@ -146,6 +237,8 @@ def _report(url: str, shards: list[str], counts: "Counts") -> None:
     for line in report.lines():
         if not line.startswith("not done: "):  # said before, when they were counted
             print(line)
+    if joined:
+        print(joined)
     served = [record.shard for record in report.records if record.kept]
     if report.failures:
         print(f"{how_many(len(report.failures), 'shard')} of {len(shards)} cannot be served: see above", flush=True)

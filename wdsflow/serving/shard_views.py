@@ -17,7 +17,7 @@ from wdsflow.text.shell import quote_path
 from .tar_view import TarView, whole_tar
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.ledger_choice import LedgerChoice
+    from .chosen_samples import ChosenSamples
 
 _MEMORY = 256 << 20  # bytes of all views that are kept
 _FORMAT = 1  # of views: another would make other bytes of the same shard
@@ -35,16 +35,15 @@ class Served:
     view: TarView
     mark: Mark
     etag: str
-    record: ShardRecord | None = None  # what became of the samples, if a ledger decides about them
 
 
 class ShardViews:
     """The views of shards, by their numbers. Threads may share it.
 
-    ``choice``: which samples are served; by default each shard is served as it is.
+    ``choice``: what is served of them; by default each shard is served as it is.
     """
 
-    def __init__(self, urls: Sequence[str], choice: "LedgerChoice | None" = None) -> None:
+    def __init__(self, urls: Sequence[str], choice: "ChosenSamples | None" = None) -> None:
         self.urls, self._choice = list(urls), choice
         self._kept: OrderedDict[int, Served] = OrderedDict()
         self._weight = 0
@@ -52,7 +51,7 @@ class ShardViews:
 
     @property
     def filters(self) -> bool:
-        """Whether samples are left out."""
+        """Whether samples may be left out."""
         return self._choice is not None
 
     def open(self, number: int) -> tuple[Served, Source]:
@@ -92,9 +91,8 @@ class ShardViews:
         """Return what becomes of the samples of a shard. Raises as ``open``."""
         url = self.urls[number]
         if self._choice is not None:
-            found = self.get(number).record
-            assert found is not None
-            return found
+            _opened(url).close()  # what cannot be served has no samples
+            return self._choice.record(number)
         record = ShardRecord(number, url, url, "", {})
         with _opened(url) as source:
             samples = Samples(source, contents=False)
@@ -116,18 +114,14 @@ class ShardViews:
             mark, length = mark_of(source), source.length
             assert length is not None
             if self._choice is None:
-                record, identity, view = None, input_identity(url), TarView([(0, length)])
+                identity, view = input_identity(url), TarView([(0, length)])
             else:
-                from wdsflow.filtering.shard.kept_pieces import kept_pieces
-
-                rows, record = self._choice.decide(number)
-                identity = record.input
-                pieces = kept_pieces(source, url, self._choice.recipe.stages, rows, record.headers)
+                pieces, identity = self._choice.pieces(number, source)
                 view = TarView(whole_tar(pieces, length))
         with _opened(url) as again:
             if mark_of(again) != mark:
                 raise SourceChangedError
-        return Served(view, mark, _etag(view, identity), record)
+        return Served(view, mark, _etag(view, identity))
 
 
 def _opened(url: str) -> Source:

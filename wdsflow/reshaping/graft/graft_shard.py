@@ -66,7 +66,7 @@ def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: Shar
         return
     with seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, _):
         samples = Samples(source, contents=False)
-        pieces = _Pieces(job, table, fields, report)
+        pieces = GraftedPieces(job, table, fields, report)
         report.bytes = write_pieces(job.target, source, pieces.of(samples, rows, stop))
     tally = pieces.tally
     report.set, report.missed, report.impossible = tally.set, tally.missed, tally.impossible
@@ -87,7 +87,7 @@ def _count_unwritten(rows: "NDArray[Any]", job: GraftJob, report: ShardGraft) ->
     report.left_out += Counter(job.look.left_out)
 
 
-class _Pieces:
+class GraftedPieces:
     """Yields the pieces of the new shard, and counts."""
 
     def __init__(self, job: GraftJob, table: GraftTable, fields: GraftedFields, report: ShardGraft) -> None:
@@ -95,6 +95,7 @@ class _Pieces:
         self.tally = FieldTally()
 
     def of(self, samples: Samples, rows: "NDArray[Any]", stop: Event) -> Iterator[Range | bytes]:
+        """Yield the parts of the new shard, by the row of each sample."""
         import numpy as np
 
         report, headers = self._report, 0
@@ -105,7 +106,7 @@ class _Pieces:
             if sample.number >= len(rows):
                 raise SourceChangedError
             report.samples += 1
-            pieces = self._sample(sample, samples, int(rows[sample.number]), next(values))
+            pieces = self.sample(sample, samples, int(rows[sample.number]), next(values))
             if not pieces:
                 continue
             while headers < len(samples.headers) and samples.headers[headers][0] < sample.start:
@@ -116,7 +117,8 @@ class _Pieces:
         if report.samples != len(rows) or input_identity(self._job.url) != self._job.look.inputs:
             raise SourceChangedError
 
-    def _sample(self, sample: TarSample, samples: Samples, row: int, values: list[Any] | None) -> list[Range | bytes]:
+    def sample(self, sample: TarSample, samples: Samples, row: int, values: list[Any] | None) -> list[Range | bytes]:
+        """Return the parts of a sample; none leaves it out."""
         report = self._report
         if sample.trouble:
             report.damaged[sample.trouble] += 1

@@ -1,0 +1,41 @@
+"""What is served of a shard: the samples that a ledger keeps, or grafted ones."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.ledger_choice import LedgerChoice
+from wdsflow.filtering.shard.kept_pieces import kept_pieces
+from wdsflow.shards.source.base import Source
+
+from .tar_view import Piece
+
+
+class ChosenSamples(Protocol):
+    """The samples of shards, by the numbers of the shards.
+
+    Both functions raise ValueError, such as LedgerError, if a ledger or table does not fit; OSError, such as SourceError,
+    if the shard cannot be read or has changed.
+    """
+
+    def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], dict[str, object]]:
+        """Return the parts of the tar that is served, without its end, and the identity of the shard."""
+
+    def record(self, number: int) -> ShardRecord:
+        """Return what becomes of all samples of a shard."""
+
+
+class KeptSamples:
+    """The samples that a ledger keeps: see ``ChosenSamples``."""
+
+    def __init__(self, choice: LedgerChoice) -> None:
+        self._choice = choice
+
+    def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], dict[str, object]]:
+        """Return the parts of the tar that ``cut`` writes."""
+        rows, record = self._choice.decide(number)
+        return kept_pieces(source, record.url, self._choice.recipe.stages, rows, record.headers), record.input
+
+    def record(self, number: int) -> ShardRecord:
+        """Return what becomes of all samples of a shard."""
+        return self._choice.decide(number)[1]
