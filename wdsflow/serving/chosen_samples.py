@@ -14,12 +14,14 @@ from .tar_view import Piece
 class ChosenSamples(Protocol):
     """The samples of shards, by the numbers of the shards.
 
-    Both functions raise ValueError, such as LedgerError, if a ledger or table does not fit; OSError, such as SourceError,
+    ``quick``: a record costs about as much as the pieces. Both functions raise ValueError, such as LedgerError, if a ledger or table does not fit; OSError, such as SourceError,
     if the shard cannot be read or has changed.
     """
 
-    def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], dict[str, object]]:
-        """Return the parts of the tar that is served, without its end, and the identity of the shard."""
+    quick: bool
+
+    def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], ShardRecord]:
+        """Return the parts of the tar that is served, without its end, and what becomes of all samples."""
 
     def record(self, number: int) -> ShardRecord:
         """Return what becomes of all samples of a shard."""
@@ -30,11 +32,12 @@ class KeptSamples:
 
     def __init__(self, choice: LedgerChoice) -> None:
         self._choice = choice
+        self.quick = not choice.recipe.stages  # these run again on all kept samples
 
-    def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], dict[str, object]]:
+    def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], ShardRecord]:
         """Return the parts of the tar that ``cut`` writes."""
         rows, record = self._choice.decide(number)
-        return kept_pieces(source, record.url, self._choice.recipe.stages, rows, record.headers), record.input
+        return kept_pieces(source, record.url, self._choice.recipe.stages, rows, record.headers), record
 
     def record(self, number: int) -> ShardRecord:
         """Return what becomes of all samples of a shard."""

@@ -46,6 +46,8 @@ class GraftedSamples:
         OSError: the folder cannot be written.
     """
 
+    quick = False
+
     def __init__(
         self, urls: Sequence[str], options: GraftOptions, folder: Path, choice: LedgerChoice | None = None
     ) -> None:
@@ -66,12 +68,12 @@ class GraftedSamples:
         self._matches = run.decide(self._table, self._looks)
         self._fields = GraftedFields(options.fields, run.columns)
 
-    def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], dict[str, Any]]:
+    def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], ShardRecord]:
         """Return the parts of the tar that ``graft`` writes."""
         look, place = self._readable(number), self._places[number]
         job = GraftJob(look.url, place, place, look, self._options.drop_unmatched)
         made = _KeptPieces(job, self._table, self._fields, ShardGraft(look.url))
-        return made.of(Samples(source, contents=False), np.load(rows_file(place)), Event()), look.inputs
+        return made.of(Samples(source, contents=False), np.load(rows_file(place)), Event()), self.record(number)
 
     def record(self, number: int) -> ShardRecord:
         """Return what becomes of all samples of a shard."""

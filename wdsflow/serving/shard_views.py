@@ -35,6 +35,7 @@ class Served:
     view: TarView
     mark: Mark
     etag: str
+    record: ShardRecord | None = None  # what becomes of the samples, if not all are served
 
 
 class ShardViews:
@@ -92,7 +93,8 @@ class ShardViews:
         url = self.urls[number]
         if self._choice is not None:
             _opened(url).close()  # what cannot be served has no samples
-            return self._choice.record(number)
+            found = self.get(number).record if self._choice.quick else None
+            return found or self._choice.record(number)
         record = ShardRecord(number, url, url, "", {})
         with _opened(url) as source:
             samples = Samples(source, contents=False)
@@ -114,14 +116,14 @@ class ShardViews:
             mark, length = mark_of(source), source.length
             assert length is not None
             if self._choice is None:
-                identity, view = input_identity(url), TarView([(0, length)])
+                record, identity, view = None, input_identity(url), TarView([(0, length)])
             else:
-                pieces, identity = self._choice.pieces(number, source)
-                view = TarView(whole_tar(pieces, length))
+                pieces, record = self._choice.pieces(number, source)
+                identity, view = record.input, TarView(whole_tar(pieces, length))
         with _opened(url) as again:
             if mark_of(again) != mark:
                 raise SourceChangedError
-        return Served(view, mark, _etag(view, identity))
+        return Served(view, mark, _etag(view, identity), record)
 
 
 def _opened(url: str) -> Source:

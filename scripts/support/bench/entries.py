@@ -6,6 +6,7 @@ from .filter_entries import FILTERS
 from .graft_entries import GRAFTS
 from .loader_entries import LOADERS
 from .scoring_entries import SCORING
+from .serving_entries import SERVING
 
 ENTRIES = [
     Entry(
@@ -178,6 +179,7 @@ ENTRIES = [
         runs=1,
     ),
     *FILTERS,
+    *SERVING,
     *GRAFTS,
     *LOADERS,
     *SCORING,
