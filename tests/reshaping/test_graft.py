@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import json
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 import xxhash
 
 from tests.shards.archives import JPEG, folder, read_tar, tar_bytes, write_tar
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import score_shards
 from wdsflow.reshaping.graft.graft_table import GraftTable, Unusable, build_table
 from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
@@ -148,23 +151,34 @@ def test_values_of_all_types_are_written_as_text_bytes_or_json(shards: str, tmp_
 
 
 def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
-    from wdsflow.filtering.recipe.recipe import Recipe
-    from wdsflow.filtering.run_filter import score_shards
-
+    """The same keys are in both shards: those of a ledger count for one shard each."""
     urls = write_shards(tmp_path / "in")
-    with tarfile.open(tmp_path / "in/1.tar") as tar:  # the same keys in both: a ledger counts for one shard each
+    with tarfile.open(tmp_path / "in/1.tar") as tar:
         renamed = [("0" + info.name[1:], tar.extractfile(info).read()) for info in tar]
     write_tar(tmp_path / "in/1.tar", [(name, data if not name.endswith("txt") else data * 2) for name, data in renamed])
-    score_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",)))
-    report = graft_shards(urls, tmp_path / "out", table=tmp_path / "scored", on="key", fields=["json:n=caption_length"])
-    assert report.total("matched") == 8
-    got = [
-        json.loads(data)["n"]
-        for n in (0, 1)
-        for name, data in read_tar(tmp_path / f"out/{n}.tar")
-        if name.endswith("json")
-    ]
-    assert got == [3.0] * 4 + [6.0] * 4
+    score_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",), hash_images=True))
+
+    def scores(folder: str, out: str) -> list[float]:
+        options = {"table": tmp_path / "scored", "on": "key", "fields": ["json:n=caption_length"]}
+        assert graft_shards(folder, tmp_path / out, **options).total("matched") == 8
+        entries = [entry for n in (0, 1) for entry in read_tar(tmp_path / out / f"{n}.tar")]
+        return [json.loads(data)["n"] for name, data in entries if name.endswith("json")]
+
+    assert scores(urls, "out") == [3.0] * 4 + [6.0] * 4
+    shutil.copytree(urls, tmp_path / "moved")
+    assert scores(str(tmp_path / "moved"), "moved-out") == [3.0] * 4 + [6.0] * 4
+    Path(urls, "0.tar").rename(tmp_path / "0.tar")
+    shutil.copy(tmp_path / "in/1.tar", tmp_path / "moved/0.tar")  # same name, same keys, other images
+    with pytest.raises(ContradictedJoin, match="another image_xxh3"):
+        scores(str(tmp_path / "moved"), "other-out")
+    options = {"table": tmp_path / "scored", "fields": ["json:n=caption_length"]}
+    report = graft_shards(str(tmp_path / "moved/1.tar"), tmp_path / "hash", on="xxh3", **options)
+    assert report.total("matched") == 4
+    (tmp_path / "more").mkdir()
+    shutil.copy(tmp_path / "moved/1.tar", tmp_path / "more/1.tar")
+    twice = [str(tmp_path / "moved/1.tar"), str(tmp_path / "more/1.tar")]
+    with pytest.raises(TableError, match=r"Several are called 1\.tar"):
+        graft_shards(twice, tmp_path / "twice", on="key", **options)
 
 
 def test_samples_and_rows_without_a_partner_are_counted_and_listed(shards: str, tmp_path: Path):

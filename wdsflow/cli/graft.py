@@ -151,7 +151,7 @@ def refused_join(error: ValueError, again: Typed, urls: list[str]) -> NoReturn:
 
 
 def _instead(column: str) -> str:
-    return f"json:{column}"
+    return "xxh3" if column == "image_xxh3" else f"json:{column}"
 
 
 def _no_match(error: "NoMatch", urls: list[str]) -> NoReturn:

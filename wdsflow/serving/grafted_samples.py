@@ -1,10 +1,9 @@
 """Samples with fields from a table, as ``graft`` writes them, without writing them."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,13 @@ import numpy as np
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger_choice import LedgerChoice
 from wdsflow.reshaping.graft.decide_matches import AMBIGUOUS, rows_file
-from wdsflow.reshaping.graft.graft_report import ShardGraft
-from wdsflow.reshaping.graft.graft_shard import GraftedPieces, GraftJob
 from wdsflow.reshaping.graft.graft_table import ABSENT
-from wdsflow.reshaping.graft.grafted_sample import GraftedFields
+from wdsflow.reshaping.graft.grafted_sample import FieldTally, GraftedFields
 from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT
 from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
 from wdsflow.shards.output_names import output_names
-from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.text.words import how_many
 
@@ -55,7 +52,7 @@ class GraftedSamples:
             raise ValueError(
                 "the ledger was made with stages, which change samples: cut first, and graft what cut writes"
             )
-        self._options = options
+        self._urls, self._options = list(urls), options
         targets = [folder / name for name in output_names(urls)]
         run = GraftRun(options, folder, urls, targets, None, None)
         self._table = run.table()
@@ -70,10 +67,29 @@ class GraftedSamples:
 
     def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], ShardRecord]:
         """Return the parts of the tar that ``graft`` writes."""
-        look, place = self._readable(number), self._places[number]
-        job = GraftJob(look.url, place, place, look, self._options.drop_unmatched)
-        made = _KeptPieces(job, self._table, self._fields, ShardGraft(look.url))
-        return made.of(Samples(source, contents=False), np.load(rows_file(place)), Event()), self.record(number)
+        self._readable(number)
+        return self._pieces(number, source), self.record(number)
+
+    def _pieces(self, number: int, source: Source) -> Iterator[Piece]:
+        rows = np.load(rows_file(self._places[number]))
+        samples, tally, headers = Samples(source, contents=False), FieldTally(), 0
+        values = self._table.values_of(np.maximum(rows, ABSENT))
+        count = 0
+        for count, sample in enumerate(samples, 1):
+            if count > len(rows):
+                raise SourceChangedError
+            row, found = int(rows[sample.number]), next(values)
+            if row == DAMAGED or (row < 0 and self._options.drop_unmatched):
+                continue
+            while headers < len(samples.headers) and samples.headers[headers][0] < sample.start:
+                yield samples.headers[headers]
+                headers += 1
+            if found is None:
+                yield sample.start, sample.end
+            else:
+                yield from self._fields.pieces(sample, samples.read, found[1:], tally)[0]
+        if count != len(rows) or input_identity(self._urls[number]) != self._looks[number].inputs:
+            raise SourceChangedError
 
     def record(self, number: int) -> ShardRecord:
         """Return what becomes of all samples of a shard."""
@@ -131,10 +147,3 @@ class GraftedSamples:
         out[[row.number for row in kept]] = False
         rows[out] = DAMAGED
         np.save(place, rows)
-
-
-class _KeptPieces(GraftedPieces):
-    """Leaves out samples next to damage, and those that were not kept."""
-
-    def sample(self, sample: TarSample, samples: Samples, row: int, values: list[Any] | None) -> list[Range | bytes]:
-        return [] if row == DAMAGED else super().sample(sample, samples, row, values)

@@ -2,13 +2,13 @@
 
 import errno
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.shards.samples.copy_ranges import write_pieces
+from wdsflow.shards.samples.copy_ranges import RangeWriter, tar_of_ranges
 from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
@@ -20,7 +20,8 @@ from .decide_matches import AMBIGUOUS, rows_file
 from .graft_report import ShardGraft
 from .graft_table import ABSENT, GraftTable
 from .grafted_sample import FieldTally, GraftedFields
-from .look_shard import DAMAGED, WITHOUT, ShardLook
+from .look_shard import DAMAGED, WITHOUT, ShardLook, notes_file
+from .noted_samples import NotedSamples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,12 +66,16 @@ def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: Shar
         _count_unwritten(rows, job, report)
         return
     with seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, _):
-        samples = Samples(source, contents=False)
-        pieces = GraftedPieces(job, table, fields, report)
-        report.bytes = write_pieces(job.target, source, pieces.of(samples, rows, stop))
+        samples: Samples | NotedSamples = Samples(source, contents=False, keep=fields.read_json)
+        if job.look.noted:
+            samples = NotedSamples(notes_file(job.place), source, job.look.headers)
+        pieces = _Pieces(job, table, fields, report)
+        with tar_of_ranges(job.target) as tar:
+            pieces.write(samples, rows, stop, tar)
+        report.bytes = tar.size
     tally = pieces.tally
-    report.set, report.missed, report.impossible = tally.set, tally.missed, tally.impossible
-    report.left_out += samples.left_out
+    report.set, report.missed, report.impossible = fields.set_in(tally, report.matched), tally.missed, tally.impossible
+    report.left_out += Counter(job.look.left_out)
     report.output = str(job.target)
 
 
@@ -87,38 +92,53 @@ def _count_unwritten(rows: "NDArray[Any]", job: GraftJob, report: ShardGraft) ->
     report.left_out += Counter(job.look.left_out)
 
 
-class GraftedPieces:
-    """Yields the pieces of the new shard, and counts."""
+class _Pieces:
+    """Writes the pieces of the new shard, and counts."""
 
     def __init__(self, job: GraftJob, table: GraftTable, fields: GraftedFields, report: ShardGraft) -> None:
         self._job, self._table, self._fields, self._report = job, table, fields, report
         self.tally = FieldTally()
 
-    def of(self, samples: Samples, rows: "NDArray[Any]", stop: Event) -> Iterator[Range | bytes]:
-        """Yield the parts of the new shard, by the row of each sample."""
+    def write(self, samples: Samples | NotedSamples, rows: "NDArray[Any]", stop: Event, tar: RangeWriter) -> None:
+        """Append all samples to a tar; ranges that follow each other are copied as one. Raises SourceChangedError, OSError."""
         import numpy as np
 
-        report, headers = self._report, 0
+        report, headers, source = self._report, 0, samples.source
+        begin = end = 0  # the range that waits to be copied
         values = self._table.values_of(np.maximum(rows, ABSENT))
-        for sample in samples:
-            if stop.is_set():
-                raise InterruptedError("given up")
-            if sample.number >= len(rows):
+        for sample, row, found in zip(samples, chain(rows.tolist(), (None,)), chain(values, (None,)), strict=False):
+            if row is None:
                 raise SourceChangedError
+            if not sample.number & 255 and stop.is_set():
+                raise InterruptedError("given up")
             report.samples += 1
-            pieces = self.sample(sample, samples, int(rows[sample.number]), next(values))
+            pieces = self._sample(sample, samples, row, found)
             if not pieces:
                 continue
-            while headers < len(samples.headers) and samples.headers[headers][0] < sample.start:
-                yield samples.headers[headers]
-                headers += 1
             report.written += 1
-            yield from pieces
+            if headers < len(samples.headers):
+                before = [header for header in samples.headers[headers:] if header[0] < sample.start]
+                headers += len(before)
+                pieces = [*before, *pieces]
+            for piece in pieces:
+                if not isinstance(piece, bytes) and piece[0] == end:
+                    end = piece[1]
+                    continue
+                if end > begin:
+                    tar.copy(source, begin, end)
+                if isinstance(piece, bytes):
+                    tar.add(piece)
+                    begin = end = 0
+                else:
+                    begin, end = piece
+        if end > begin:
+            tar.copy(source, begin, end)
         if report.samples != len(rows) or input_identity(self._job.url) != self._job.look.inputs:
             raise SourceChangedError
 
-    def sample(self, sample: TarSample, samples: Samples, row: int, values: list[Any] | None) -> list[Range | bytes]:
-        """Return the parts of a sample; none leaves it out."""
+    def _sample(
+        self, sample: TarSample, samples: Samples | NotedSamples, row: int, values: list[Any] | None
+    ) -> list[Range | bytes]:
         report = self._report
         if sample.trouble:
             report.damaged[sample.trouble] += 1

@@ -178,8 +178,10 @@ class GraftTable:
         texts: dict[int, bytes] = {}
         waiting: list[tuple[int, int, int]] = []
         start = end = 0
-        for place in sorted({place for place in places if place[0] >= 0}):
-            _, first, last = place
+        for place in sorted(set(places)):
+            row, first, last = place
+            if row < 0:
+                continue
             if waiting and (first - end > _GAP or last - start > _WINDOW):
                 self._fetch(waiting, start, end, texts)
                 waiting = []

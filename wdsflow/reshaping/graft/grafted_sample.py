@@ -25,9 +25,9 @@ _MOST_JSON = 64 << 20
 
 @dataclass
 class FieldTally:
-    """What became of values. ``set``: --set -> samples; ``missed``: --set and why not -> samples; ``impossible``: why -> samples."""
+    """What was not set. ``unset``: --set -> samples; ``missed``: --set and why -> samples; ``impossible``: why -> samples in which nothing could be set."""
 
-    set: Counter[str] = field(default_factory=Counter)
+    unset: Counter[str] = field(default_factory=Counter)
     missed: Counter[str] = field(default_factory=Counter)
     impossible: Counter[str] = field(default_factory=Counter)
 
@@ -41,7 +41,8 @@ class GraftedFields:
     """
 
     def __init__(self, fields: Sequence[FieldToSet], columns: Sequence[str]) -> None:
-        self._fields = [(each, str(each), columns.index(each.column)) for each in fields]
+        self._fields = [(each.field, each.name, str(each), columns.index(each.column)) for each in fields]
+        self.read_json = any(each.name for each in fields)
 
     def pieces(
         self, sample: TarSample, read: Callable[[Row], bytes], values: Sequence[Any], tally: FieldTally
@@ -56,31 +57,35 @@ class GraftedFields:
             sample: a sample of a tar.
             read: returns the contents of one of its members.
             values: of one row of the table, in the order of the columns.
-            tally: counts what is set.
+            tally: counts what is not set.
         """
         contents: dict[str, bytes] = {}
         inside: list[tuple[str, Any]] = []
-        done, missed = [], []
-        for each, label, place in self._fields:
+        unset: list[tuple[str, str]] = []
+        for target, name, label, place in self._fields:
             value = values[place]
-            if reason := _unfit(value, inside=bool(each.name)):
-                missed.append(f"{label}: {reason}")
+            if not isinstance(value, str) and (reason := _unfit(value, inside=bool(name))):
+                unset.append((label, reason))
                 continue
-            done.append(label)
-            if each.name:
-                inside.append((each.name, value))
+            if name:
+                inside.append((name, value))
             else:
-                contents[each.field] = _contents(value)
+                contents[target] = _contents(value)
         wrong = NO_NAME if "\0" in sample.key else ""
         if inside and not wrong:
             wrong = self._set_inside(sample, read, inside, contents)
         if wrong:
             tally.impossible[wrong] += 1
             return [(sample.start, sample.end)], False
-        tally.set.update(done)
-        if missed:
-            tally.missed.update(missed)
+        for label, reason in unset:
+            tally.unset[label] += 1
+            tally.missed[f"{label}: {reason}"] += 1
         return _replaced(sample, contents), True
+
+    def set_in(self, tally: FieldTally, samples: int) -> Counter[str]:
+        """Return in how many of some samples each field was set, by --set."""
+        counts = {label: samples - tally.unset[label] for _, _, label, _ in self._fields}
+        return Counter({label: count for label, count in counts.items() if count})
 
     @staticmethod
     def _set_inside(
@@ -99,16 +104,17 @@ class GraftedFields:
 
 def _replaced(sample: TarSample, contents: dict[str, bytes]) -> Pieces:
     pieces: Pieces = []
-    at = sample.start
-    there = [(sample.fields[name], name) for name in contents if name in sample.fields]
-    for (name, size, data, start, _), found in sorted(there, key=lambda item: item[0][3]):
+    at, fields = sample.start, sample.fields
+    there = [(row[3], row, name) for name in contents if (row := fields.get(name)) is not None]
+    for start, row, name in sorted(there) if len(there) > 1 else there:
         if start > at:
             pieces.append((at, start))
-        pieces.append(member(name, contents[found]))
-        at = data + (size + 511 & -512)
+        pieces.append(member(row[0], contents[name]))
+        at = row[2] + (row[1] + 511 & -512)
     if sample.end > at:
         pieces.append((at, sample.end))
-    pieces += [member(f"{sample.key}.{name}", data) for name, data in contents.items() if name not in sample.fields]
+    if len(there) < len(contents):
+        pieces += [member(f"{sample.key}.{name}", data) for name, data in contents.items() if name not in fields]
     return pieces
 
 
@@ -127,6 +133,6 @@ def _unfit(value: Any, *, inside: bool) -> str:
 
 
 def _contents(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
+    if isinstance(value, str):
+        return value.encode()
+    return value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()

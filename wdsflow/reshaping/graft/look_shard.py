@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.field_names import IMAGE_FIELDS
-from wdsflow.shards.samples.tar_sample import HARMLESS, TarSample
+from wdsflow.shards.samples.tar_sample import HARMLESS, Range, TarSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
@@ -21,27 +21,31 @@ from wdsflow.shards.source.unpack import seekable
 
 from .graft_table import GraftTable
 from .join_on import JoinOn, join_text
+from .noted_samples import Note, note_of, write_notes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHECKED = ("url", "sha256")  # by these, keys are compared with what they were when the table was made
+CHECKED_IMAGE = "image_xxh3"  # of a ledger: the hash of the image, which is compared for a few samples of each shard
 WITHOUT, DAMAGED = -2, -3  # in place of a row: no value to join on, a sample next to damage
 SEVERAL = 1 << 62  # added to a row if several rows have the value
 _AT_ONCE = 4096  # samples
 _CHUNK = 4 << 20  # bytes of an image
 _EXAMPLES = 5
+_IMAGES = 16  # of a shard, whose hashes are compared
 
 
 @dataclass(frozen=True)
 class Wanted:
     """What is looked for.
 
-    ``checked``: the columns of ``CHECKED`` that the table has, with their places in its rows; ``digits``: how many
-    hexadecimal digits the table's hashes have.
+    ``checked``: the columns of ``CHECKED`` that the table has, or ``CHECKED_IMAGE``, with their places in its rows; ``digits``: how many
+    hexadecimal digits the table's hashes have; ``touched``: the fields that will be set.
     """
 
     on: JoinOn
+    touched: tuple[str, ...] = ()
     checked: tuple[tuple[str, int], ...] = ()
     digits: int = 32
 
@@ -71,6 +75,8 @@ class ShardLook:
     evidence: list[list[str]] = field(default_factory=list)  # key, column, in the table, in the shard
     lost: list[str] = field(default_factory=list)
     unread: bool = False
+    noted: bool = False  # whether the places of all samples were noted
+    headers: list[Range] = field(default_factory=list)
 
 
 def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> ShardLook:
@@ -85,8 +91,11 @@ def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> Sha
             if (before.url, before.inputs) == (job.url, inputs) and not job.url.startswith("pipe:"):
                 return before
         look = ShardLook(job.url, inputs)
-        with seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, damage):
-            rows = _Look(look, job, table, wanted).run(source, stop)
+        with (
+            seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, damage),
+            open(notes_file(job.place), "wb") as file,
+        ):
+            rows = _Look(look, job, table, wanted, file).run(source, stop)
         look.lost += [damage] if damage else []
         if input_identity(job.url) != inputs:
             raise SourceChangedError
@@ -98,9 +107,16 @@ def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> Sha
     return look
 
 
+def notes_file(place: Path) -> Path:
+    """Return the file with the places of samples."""
+    return place.with_suffix(".samples")
+
+
 class _Look:
-    def __init__(self, look: ShardLook, job: LookJob, table: GraftTable, wanted: Wanted) -> None:
-        self._look, self._job, self._table, self._wanted = look, job, table, wanted
+    def __init__(self, look: ShardLook, job: LookJob, table: GraftTable, wanted: Wanted, file: BinaryIO) -> None:
+        self._look, self._job, self._table, self._wanted, self._file = look, job, table, wanted, file
+        self._notes: list[Note] = []
+        look.noted = not job.url.startswith("pipe:")  # a command may give other bytes the next time
         self._values: list[str | None] = []
         self._told: list[tuple[str, list[str | None]]] = []  # key, and what its json says of the checked columns
         self._parts: list[Any] = []
@@ -109,13 +125,16 @@ class _Look:
     def run(self, source: Source, stop: Event) -> "NDArray[Any]":
         import numpy as np
 
-        samples = Samples(source, contents=False)
+        wanted = self._wanted
+        samples = Samples(source, contents=False, keep=wanted.on.kind == "json" or bool(wanted.checked))
         value_of = self._way(samples)
         troubles: Counter[str] = Counter()
         for sample in samples:
             if stop.is_set():
                 raise InterruptedError("given up")
             self._look.samples += 1
+            if self._look.noted:
+                self._notes.append(note_of(sample, wanted.touched))
             if sample.trouble:
                 troubles[sample.trouble] += 1
                 self._damaged.append(sample.number)
@@ -127,6 +146,7 @@ class _Look:
                 self._find()
         self._find()
         self._look.left_out, self._look.troubles = dict(samples.left_out), dict(troubles)
+        self._look.headers = samples.headers
         self._look.lost += [each for each in samples.damage if not any(text in each for text in HARMLESS)]
         rows = np.concatenate([np.empty(0, np.int64), *self._parts])
         rows[self._damaged] = DAMAGED
@@ -142,6 +162,9 @@ class _Look:
     def _find(self) -> None:
         import numpy as np
 
+        if self._look.noted:
+            self._look.noted = write_notes(self._file, self._notes)
+            self._notes = []
         found = self._table.find(self._values)
         rows = found.rows + np.where(found.several, SEVERAL, 0)
         without = np.array([value is None for value in self._values], np.bool_)
@@ -167,6 +190,8 @@ class _Look:
                         look.evidence.append([in_utf8(key), column, there[:500], here[:500]])
 
     def _checked(self, samples: Samples, sample: TarSample) -> list[str | None]:
+        if self._wanted.checked[0][0] == CHECKED_IMAGE:
+            return [_digest(samples, sample, "xxh3", 32) if sample.number < _IMAGES else None]
         tree = _json(samples, sample)
         return [join_text(look_up(tree, column), column) for column, _ in self._wanted.checked]
 

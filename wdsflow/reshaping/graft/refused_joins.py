@@ -53,7 +53,7 @@ class ContradictedJoin(ValueError):
         ]
         raise ContradictedJoin(
             f"the keys are not those of the table: {count:,} of {compared:,} compared samples have another {column}; "
-            "img2dataset numbers samples anew in each download",
+            "a download by img2dataset numbers its samples anew",
             column,
             evidence,
         )

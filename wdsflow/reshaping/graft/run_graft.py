@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -26,7 +25,7 @@ from .graft_shard import GraftJob, graft_shard
 from .graft_table import Ambiguous, GraftTable, build_table
 from .grafted_sample import GraftedFields
 from .join_on import HASHES, FieldToSet, JoinOn, join_text, parse_on, parse_set
-from .look_shard import CHECKED, LookJob, ShardLook, Wanted, digits_of, look_at
+from .look_shard import CHECKED, CHECKED_IMAGE, LookJob, ShardLook, Wanted, digits_of, look_at
 from .refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
 from .table_rows import TableError, TableFiles, find_table
 
@@ -41,6 +40,7 @@ _REASONS = {
     "decided": "other rows match its samples now",
 }
 _SHOWN = 5  # unmatched rows
+_AT_ONCE = 4096  # rows
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,7 @@ class GraftRun:
         self._identity = _identity(asked.table)
         scopes = asked.table.scope(self._urls) if asked.on.kind == "key" else None
         wanted = {"files": self._identity, "on": str(asked.on), "columns": self.columns, "scopes": scopes}
+        wanted["touched"] = sorted({each.field for each in asked.fields})
         with suppress(OSError, ValueError, KeyError):
             table = GraftTable(self._work / "table")
             if table.identity == wanted:
@@ -200,7 +201,8 @@ class GraftRun:
         places = [self.place(target) for target in self._targets]
         each = zip(self._urls, places, scopes or [""] * len(places), strict=True)
         work = [LookJob(url, place, scope, asked.allow_pipe) for url, place, scope in each]
-        wanted = Wanted(asked.on, self._checked, _digits(asked.on, table))
+        touched = tuple(dict.fromkeys(each.field for each in asked.fields))
+        wanted = Wanted(asked.on, touched, self._checked, _digits(asked.on, table))
         found: dict[Path, ShardLook] = {}
 
         def look(job: LookJob, stop: Event) -> ShardLook:
@@ -284,16 +286,21 @@ class GraftRun:
 
     def _list(self, table: GraftTable, matches: Matches) -> list[str]:
         """Write the rows that no sample has, a line each, and return the first of them."""
+        import orjson
+
         rows = matches.listed
         if rows is None or not len(rows):
             self._listed.unlink(missing_ok=True)
             return []
         column = self._asked.on.column
-        shown = [_shown(row) for row in islice(table.values_of(rows[:_SHOWN]), _SHOWN)]
+        shown = [_shown(row) for row in table.values_of(rows[:_SHOWN])]
         with writing(self._listed) as file, open(file, "wb", closefd=False) as stream:
-            for number, row in zip(rows, table.values_of(rows), strict=True):
-                line = {"row": int(number) + 1, column: _shown(row)}
-                stream.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            for start in range(0, len(rows), _AT_ONCE):
+                part = rows[start : start + _AT_ONCE]
+                stream.writelines(
+                    orjson.dumps({"row": number + 1, column: _shown(row)}) + b"\n"
+                    for number, row in zip(part.tolist(), table.values_of(part), strict=True)
+                )
         return shown
 
 
@@ -325,8 +332,8 @@ def _columns(asked: GraftOptions) -> tuple[list[str], tuple[tuple[str, int], ...
         if column not in names:
             raise TableError(f"{asked.named} has no column {column!r}", names)
     checked: list[tuple[str, int]] = []
-    if asked.on.kind == "key" and asked.table.kind != "ledger":
-        for column in CHECKED:
+    if asked.on.kind == "key":
+        for column in (CHECKED_IMAGE,) if asked.table.kind == "ledger" else CHECKED:
             if column in names:
                 columns += [] if column in columns else [column]
                 checked.append((column, columns.index(column)))

@@ -4,8 +4,10 @@ import csv
 import glob
 import io
 import json
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -19,7 +21,7 @@ from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.natural_order import natural
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceError, local_file
 from wdsflow.shards.source.opening import open_source
 
 from .graft_table import Batch
@@ -78,13 +80,24 @@ class TableFiles:
     def scope(self, urls: Sequence[str]) -> list[str] | None:
         """Return for each shard what is before its keys, if keys of the table count for one shard each, as in a ledger.
 
-        The shard is known by its url, or otherwise by its name.
+        A shard is that of the ledger with its url or path, or that was written next to the ledger, or otherwise the one
+        of the same name. Raises TableError if several have that name.
         """
         if self.kind != "ledger":
             return None
-        by_url = {record.url: path.stem for path, record in self.shards.items()}
-        names = output_names(urls)
-        return [by_url.get(url, name.removesuffix(".tar")) + _BETWEEN for url, name in zip(urls, names, strict=True)]
+        known, named = _known_shards(self.shards)
+        given = Counter(map(_name, urls))
+        found = []
+        for url in urls:
+            stem = known.get(url, known.get(_real(url), ""))
+            if not stem and named[_name(url)]:
+                if len(named[_name(url)]) > 1 or given[_name(url)] > 1:
+                    raise TableError(
+                        f"which shard of the ledger is {url}? Several are called {_name(url)}: score it again"
+                    )
+                stem = named[_name(url)][0]
+            found.append((stem or f"not in the ledger {url}") + _BETWEEN)
+        return found
 
     def _of_parquet(self, path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
         import pyarrow as pa
@@ -154,6 +167,26 @@ def _ledger(folder: Path) -> TableFiles:
     if not shards:
         raise TableError(f"no shard of {folder} is finished yet: its ledger is empty")
     return TableFiles("ledger", list(shards), shards)
+
+
+def _known_shards(shards: Mapping[Path, ShardRecord]) -> tuple[dict[str, str], defaultdict[str, list[str]]]:
+    """Return the files of a ledger, without their ending, by urls and paths of shards, and by their names."""
+    known: dict[str, str] = {}
+    named: defaultdict[str, list[str]] = defaultdict(list)
+    for path, record in shards.items():
+        named[_name(record.url)].append(path.stem)
+        known[os.path.realpath(path.parents[2] / record.name)] = path.stem  # OUT/_wdsflow/ledger/0.parquet
+        known |= {record.url: path.stem, _real(record.url): path.stem}
+    return known, named
+
+
+def _name(url: str) -> str:
+    return output_names([url])[0]
+
+
+def _real(url: str) -> str:
+    path = local_file(url)
+    return url if path is None else os.path.realpath(path)
 
 
 def _require(path: Path, names: Sequence[str], wanted: Iterable[str]) -> None:

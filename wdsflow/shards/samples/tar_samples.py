@@ -24,16 +24,17 @@ class Samples:
     A range begins at the first header of the first member, extended headers included, and ends after the padding of the
     last. As in OpenCLIP, a repeated field begins another sample. Members that belong to no sample (folders, links,
     names without extension, metadata) are counted in ``left_out``, unless they lie inside a sample. The iteration
-    raises SourceError if the file is not a tar, OSError if the disk fails.
+    raises SourceError if the file is not a tar, OSError if the disk fails. Without ``keep``, less is read: for ranges
+    alone.
     """
 
-    def __init__(self, source: Source, *, contents: bool) -> None:
+    def __init__(self, source: Source, *, contents: bool, keep: bool = True) -> None:
         self.source = source
         self.members = 0
         self.left_out: Counter[str] = Counter()
         self.headers: list[Range] = []  # global PAX headers outside of samples: they hold for all that follows
         self.damage: list[str] = []
-        self._walk = Walk(source, contents=contents, keep=True)
+        self._walk = Walk(source, contents=contents, keep=keep)
         self._pieces: Sequence[Piece] = ((0, b""),)  # piece of the tar around the latest members
         self._base, self._window = self._pieces[0]  # the latest piece that was used
         self._at = self._number = 0
