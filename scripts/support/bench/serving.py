@@ -1,7 +1,7 @@
 """Shards over HTTP: a view of those that a ledger keeps, next to the files that a cut writes, served by aiohttp.
 
-The same reader reads the same bytes from both, on this machine. The clock runs from its first request to its end: views
-are computed within it.
+The same reader reads the same bytes from both, on this machine. The clock runs from its first request to its end, when
+the server has counted the samples, as it has when it prints how to train.
 """
 
 import os
