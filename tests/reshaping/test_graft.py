@@ -50,14 +50,14 @@ def shards(tmp_path: Path) -> str:
     return write_shards(tmp_path / "in")
 
 
-def rows(**more: object) -> list[dict]:
+def rows(**more: object) -> list[dict[str, object]]:
     return [
         {"key": f"{n // 4}{n % 4:03}", "url": f"http://host/{n // 4}{n % 4:03}.jpg", "caption": CAPTIONS[n % 7]} | more
         for n in range(8)
     ]
 
 
-def write_table(path: Path, table: list[dict]) -> Path:
+def write_table(path: Path, table: list[dict[str, object]]) -> Path:
     if path.suffix == ".parquet":
         pq.write_table(pa.Table.from_pylist(table), path)
     elif path.suffix in {".csv", ".tsv"}:

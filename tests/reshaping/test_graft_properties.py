@@ -41,7 +41,9 @@ def samples_of(shard: list[tuple[str, list[str]]], number: int) -> list[Sample]:
     return found
 
 
-def joined(shards: list[list[Sample]], rows: list[tuple], ambiguous: str) -> tuple[list[list[Sample]], Counter[str]]:
+def joined(
+    shards: list[list[Sample]], rows: list[tuple[str | None, str | None, int | None]], ambiguous: str
+) -> tuple[list[list[Sample]], Counter[str]]:
     """The plain way: every sample, changed in place."""
     table = defaultdict(list)
     for key, text, number in rows:

@@ -85,49 +85,51 @@ def graft(
     Exit status: 0; 1 if something could not be read or set, or no sample has a row; 2 if the command is wrong, the join
     is refused, or nothing could be read or written.
     """
-    from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
     from wdsflow.reshaping.graft.run_graft import graft_shards
-    from wdsflow.reshaping.graft.table_rows import TableError
     from wdsflow.shards.folder_lock import Busy
-    from wdsflow.shards.output_record import OtherOptions
-    from wdsflow.shards.urls import NoShards
 
-    again = Typed(context)
-    elsewhere = again.again(out=free(out), restart=None)
+    typed = Typed(context)
     switches = {"drop_unmatched": drop_unmatched, "force": force, "restart": restart, "allow_pipe": allow_pipe}
+    what = {"table": table, "on": on, "fields": fields, "ambiguous": ambiguous.value}
     try:
         with progress() as begin:
-            report = graft_shards(
-                urls,
-                out,
-                table=table,
-                on=on,
-                fields=fields,
-                ambiguous=ambiguous.value,
-                jobs=jobs,
-                begin=begin,
-                **switches,
-            )
-    except NoShards as error:
-        no_shards(error)
-    except (NoMatch, AmbiguousJoin, ContradictedJoin) as error:
-        refused_join(error, again, urls)
-    except OtherOptions as error:
-        fail(str(error), f"to replace them: {again.again(restart=True)}", f"to keep them: {elsewhere}")
-    except FileExistsError as error:
-        fail(str(error), f"elsewhere: {elsewhere}")
-    except TableError as error:
-        fail(str(error), *columns_of(error))
-    except (ValueError, Busy) as error:
-        fail(str(error))
+            report = graft_shards(urls, out, jobs=jobs, begin=begin, **what, **switches)  # type: ignore[arg-type]
+    except (ValueError, Busy, FileExistsError) as error:
+        refused(error, typed, urls, out)
     except KeyboardInterrupt:
         print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
         raise
     except OSError as error:
         if is_misplaced(error, out):
-            cannot_write(error, f"elsewhere: {elsewhere}")
+            cannot_write(error, f"elsewhere: {typed.again(out=free(out), restart=None)}")
         cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
     _show(report, out, urls)
+
+
+def refused(error: Exception, typed: Typed, urls: list[str], out: Path | None = None) -> NoReturn:
+    """Report why nothing was done, and what to do; exit. ``out``: the output folder, if there is one."""
+    from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
+    from wdsflow.reshaping.graft.table_rows import TableError
+    from wdsflow.shards.output_record import OtherOptions
+    from wdsflow.shards.urls import NoShards
+
+    elsewhere = typed.again(out=free(out), restart=None) if out is not None else ""
+    if isinstance(error, NoShards):
+        no_shards(error)
+    if isinstance(error, NoMatch):
+        _no_match(error, urls)
+    hints: list[str] = []
+    if isinstance(error, AmbiguousJoin):
+        hints = [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()]
+    elif isinstance(error, ContradictedJoin):
+        hints = [*error.evidence, f"join on the {error.column}: {typed.again(on=_instead(error.column))}"]
+    elif isinstance(error, OtherOptions):
+        hints = [f"to replace them: {typed.again(restart=True)}", f"to keep them: {elsewhere}"]
+    elif isinstance(error, FileExistsError):
+        hints = [f"elsewhere: {elsewhere}"]
+    elif isinstance(error, TableError):
+        hints = _columns(error)
+    fail(str(error), *hints)
 
 
 _RESOLUTIONS = {
@@ -135,19 +137,6 @@ _RESOLUTIONS = {
     "each": "each of the samples gets the first row",
     "drop": "none of them gets any",
 }
-
-
-def refused_join(error: ValueError, again: Typed, urls: list[str]) -> NoReturn:
-    """Report why a join is refused, and what helps; exit with status 2, or 1 if no sample has a row."""
-    from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
-
-    if isinstance(error, NoMatch):
-        _no_match(error, urls)
-    if isinstance(error, AmbiguousJoin):
-        fail(str(error), *(f"{why}: {again.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()))
-    if isinstance(error, ContradictedJoin):
-        fail(str(error), *error.evidence, f"join on the {error.column}: {again.again(on=_instead(error.column))}")
-    raise error
 
 
 def _instead(column: str) -> str:
@@ -162,8 +151,7 @@ def _no_match(error: "NoMatch", urls: list[str]) -> NoReturn:
     raise typer.Exit(1) from None
 
 
-def columns_of(error: "TableError") -> list[str]:
-    """Return the columns that a table has, as hints."""
+def _columns(error: "TableError") -> list[str]:
     if not error.columns:
         return []
     wanted = str(error).rpartition(" ")[2].strip("'")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wdsflow.cli.cut import Ledger, Unknown
-from wdsflow.cli.graft import AmbiguousChoice, columns_of, refused_join
+from wdsflow.cli.graft import AmbiguousChoice, refused
 from wdsflow.cli.shared.help_panels import MACHINES, MAIN, SAMPLES
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
@@ -215,10 +215,8 @@ def _grafted(
             files, table, join_of(files, on), tuple(parse_set(fields)), ambiguous.value, drop_unmatched, jobs=2
         )
         return GraftedSamples(shards, options, stack.enter_context(scratch("serve")), kept)
-    except (NoMatch, AmbiguousJoin, ContradictedJoin) as error:
-        refused_join(error, typed, typed.given["urls"])
-    except TableError as error:
-        fail(str(error), *columns_of(error))
+    except (NoMatch, AmbiguousJoin, ContradictedJoin, TableError) as error:
+        refused(error, typed, typed.given["urls"])
 
 
 def _report(url: str, shards: list[str], counts: "Counts", joined: str) -> None:

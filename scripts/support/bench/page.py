@@ -76,7 +76,9 @@ def write_page(result: dict[str, Any], page: Path) -> None:
     of_loaders = [row for row in entries if row["name"].startswith(_OF_LOADERS)]
     text = f"{INTRODUCTION}\n{result['date']}, {where}, Python {machine['python']}.\n{what}.\n\n"
     sections = {FILTERS: ("filter-", "cut-"), SERVING: ("serve-",), SCORING: ("clip-",)}
-    others = [row for row in entries if not row["name"].startswith((*_OF_LOADERS, "filter-", "cut-", "serve-", "clip-"))]
+    others = [
+        row for row in entries if not row["name"].startswith((*_OF_LOADERS, "filter-", "cut-", "serve-", "clip-"))
+    ]
     text += _table(others)
     for about, names in sections.items():
         if rows := [row for row in entries if row["name"].startswith(names)]:

@@ -104,6 +104,5 @@ def join_text(value: Any, kind: str) -> str | None:
         value = f"{value & (1 << 64) - 1:016x}" if kind == "xxh3" else str(value)
     if not isinstance(value, str) or not value:
         return None
-    if not value.isascii():
-        value = value.encode("utf-8", "backslashreplace").decode()
-    return value.lower() if kind in HASHES else value
+    text: str = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    return text.lower() if kind in HASHES else text

@@ -121,10 +121,16 @@ def graft_shards(
     asked = GraftOptions(
         files, str(table), join_of(files, on), tuple(parse_set(fields)), ambiguous, drop_unmatched, jobs, allow_pipe
     )
-    folder = local_folder(out)
     found = expand([urls] if isinstance(urls, str) else urls).urls
+    return _graft(asked, found, local_folder(out), begin, force=force, restart=restart)
+
+
+def _graft(
+    asked: GraftOptions, found: list[str], folder: Path, begin: Begin | None, *, force: bool, restart: bool
+) -> GraftReport:
+    """Graft into a folder that is locked; a refused join leaves it as it was."""
     targets = [folder / name for name in output_names(found)]
-    refuse_inputs([*found, *map(str, files.files)], targets)
+    refuse_inputs([*found, *map(str, asked.table.files)], targets)
     with OutputRecord(folder, "graft", "grafted", _REASONS, lambda line: ShardGraft.from_dict(line).check()) as record:
         if restart:
             refuse_inputs(found, [folder / name for name in record.outputs])
