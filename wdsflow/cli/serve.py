@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wdsflow.cli.cut import Ledger, Unknown
 from wdsflow.cli.graft import AmbiguousChoice, refused
 from wdsflow.cli.shared.help_panels import MACHINES, MAIN, SAMPLES
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
-from wdsflow.cli.shared.run_arguments import Keep, Misuse, NoLedger, Where
+from wdsflow.cli.shared.run_arguments import Keep, Ledger, Misuse, NoLedger, Unknown, Where
 from wdsflow.cli.shared.terminal import fail
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.shell import quote

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """A status, and the bytes of the file from ``start`` to ``stop``; none where the status says so."""
 
     status: int
@@ -27,14 +27,14 @@ class Answer:
         return found
 
 
-def answer_to(request: "BaseRequest", size: int, etag: str) -> Answer:
+def answer_to(request: "BaseRequest", size: int, etag: str) -> HttpAnswer:
     """Return what a request gets of a file. Requests for several parts get the whole file, as servers may do."""
     wanted, known = request.if_match, request.if_none_match
     if wanted is not None and not any(_is_any(each) or (each.value == etag and not each.is_weak) for each in wanted):
-        return Answer(412)
+        return HttpAnswer(412)
     if known is not None and any(_is_any(each) or each.value == etag for each in known):
-        return Answer(304)
-    whole = Answer(200, 0, size)
+        return HttpAnswer(304)
+    whole = HttpAnswer(200, 0, size)
     if request.method != "GET" or "Range" not in request.headers:
         return whole
     if request.headers.get("If-Range", f'"{etag}"') != f'"{etag}"':  # also a date: no file has one here
@@ -46,9 +46,9 @@ def answer_to(request: "BaseRequest", size: int, etag: str) -> Answer:
     start, stop = asked.start or 0, size if asked.stop is None else min(asked.stop, size)
     if asked.stop is None and request.headers["Range"].partition("=")[2].startswith("-"):
         if not asked.start:
-            return Answer(416)
+            return HttpAnswer(416)
         start = max(0, size + asked.start)
-    return Answer(206, start, stop) if start < size else Answer(416)
+    return HttpAnswer(206, start, stop) if start < size else HttpAnswer(416)
 
 
 def _is_any(tag: "ETag") -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wdsflow.shards.source.base import Source, SourceChangedError
 from wdsflow.shards.write_shard import exactly
 
-from .shard_views import Served, mark_of
+from .shard_views import ServedTar, mark_of
 from .tar_view import Piece
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _LARGE = 1 << 20  # from here on the kernel copies
 async def send(
     request: "Request",
     response: "StreamResponse",
-    served: Served,
+    served: ServedTar,
     source: Source,
     ends: tuple[int, int],
     pool: Executor,
@@ -77,7 +77,7 @@ def _read(source: Source, step: Sequence[Piece]) -> bytes:
     return b"".join(part if isinstance(part, bytes) else exactly(source, part[0], part[1] - part[0]) for part in step)
 
 
-def _checked(source: Source, step: Sequence[Piece], served: Served) -> bytes:
+def _checked(source: Source, step: Sequence[Piece], served: ServedTar) -> bytes:
     """Return the bytes if they are those of the view. Raises SourceChangedError."""
     data = _read(source, step)
     if mark_of(source) != served.mark:

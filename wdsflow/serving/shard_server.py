@@ -18,7 +18,7 @@ from wdsflow.text.escape import escape
 
 from .http_answer import answer_to
 from .send import send
-from .shard_views import Served, ShardViews
+from .shard_views import ServedTar, ShardViews
 
 T = TypeVar("T")
 Counts = dict[int, ShardRecord | str]  # of each shard; a text where it cannot be served
@@ -49,7 +49,7 @@ class ShardServer:
     def __init__(self, views: ShardViews, say: Callable[[str], object]) -> None:
         self._views, self._say, self._said = views, say, set[str]()
         self._pool = ThreadPoolExecutor(_THREADS, "wdsflow-serve")
-        self._opening: dict[int, asyncio.Task[Served]] = {}
+        self._opening: dict[int, asyncio.Task[ServedTar]] = {}
         self._counts: asyncio.Task[Counts] | None = None
         self._runner: web.AppRunner | None = None
         self._hosts: set[str] | None = None  # names in requests that are answered, None for any
@@ -106,7 +106,7 @@ class ShardServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        """Answer only requests for an address of this machine: pages in a browser may give it other names."""
+        """HttpAnswer only requests for an address of this machine: pages in a browser may give it other names."""
         name = re.sub(r":[0-9]*$", "", request.host).lower()
         if self._hosts is not None and name not in self._hosts and not _is_loopback_ip(name):
             return web.Response(status=421, text="this server is for programs of this machine\n")
@@ -144,7 +144,7 @@ class ShardServer:
                 await response.write_eof()
             return response
 
-    async def _opened(self, number: int) -> tuple[Served, Source]:
+    async def _opened(self, number: int) -> tuple[ServedTar, Source]:
         """Return a view and its shard; a view that several clients wait for is computed once."""
         task = self._opening.get(number)
         if task is None:
@@ -153,7 +153,7 @@ class ShardServer:
         await asyncio.shield(task)
         return await self._in_thread(self._views.open, number)
 
-    def _done(self, number: int, task: asyncio.Task[Served]) -> None:
+    def _done(self, number: int, task: asyncio.Task[ServedTar]) -> None:
         del self._opening[number]
         if not task.cancelled():
             task.exception()  # also if no client waits for it any more
@@ -173,7 +173,7 @@ class ShardServer:
         return web.Response(text=page, content_type="text/html")
 
     async def _sizes(self, request: web.Request) -> web.Response:
-        """Answer with the samples of each shard, or their sum; not where a shard is missing from it."""
+        """HttpAnswer with the samples of each shard, or their sum; not where a shard is missing from it."""
         counts = await self.counted()
         kept = {number: found.kept for number, found in counts.items() if isinstance(found, ShardRecord) and found.kept}
         bad = [found for found in counts.values() if isinstance(found, str)]

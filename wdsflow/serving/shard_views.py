@@ -26,7 +26,7 @@ Mark = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedTar:
     """A tar as it is served, and the shard that it is made from.
 
     ``mark`` tells whether the shard is still the same; ``etag`` stands for the bytes of the view.
@@ -46,7 +46,7 @@ class ShardViews:
 
     def __init__(self, urls: Sequence[str], choice: "ChosenSamples | None" = None) -> None:
         self.urls, self._choice = list(urls), choice
-        self._kept: OrderedDict[int, Served] = OrderedDict()
+        self._kept: OrderedDict[int, ServedTar] = OrderedDict()
         self._weight = 0
         self._lock = threading.Lock()
 
@@ -55,7 +55,7 @@ class ShardViews:
         """Whether samples may be left out."""
         return self._choice is not None
 
-    def open(self, number: int) -> tuple[Served, Source]:
+    def open(self, number: int) -> tuple[ServedTar, Source]:
         """Return the view of a shard and its bytes, which the caller closes.
 
         Raises LedgerError if the ledger does not fit; SourceError, OSError if the shard cannot be read, or changes.
@@ -73,7 +73,7 @@ class ShardViews:
             self._forget(number)
         raise SourceChangedError
 
-    def get(self, number: int) -> Served:
+    def get(self, number: int) -> ServedTar:
         """Return the view of a shard as it was when it was last looked at. Raises as ``open``."""
         with self._lock:
             if (known := self._kept.get(number)) is not None:
@@ -110,7 +110,7 @@ class ShardViews:
         if (old := self._kept.pop(number, None)) is not None:
             self._weight -= old.view.weight
 
-    def _built(self, number: int) -> Served:
+    def _built(self, number: int) -> ServedTar:
         url = self.urls[number]
         with _opened(url) as source:
             mark, length = mark_of(source), source.length
@@ -123,7 +123,7 @@ class ShardViews:
         with _opened(url) as again:
             if mark_of(again) != mark:
                 raise SourceChangedError
-        return Served(view, mark, _etag(view, identity), record)
+        return ServedTar(view, mark, _etag(view, identity), record)
 
 
 def _opened(url: str) -> Source:

@@ -8,10 +8,12 @@ from wdsflow.shards.samples.copy_ranges import with_headers
 from wdsflow.shards.samples.tar_sample import Range
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Source, SourceChangedError
+from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.base import SampleStage
 
-from .open_samples import are_small
 from .staged_samples import Piece, Staging, pieces_of
+
+_SMALL = 12 << 10  # mean bytes of a member
 
 
 def kept_pieces(
@@ -33,7 +35,7 @@ def _staged(
     """Yield the parts of the output if stages changed samples: stages run again on kept samples."""
     wanted = {row.number: row for row in kept}
     waiting = sorted(headers, reverse=True)
-    samples = Samples(source, contents=are_small(source))
+    samples = Samples(source, contents=_are_small(source))
     staging = Staging(stages, samples, url)
     for sample in samples:
         row = wanted.pop(sample.number, None)
@@ -46,3 +48,10 @@ def _staged(
         yield from pieces_of(sample, staging.fields(sample), samples)
     if wanted:
         raise SourceChangedError
+
+
+def _are_small(source: Source) -> bool:
+    """Return whether members are so small that reading all is faster than fetching a few bytes of each."""
+    first = next(iter(Walk(source)), None)
+    rows = first.rows if first is not None else []
+    return sum(row[1] for row in rows) < _SMALL * len(rows)
