@@ -52,7 +52,9 @@ def written(folder: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted(folder.glob("*.tar"))]
 
 
-@pytest.mark.parametrize("more", [(), ("--drop-unmatched",)], ids=["all", "matched"])
+@pytest.mark.parametrize(
+    "more", [pytest.param((), marks=pytest.mark.deep), ("--drop-unmatched",)], ids=["all", "matched"]
+)
 def test_grafted_tars_are_those_that_graft_writes(folder: Path, tmp_path: Path, more: tuple[str, ...]):
     assert run("graft", folder / "in", "--from", folder / "new.jsonl", *JOIN, *more, "-o", tmp_path / "out").status == 0
     served, printed = tars(folder / "in", "--graft", folder / "new.jsonl", *JOIN, *more)
@@ -63,6 +65,7 @@ def test_grafted_tars_are_those_that_graft_writes(folder: Path, tmp_path: Path, 
     assert f"{51 if more else 60:>6}  kept" in printed
 
 
+@pytest.mark.deep
 def test_a_filter_comes_before_the_graft(folder: Path, tmp_path: Path):
     assert run("graft", folder / "cut", "--from", folder / "new.jsonl", *JOIN, "-o", tmp_path / "out").status == 0
     words = ("--ledger", folder / "scores", "--where", WHERE, "--graft", folder / "new.jsonl", *JOIN)
@@ -72,6 +75,7 @@ def test_a_filter_comes_before_the_graft(folder: Path, tmp_path: Path):
     assert "of 36 samples have a row" in printed
 
 
+@pytest.mark.deep
 def test_joins_that_graft_refuses_are_refused_with_commands_to_paste(folder: Path, tmp_path: Path):
     table = tmp_path / "twice.jsonl"
     table.write_text((folder / "new.jsonl").read_text() * 2)

@@ -40,6 +40,7 @@ def test_without_a_ledger_shards_are_served_as_they_are_and_counted(tmp_path: Pa
             assert get(server, f"/{number:06d}.tar")[1] == (tmp_path / "in" / f"{number:05d}.tar").read_bytes()
 
 
+@pytest.mark.deep
 def test_predicates_that_compare_samples_and_stages_serve_what_cut_writes(tmp_path: Path):
     folder = write_shards(tmp_path / "in", 2, 12)
     recipe = Recipe(scores=("min_side", "caption_words"), stages=(CleanText(),))
@@ -52,6 +53,7 @@ def test_predicates_that_compare_samples_and_stages_serve_what_cut_writes(tmp_pa
             assert get(server, f"/{number:06d}.tar")[1] == (tmp_path / "cut" / f"{number:05d}.tar").read_bytes()
 
 
+@pytest.mark.deep
 def test_shards_of_which_nothing_is_kept_are_left_out_of_list_pattern_and_counts(tmp_path: Path):
     write_shards(tmp_path / "in", 3, 4)
     write_tar(tmp_path / "in" / "00001.tar", entries(1, 1))  # one small picture
@@ -104,7 +106,9 @@ def test_our_own_reader_notices_that_a_served_shard_changed(tmp_path: Path):
             source.read_at(4 << 20, 10)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.deep)], ids=["SIGINT", "SIGTERM"]
+)
 def test_a_signal_ends_it_also_while_a_client_waits(tmp_path: Path, number: signal.Signals):
     shard = write_tar(tmp_path / "0.tar", [("a.txt", b"x" * (30 << 20))])
     with (
@@ -119,6 +123,7 @@ def test_a_signal_ends_it_also_while_a_client_waits(tmp_path: Path, number: sign
         assert errors == "wdsflow: interrupted\n"
 
 
+@pytest.mark.deep
 def test_a_kill_leaves_nothing_behind(tmp_path: Path):
     write_set(tmp_path, 1, 4)
     before = sorted(tmp_path.rglob("*"))
@@ -166,6 +171,7 @@ def test_wrong_use_is_refused_with_commands_that_work(tmp_path: Path, monkeypatc
     assert done.commands == ["wdsflow serve in --port 0"]
 
 
+@pytest.mark.deep
 def test_a_compressed_shard_is_refused_with_the_command_that_unpacks_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

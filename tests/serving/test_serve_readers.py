@@ -133,6 +133,7 @@ def test_ray_data(pairs: tuple[list[str], list[str]]):
     assert len(served) == 36
 
 
+@pytest.mark.deep
 def test_our_own_feed(pairs: tuple[list[str], list[str]]):
     pytest.importorskip("torch")
     from tests.training.test_loader import all_texts, loader
