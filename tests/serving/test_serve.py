@@ -94,6 +94,8 @@ def test_a_shard_that_is_written_into_while_it_is_sent_breaks_the_connection(tmp
                 while data := client.recv(1 << 20):
                     got += len(data)
         assert got < shard.stat().st_size
+        assert server.process.stderr is not None
+        assert server.process.stderr.readline() == f"wdsflow: cannot be served: {shard}: it changed while it was read\n"
         assert get(server, "/000000.tar")[1] == shard.read_bytes()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
@@ -27,7 +28,7 @@ def serve(
     counted: Callable[[str, Counts], object] | None,
     say: Callable[[str], object],
 ) -> None:
-    """Serve until KeyboardInterrupt, which it raises when all connections are closed.
+    """Serve until SIGINT or SIGTERM; their handlers are called when all connections are closed, and raise KeyboardInterrupt.
 
     Args:
         views: the shards.
@@ -40,10 +41,42 @@ def serve(
     Raises CannotListen if the address is taken, or not one of this machine.
     """
     _allow_many_connections()
-    asyncio.run(_serve(ShardServer(views, say), host, port, started, counted))
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    taken = [number for number, handler in handlers.items() if callable(handler)]
+    try:
+        number = asyncio.run(_serve(ShardServer(views, say), host, port, (started, counted), taken))
+    finally:
+        for each in taken:
+            signal.signal(each, handlers[each])
+    handler = handlers[number]
+    assert callable(handler)
+    handler(number, None)
 
 
 async def _serve(
+    server: ShardServer,
+    host: str,
+    port: int,
+    tell: tuple[Callable[[str], object], Callable[[str, Counts], object] | None],
+    signals: Iterable[signal.Signals],
+) -> signal.Signals:
+    """Serve until one of some signals comes, and return it: an exception in the midst of the loop would break it."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[signal.Signals] = loop.create_future()
+    for number in signals:
+        loop.add_signal_handler(number, lambda number=number: ended.done() or ended.set_result(number))
+    work = asyncio.create_task(_work(server, host, port, *tell))
+    try:
+        await asyncio.wait([work, ended], return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            work.result()  # raises its error
+        return await ended
+    finally:
+        work.cancel()
+        await server.stop()
+
+
+async def _work(
     server: ShardServer,
     host: str,
     port: int,
@@ -51,16 +84,12 @@ async def _serve(
     counted: Callable[[str, Counts], object] | None,
 ) -> None:
     try:
-        try:
-            url = await server.start(host, port)
-        except OSError as error:
-            raise CannotListen(host, port, error) from None
-        started(url)
-        if counted is not None:
-            counted(url, await server.counted())
-        await asyncio.Event().wait()
-    finally:
-        await server.stop()
+        url = await server.start(host, port)
+    except OSError as error:
+        raise CannotListen(host, port, error) from None
+    started(url)
+    if counted is not None:
+        counted(url, await server.counted())
 
 
 def pattern(url: str, numbers: Iterable[int]) -> str:

@@ -133,13 +133,11 @@ class ShardServer:
             if request.method == "GET" and answer.stop > answer.start:
                 try:
                     await send(request, response, served, source, (answer.start, answer.stop), self._pool)
-                except ConnectionError:
-                    raise
                 except _REFUSED as error:  # it has changed: the client must not take what it has for the whole
-                    self._failed(number, error)
+                    if not isinstance(error, ConnectionError):  # of a client that hangs up
+                        self._failed(number, error)
                     if request.transport is not None:
                         request.transport.abort()
-                    raise ConnectionResetError from None
             with contextlib.suppress(ConnectionError):
                 await response.write_eof()
             return response
