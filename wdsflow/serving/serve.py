@@ -63,11 +63,16 @@ async def _serve(
     """Serve until one of some signals comes, and return it: an exception in the midst of the loop would break it."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[signal.Signals] = loop.create_future()
-    for number in signals:
-        loop.add_signal_handler(number, lambda number=number: ended.done() or ended.set_result(number))
+
+    def end(number: signal.Signals) -> None:
+        if not ended.done():
+            ended.set_result(number)
+
+    for each in signals:
+        loop.add_signal_handler(each, end, each)
     work = asyncio.create_task(_work(server, host, port, *tell))
     try:
-        await asyncio.wait([work, ended], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((asyncio.ensure_future(ended), work), return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             work.result()  # raises its error
         return await ended
