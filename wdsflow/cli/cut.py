@@ -1,12 +1,11 @@
 """``wdsflow cut``: filter again using existing scores."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from wdsflow.cli.shared.cli_options import Address, EngineChoice, Engines, Numbering, TarSamples, TarSize, To
-from wdsflow.cli.shared.help_panels import MAIN, OUTPUT, SAMPLES
+from wdsflow.cli.shared.help_panels import OUTPUT
 from wdsflow.cli.shared.live import progress
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
@@ -15,6 +14,7 @@ from wdsflow.cli.shared.run_arguments import (
     DryRun,
     Export,
     Keep,
+    Ledger,
     Memory,
     NoLedger,
     Out,
@@ -22,6 +22,7 @@ from wdsflow.cli.shared.run_arguments import (
     Restart,
     ShardCount,
     ShardIndex,
+    Unknown,
     Urls,
     Where,
     Workers,
@@ -31,22 +32,6 @@ from wdsflow.cli.shared.run_arguments import (
 from wdsflow.cli.shared.run_outcome import check_exports, exported, show
 from wdsflow.cli.shared.typed_command import Typed
 
-Ledger = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger", metavar="DIR", help="Folder that score or filter wrote.", rich_help_panel=MAIN, show_default=False
-    ),
-]
-Unknown = Annotated[
-    str | None,
-    typer.Option(
-        "--unknown",
-        metavar="WHAT",
-        help="What to do with samples whose predicate is unknown: quarantine (default), keep or drop.",
-        rich_help_panel=SAMPLES,
-        show_default=False,
-    ),
-]
 Empty = Annotated[
     str | None,
     typer.Option(

@@ -95,7 +95,7 @@ def graft(
         with progress() as begin:
             report = graft_shards(urls, out, jobs=jobs, begin=begin, **what, **switches)  # type: ignore[arg-type]
     except (ValueError, Busy, FileExistsError) as error:
-        _refused(error, typed, urls, out)
+        refused(error, typed, urls, out)
     except KeyboardInterrupt:
         print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
         raise
@@ -106,14 +106,14 @@ def graft(
     _show(report, out, urls)
 
 
-def _refused(error: Exception, typed: Typed, urls: list[str], out: Path) -> NoReturn:
-    """Report why nothing was written, and what to do; exit."""
+def refused(error: Exception, typed: Typed, urls: list[str], out: Path | None = None) -> NoReturn:
+    """Report why nothing was done, and what to do; exit. ``out``: the output folder, if there is one."""
     from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
     from wdsflow.reshaping.graft.table_rows import TableError
     from wdsflow.shards.output_record import OtherOptions
     from wdsflow.shards.urls import NoShards
 
-    elsewhere = typed.again(out=free(out), restart=None)
+    elsewhere = typed.again(out=free(out), restart=None) if out is not None else ""
     if isinstance(error, NoShards):
         no_shards(error)
     if isinstance(error, NoMatch):

@@ -16,7 +16,6 @@ from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about, sa
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
 from wdsflow.filtering.recipe.recipe_identity import digest
-from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.shard.open_samples import check_lines
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
@@ -24,13 +23,13 @@ from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 
 from .caption_place import with_captions
+from .ledger_choice import with_stages
 from .pass_engine import joined
 from .run_options import RunOptions
 from .run_pass import Pass
 from .run_report import RunReport
 
 Urls = str | Iterable[str]
-_OF_LINES = ("image_token", "video_token", "chunk_end", "media_root")
 
 
 def filter_shards(
@@ -116,10 +115,7 @@ def cut_shards(
     found, names = _shards(urls)
     check_lines(found, recipe)
     _refuse_same(ledger, layout)
-    if not scored.inside.is_dir():
-        raise LedgerError(f"{ledger} has no ledgers: give the folder that filter or score wrote")
-
-    recipe = _with_stages(recipe, scored)
+    recipe = with_stages(recipe, scored)
 
     def before(one: Pass, _: RunReport) -> bool:
         _take_sources(one, scored)
@@ -129,18 +125,6 @@ def cut_shards(
     _refuse_slices(options, compares=compares)
     check_scores(program_of(recipe), scored, names)
     return Pass("cut", found, names, layout, recipe, options, scored=scored, compares=compares, before=before).run()
-
-
-def _with_stages(recipe: Recipe, scored: Layout) -> Recipe:
-    """Return the recipe with the stages, and the settings for JSON lines, of the scores."""
-    found_recipe = recorded_recipe(scored.run_file)
-    if not found_recipe:
-        raise LedgerError(f"{scored.run_file} does not record how {scored.folder} was scored: score again")
-    stages = read_stages(found_recipe.get("stages", []))
-    if recipe.stages and recipe.stages != stages:
-        raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
-    given = {name: found_recipe[name] for name in _OF_LINES if isinstance(found_recipe.get(name), str)}
-    return replace(recipe, stages=stages, **given)
 
 
 def _scored_first(

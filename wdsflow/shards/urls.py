@@ -41,8 +41,8 @@ def expand(urls: Iterable[str]) -> Expansion:
 
     Takes bash's braces, globs (sorted as people count), folders (every tar in them), ``@list.txt`` (a pattern a line,
     ``#`` begins a comment), ``::`` between sources, ``~``, and ``${NAME}`` for the environment variable WDS_NAME as
-    webdataset does. ``pipe:`` and http urls are not globbed: they have no listing. A plain path stays, whether or not it exists, and so
-    does a name that a range stands for.
+    webdataset does. ``pipe:`` urls are not globbed; of http urls a folder and ``*`` are, where the server lists its files
+    on a page. A plain path stays, whether or not it exists, and so does a name that a range stands for.
 
     Raises:
         NoShards: a pattern matches nothing, or stands for more than 10 million names.

@@ -7,6 +7,7 @@ from .graft_entries import GRAFTS
 from .loader_entries import LOADERS
 from .reshard_entries import RESHARDING
 from .scoring_entries import SCORING
+from .serving_entries import SERVING
 
 ENTRIES = [
     Entry(
@@ -180,6 +181,7 @@ ENTRIES = [
     ),
     *FILTERS,
     *RESHARDING,
+    *SERVING,
     *GRAFTS,
     *LOADERS,
     *SCORING,

@@ -78,11 +78,11 @@ def webdataset(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 def cut(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """`wdsflow cut`, in one process, from a ledger that was made before."""
-    with _scored(paths) as (folder, scored, recipe, options):
+    with scored(paths) as (folder, scores, recipe, options):
         from wdsflow.filtering.run_filter import cut_shards
 
         begun = clock()
-        report = cut_shards(paths, os.path.join(folder, "cut"), scored, recipe, options)
+        report = cut_shards(paths, os.path.join(folder, "cut"), scores, recipe, options)
         written = _size(os.path.join(folder, "cut"))
         result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=written)
     return result
@@ -90,11 +90,11 @@ def cut(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """Copy by `cp` what `cut` wrote, from a warm page cache."""
-    with _scored(paths) as (folder, scored, recipe, options):
+    with scored(paths) as (folder, scores, recipe, options):
         from wdsflow.filtering.run_filter import cut_shards
 
         source, target = os.path.join(folder, "cut"), os.path.join(folder, "copy")
-        report = cut_shards(paths, source, scored, recipe, options)
+        report = cut_shards(paths, source, scores, recipe, options)
         names = [entry.path for entry in os.scandir(source) if entry.name.endswith(".tar")]
         subprocess.run(["cat", *names], stdout=subprocess.DEVNULL, check=True)
         os.mkdir(target)
@@ -105,14 +105,15 @@ def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 
 @contextmanager
-def _scored(paths: Sequence[str]) -> Iterator[tuple[str, str, Any, Any]]:
+def scored(paths: Sequence[str]) -> Iterator[tuple[str, str, Any, Any]]:
+    """Score shards; give a folder for outputs, that of the scores, the recipe and the options."""
     from wdsflow.filtering.run_filter import score_shards
 
     recipe, options = ready(WHERE)
     with beside(paths) as folder:
-        scored = os.path.join(folder, "scored")
-        score_shards(paths, scored, recipe, options)
-        yield folder, scored, recipe, options
+        scores = os.path.join(folder, "scored")
+        score_shards(paths, scores, recipe, options)
+        yield folder, scores, recipe, options
 
 
 def _size(folder: str) -> int:

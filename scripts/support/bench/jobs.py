@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import cluster, decoding, filtering, grafting, pictures, resharding
+from support.bench import cluster, decoding, filtering, grafting, pictures, resharding, serving
 
 Result = dict[str, Any]
 
@@ -109,6 +109,10 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "cp-synced": lambda paths: resharding.copy(paths, Clock),
     "graft": lambda paths: grafting.ours(paths, Clock),
     "graft-cp": lambda paths: grafting.copy(paths, Clock),
+    "serve-webdataset": lambda paths: serving.view(paths, Clock, serving.by_webdataset),
+    "serve-files-webdataset": lambda paths: serving.files(paths, Clock, serving.by_webdataset),
+    "serve-curl": lambda paths: serving.view(paths, Clock, serving.by_curl),
+    "serve-files-curl": lambda paths: serving.files(paths, Clock, serving.by_curl),
     "filter-pixels": lambda paths: pictures.ours(paths, Clock),
     "filter-pixels-damaged": lambda paths: pictures.ours_damaged(paths, Clock),
     "filter-one-core": lambda paths: cluster.on_one_core(paths, Clock),

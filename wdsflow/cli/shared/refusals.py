@@ -129,7 +129,7 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
     near = nearest_ledger(asked)
     if near is not None and near != asked and "ledger" in typed.given:
         yield f"with the ledgers in {near}: {typed.again(ledger=near)}"
-    elif typed.name == "cut":
+    elif typed.name in ("cut", "serve"):
         yield from rescore(typed)
 
 

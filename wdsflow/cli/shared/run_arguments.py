@@ -36,6 +36,22 @@ Keep = Annotated[
         show_default=False,
     ),
 ]
+Ledger = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", metavar="DIR", help="Folder that score or filter wrote.", rich_help_panel=MAIN, show_default=False
+    ),
+]
+Unknown = Annotated[
+    str | None,
+    typer.Option(
+        "--unknown",
+        metavar="WHAT",
+        help="What to do with samples whose predicate is unknown: quarantine (default), keep or drop.",
+        rich_help_panel=SAMPLES,
+        show_default=False,
+    ),
+]
 RecipeFile = Annotated[
     Path | None,
     typer.Option(

@@ -14,12 +14,9 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Source, local_file
-from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .tar_fields import Views
-
-_SMALL = 12 << 10  # mean bytes of a member
 
 
 def opened(source: Source, url: str, recipe: Recipe, options: ViewOptions, *, contents: bool) -> tuple[Any, Any]:
@@ -31,13 +28,6 @@ def opened(source: Source, url: str, recipe: Recipe, options: ViewOptions, *, co
         return TextRows(source, tokens_of(recipe), root_of(url, recipe)), RowViews(options, url)
     samples = Samples(source, contents=contents)
     return samples, Views(samples, options, url, recipe.stages)
-
-
-def are_small(source: Source) -> bool:
-    """Return whether members are so small that reading all is faster than fetching a few bytes of each."""
-    first = next(iter(Walk(source)), None)
-    rows = first.rows if first is not None else []
-    return sum(row[1] for row in rows) < _SMALL * len(rows)
 
 
 def tokens_of(recipe: Recipe) -> MediaTokens:

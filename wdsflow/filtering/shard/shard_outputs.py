@@ -1,6 +1,5 @@
 """Writes the files of a shard when the outcomes of all its samples are known."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from wdsflow.filtering.deciding.program import Program
@@ -9,18 +8,16 @@ from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.jsonl.jsonl_output import write_aside, write_rows
 from wdsflow.filtering.jsonl.jsonl_rows import TextRows
 from wdsflow.filtering.jsonl.tars import write_tars
-from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.shards.samples.copy_ranges import with_headers, write_pieces, write_ranges
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.copy_ranges import write_pieces
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.base import Source, SourceChangedError
+from wdsflow.shards.source.base import Source
 
-from .open_samples import are_small, root_of, tar_size_of, tokens_of
+from .kept_pieces import kept_pieces
+from .open_samples import root_of, tar_size_of, tokens_of
 from .quarantine import write_quarantine
 from .shard_task import ShardTask
-from .staged_samples import Piece, Staging, pieces_of
 
 
 def write_shard(
@@ -55,10 +52,7 @@ def write_shard(
     target = layout.tar(task.name)
     if record.kept or task.recipe.empty == "write":
         kept = [row for row in rows if row.outcome == "kept"]
-        if task.recipe.stages:
-            write_pieces(target, source, _staged(task, source, kept, record))
-        else:
-            write_ranges(target, source, with_headers([(row.start, row.end) for row in kept], record.headers))
+        write_pieces(target, source, kept_pieces(source, task.url, task.recipe.stages, kept, record.headers))
         record.output = fingerprint(str(target))
     else:
         Path(target).unlink(missing_ok=True)  # left by a killed run, when the shard was another
@@ -67,22 +61,3 @@ def write_shard(
 def texts_of(task: ShardTask, source: Source) -> TextRows:
     """Return the reader of rows of JSON lines."""
     return TextRows(source, tokens_of(task.recipe), root_of(task.url, task.recipe))
-
-
-def _staged(task: ShardTask, source: Source, kept: list[Row], record: ShardRecord) -> Iterator[Piece]:
-    """Yield the parts of the output if stages changed samples: stages run again on kept samples."""
-    wanted = {row.number: row for row in kept}
-    headers = sorted(record.headers, reverse=True)
-    samples = Samples(source, contents=are_small(source))
-    staging = Staging(task.recipe.stages, samples, task.url)
-    for sample in samples:
-        row = wanted.pop(sample.number, None)
-        if row is None:
-            continue
-        if (in_utf8(row.key), row.start) != (in_utf8(sample.key), sample.start):  # of a ledger it is plain
-            raise SourceChangedError
-        while headers and headers[-1][0] < sample.start:
-            yield headers.pop()
-        yield from pieces_of(sample, staging.fields(sample), samples)
-    if wanted:
-        raise SourceChangedError

@@ -120,7 +120,7 @@ def graft_shards(
         raise ValueError("jobs must be at least 1")
     files = find_table(os.fspath(table))
     asked = GraftOptions(
-        files, str(table), _on(files, on), tuple(parse_set(fields)), ambiguous, drop_unmatched, jobs, allow_pipe
+        files, str(table), join_of(files, on), tuple(parse_set(fields)), ambiguous, drop_unmatched, jobs, allow_pipe
     )
     found = expand([urls] if isinstance(urls, str) else urls).urls
     return _graft(asked, found, local_folder(out), begin, force=force, restart=restart)
@@ -139,14 +139,14 @@ def _graft(
         is_first = record.options is None
         record.begin(asked.flags(), [target.name for target in targets], force=force)
         try:
-            return _Run(asked, folder, found, targets, record, begin).graft(again=force)
+            return GraftRun(asked, folder, found, targets, record, begin).graft(again=force)
         except (NoMatch, AmbiguousJoin, ContradictedJoin, TableError):
             if is_first:
                 record.clear()
             raise
 
 
-class _Run:
+class GraftRun:
     """One run: the table, the first pass, the decision, the second pass."""
 
     def __init__(
@@ -155,22 +155,23 @@ class _Run:
         folder: Path,
         urls: Sequence[str],
         targets: Sequence[Path],
-        record: OutputRecord,
+        record: OutputRecord | None,
         begin: Begin | None,
     ) -> None:
         self._asked, self._urls, self._targets = asked, urls, targets
-        self._record, self._begin = record, begin
+        self._record, self._begin = record, begin  # without a record nothing can be written
         self._work = folder / INSIDE / _WORK
         self._listed = folder / INSIDE / _UNMATCHED
-        self._columns, self._checked = _columns(asked)
+        self.columns, self._checked = _columns(asked)
         self._identity: list[Any] = []
 
     def graft(self, *, again: bool) -> GraftReport:
+        """Do all of it. Raises as ``graft_shards``."""
         try:
             with ExitStack() as stack:
-                table = stack.enter_context(self._table())
-                looks = self._look(table)
-                matches = self._decide(table, looks)
+                table = stack.enter_context(self.table())
+                looks = self.look(table)
+                matches = self.decide(table, looks)
                 report = self._write(table, looks, matches, again=again)
                 report.unmatched = self._list(table, matches)
         except (NoMatch, AmbiguousJoin, ContradictedJoin, TableError):
@@ -181,12 +182,12 @@ class _Run:
         report.check()
         return report
 
-    def _table(self) -> GraftTable:
+    def table(self) -> GraftTable:
         """Return the table as an earlier run left it, if it is still that of the files; otherwise read it."""
         asked = self._asked
         self._identity = _identity(asked.table)
         scopes = asked.table.scope(self._urls) if asked.on.kind == "key" else None
-        wanted = {"files": self._identity, "on": str(asked.on), "columns": self._columns, "scopes": scopes}
+        wanted = {"files": self._identity, "on": str(asked.on), "columns": self.columns, "scopes": scopes}
         wanted["touched"] = sorted({each.field for each in asked.fields})
         with suppress(OSError, ValueError, KeyError):
             table = GraftTable(self._work / "table")
@@ -194,16 +195,17 @@ class _Run:
                 return table
             table.__exit__()
         shutil.rmtree(self._work, ignore_errors=True)
-        table = build_table(self._work / "table", asked.table.batches(asked.on, self._columns), wanted)
+        table = build_table(self._work / "table", asked.table.batches(asked.on, self.columns), wanted)
         if _identity(asked.table) != self._identity:
             table.__exit__()
             raise TableError("the table changed while it was read")
         return table
 
-    def _look(self, table: GraftTable) -> list[ShardLook]:
+    def look(self, table: GraftTable) -> list[ShardLook]:
+        """Look at all shards, and note the rows of each in its ``place``."""
         asked = self._asked
         scopes = asked.table.scope(self._urls) if asked.on.kind == "key" else None
-        places = [self._place(target) for target in self._targets]
+        places = [self.place(target) for target in self._targets]
         each = zip(self._urls, places, scopes or [""] * len(places), strict=True)
         work = [LookJob(url, place, scope, asked.allow_pipe) for url, place, scope in each]
         touched = tuple(dict.fromkeys(each.field for each in asked.fields))
@@ -216,16 +218,15 @@ class _Run:
         run_in_threads(work, look, lambda job, seen: found.update({job.place: seen}), asked.jobs, self._begin)
         return [found[place] for place in places]
 
-    def _place(self, target: Path) -> Path:
+    def place(self, target: Path) -> Path:
+        """Return where the rows of a shard are noted."""
         return self._work / target.name
 
-    def _decide(self, table: GraftTable, looks: Sequence[ShardLook]) -> Matches:
+    def decide(self, table: GraftTable, looks: Sequence[ShardLook]) -> Matches:
         """Return which samples get which rows. Raises NoMatch, AmbiguousJoin, ContradictedJoin."""
         asked = self._asked
         ContradictedJoin.check(looks)
-        there = [
-            None if look.unread else self._place(target) for target, look in zip(self._targets, looks, strict=True)
-        ]
+        there = [None if look.unread else self.place(target) for target, look in zip(self._targets, looks, strict=True)]
         matches = decide(table, there, asked.ambiguous)
         if asked.ambiguous == "refuse":
             AmbiguousJoin.check(matches, str(asked.on))
@@ -235,10 +236,11 @@ class _Run:
 
     def _write(self, table: GraftTable, looks: Sequence[ShardLook], matches: Matches, *, again: bool) -> GraftReport:
         asked, record = self._asked, self._record
+        assert record is not None
         digests = matches.digests or [""] * len(looks)
         each = zip(self._urls, self._targets, looks, digests, strict=True)
         work = [
-            GraftJob(url, target, self._place(target), look, asked.drop_unmatched, asked.allow_pipe, digest)
+            GraftJob(url, target, self.place(target), look, asked.drop_unmatched, asked.allow_pipe, digest)
             for url, target, look, digest in each
         ]
         report = GraftReport([], matches, list(map(str, asked.fields)), record.stale)
@@ -256,7 +258,7 @@ class _Run:
             todo.append(job)
             report.changed += [f"{job.url}: {reason}"] if reason else []
         report.resumed = len(done)
-        fields = GraftedFields(asked.fields, self._columns)
+        fields = GraftedFields(asked.fields, self.columns)
 
         def note(job: GraftJob, shard: ShardGraft) -> None:
             done[job.target] = shard
@@ -284,6 +286,7 @@ class _Run:
         return {"code": _CODE, "url": job.url, "inputs": inputs, "table": self._identity, "decided": job.decided}
 
     def _count(self, shards: Iterable[ShardGraft]) -> None:
+        assert self._record is not None
         self._record.count({Path(shard.output).name: shard.written for shard in shards if shard.output})
 
     def _list(self, table: GraftTable, matches: Matches) -> list[str]:
@@ -318,7 +321,7 @@ def _shown(row: list[Any] | None) -> str:
     return str(row[0]).replace("\0", "/") if row else ""
 
 
-def _on(files: TableFiles, text: str) -> JoinOn:
+def join_of(files: TableFiles, text: str) -> JoinOn:
     """Parse what is joined on; a ledger has a name of its own for the hash of images."""
     on = parse_on(text)
     if files.kind == "ledger" and on.kind == "xxh3" and "=" not in text:

@@ -58,7 +58,7 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Range | bytes], *,
     ``closed``: end it as a tar ends.
     """
     with tar_of_ranges(path, closed=closed) as tar:
-        for piece in _joined(pieces):
+        for piece in joined(pieces):
             if isinstance(piece, bytes):
                 tar.add(piece)
             else:
@@ -112,7 +112,7 @@ class RangeWriter:
             self._sink.add(bytes(missing))
 
 
-def _joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
+def joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
     """Join ranges that follow each other, and leave out those that are empty."""
     start = end = 0
     for piece in pieces:

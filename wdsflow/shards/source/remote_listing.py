@@ -9,14 +9,16 @@ _GLOB = re.compile(r"[*\[]")  # a question mark begins the query of a url
 
 
 def is_listing(url: str) -> bool:
-    """Return whether a url is a glob, or a folder, on a server that may list it; http has no listing.
+    """Return whether a url is a glob, or a folder, on a server that may list it; web servers do by a page of links.
 
     >>> [is_listing(url) for url in ("s3://b/*.tar", "gs://b/a/", "s3://b/a.tar?versionId=*", "https://h/*.tar")]
-    [True, True, False, False]
+    [True, True, False, True]
+    >>> is_listing("http://[::1]/a.tar")
+    False
     """
-    if re.match("https?:", url):
-        return False
     path = url.partition("?")[0]
+    if re.match("https?:", url):
+        return path.endswith("/") or "*" in path.rpartition("/")[2]
     return path.endswith("/") or _GLOB.search(path) is not None
 
 

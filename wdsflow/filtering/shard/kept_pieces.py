@@ -1,0 +1,57 @@
+"""The contents of a filtered tar: ranges of the shard, and what stages changed."""
+
+from collections.abc import Iterator, Sequence
+
+from wdsflow.filtering.ledger.arrow_columns import in_utf8
+from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.shards.samples.copy_ranges import with_headers
+from wdsflow.shards.samples.tar_sample import Range
+from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.source.base import Source, SourceChangedError
+from wdsflow.shards.tar.walk import Walk
+from wdsflow.stages.base import SampleStage
+
+from .staged_samples import Piece, Staging, pieces_of
+
+_SMALL = 12 << 10  # mean bytes of a member
+
+
+def kept_pieces(
+    source: Source, url: str, stages: Sequence[SampleStage], kept: Sequence[Row], headers: Sequence[Range]
+) -> Iterator[Piece]:
+    """Yield the parts of the tar of the kept samples of a shard, in order, without the end of a tar.
+
+    ``headers``: the ranges of its global headers. Raises SourceError, OSError.
+    """
+    if stages:
+        yield from _staged(source, url, stages, kept, headers)
+    else:
+        yield from with_headers([(row.start, row.end) for row in kept], headers)
+
+
+def _staged(
+    source: Source, url: str, stages: Sequence[SampleStage], kept: Sequence[Row], headers: Sequence[Range]
+) -> Iterator[Piece]:
+    """Yield the parts of the output if stages changed samples: stages run again on kept samples."""
+    wanted = {row.number: row for row in kept}
+    waiting = sorted(headers, reverse=True)
+    samples = Samples(source, contents=_are_small(source))
+    staging = Staging(stages, samples, url)
+    for sample in samples:
+        row = wanted.pop(sample.number, None)
+        if row is None:
+            continue
+        if (in_utf8(row.key), row.start) != (in_utf8(sample.key), sample.start):  # of a ledger it is plain
+            raise SourceChangedError
+        while waiting and waiting[-1][0] < sample.start:
+            yield waiting.pop()
+        yield from pieces_of(sample, staging.fields(sample), samples)
+    if wanted:
+        raise SourceChangedError
+
+
+def _are_small(source: Source) -> bool:
+    """Return whether members are so small that reading all is faster than fetching a few bytes of each."""
+    first = next(iter(Walk(source)), None)
+    rows = first.rows if first is not None else []
+    return sum(row[1] for row in rows) < _SMALL * len(rows)

@@ -1,0 +1,149 @@
+"""Samples with fields from a table, as ``graft`` writes them, without writing them."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.ledger_choice import LedgerChoice
+from wdsflow.reshaping.graft.decide_matches import AMBIGUOUS, rows_file
+from wdsflow.reshaping.graft.graft_table import ABSENT
+from wdsflow.reshaping.graft.grafted_sample import FieldTally, GraftedFields
+from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT
+from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
+from wdsflow.shards.output_names import output_names
+from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.text.words import how_many
+
+from .tar_view import Piece
+
+_NO_ROW = "no row in the table"
+
+
+class GraftedSamples:
+    """Samples with fields from a table: see ``ChosenSamples``.
+
+    All shards are looked at first, as by ``graft``: whether samples are ambiguous depends on all of them.
+
+    Args:
+        urls: the shards.
+        options: the table, and what is set.
+        folder: an empty folder, for the table as it is looked up.
+        choice: which samples there are; by default all. Others are left out before the join.
+
+    Raises:
+        NoMatch, AmbiguousJoin, ContradictedJoin, TableError: as ``graft_shards``.
+        ValueError: the ledger was made with stages.
+        OSError: the folder cannot be written.
+    """
+
+    quick = False
+
+    def __init__(
+        self, urls: Sequence[str], options: GraftOptions, folder: Path, choice: LedgerChoice | None = None
+    ) -> None:
+        if choice is not None and choice.recipe.stages:
+            raise ValueError(
+                "the ledger was made with stages, which change samples: cut first, and graft what cut writes"
+            )
+        self._urls, self._options = list(urls), options
+        targets = [folder / name for name in output_names(urls)]
+        run = GraftRun(options, folder, urls, targets, None, None)
+        self._table = run.table()
+        self._looks = run.look(self._table)
+        self._places = [run.place(target) for target in targets]
+        self._kept: dict[int, ShardRecord] = {}
+        if choice is not None:
+            for number in range(len(urls)):
+                self._leave_out(number, choice)
+        self._matches = run.decide(self._table, self._looks)
+        self._fields = GraftedFields(options.fields, run.columns)
+
+    def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], ShardRecord]:
+        """Return the parts of the tar that ``graft`` writes."""
+        self._readable(number)
+        return self._pieces(number, source), self.record(number)
+
+    def _pieces(self, number: int, source: Source) -> Iterator[Piece]:
+        rows = np.load(rows_file(self._places[number]))
+        samples, tally, headers = Samples(source, contents=False), FieldTally(), 0
+        values = self._table.values_of(np.maximum(rows, ABSENT))
+        count = 0
+        for count, sample in enumerate(samples, 1):
+            if count > len(rows):
+                raise SourceChangedError
+            row, found = int(rows[sample.number]), next(values)
+            if row == DAMAGED or (row < 0 and self._options.drop_unmatched):
+                continue
+            while headers < len(samples.headers) and samples.headers[headers][0] < sample.start:
+                yield samples.headers[headers]
+                headers += 1
+            if found is None:
+                yield sample.start, sample.end
+            else:
+                yield from self._fields.pieces(sample, samples.read, found[1:], tally)[0]
+        if count != len(rows) or input_identity(self._urls[number]) != self._looks[number].inputs:
+            raise SourceChangedError
+
+    def record(self, number: int) -> ShardRecord:
+        """Return what becomes of all samples of a shard."""
+        look = self._readable(number)
+        rows = np.load(rows_file(self._places[number]))
+        found = self._kept.get(number)
+        if found is None:
+            found = ShardRecord(number, look.url, look.url, "", look.inputs, samples=len(rows))
+            found.quarantined, found.left_out, found.damage = dict(look.troubles), look.left_out, list(look.lost)
+            found.kept = len(rows) - sum(look.troubles.values())
+        if self._options.drop_unmatched:
+            gone = int(((rows < 0) & (rows != DAMAGED)).sum())
+            found = replace(found, kept=found.kept - gone, dropped={**found.dropped, _NO_ROW: gone})
+        found.check()
+        return found
+
+    def summary(self) -> str:
+        """Return what became of the samples in the join. Raises RuntimeError if they do not add up."""
+        found: Counter[int] = Counter()
+        for look, place in zip(self._looks, self._places, strict=True):
+            if not look.unread:
+                rows = np.load(rows_file(place))
+                numbers, counts = np.unique(np.where(rows >= 0, 0, rows), return_counts=True)
+                found += Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+        del found[DAMAGED]
+        if found[0] != self._matches.matched:
+            raise RuntimeError(f"samples do not add up: {found}, {self._matches.matched:,} matched")
+        return (
+            f"{found[0]:,} of {how_many(found.total(), 'sample')} have a row in the table; {found[ABSENT]:,} have none, "
+            f"{found[AMBIGUOUS]:,} are ambiguous, {found[WITHOUT]:,} have no value to join on"
+        )
+
+    def _readable(self, number: int) -> Any:
+        look = self._looks[number]
+        if look.unread:
+            raise SourceError("io", look.lost[0])
+        return look
+
+    def _leave_out(self, number: int, choice: LedgerChoice) -> None:
+        """Take samples that are not kept for damaged ones, which are in no tar."""
+        look = self._looks[number]
+        if look.unread:
+            return
+        try:
+            kept, record = choice.decide(number)
+            if record.input != look.inputs or record.samples != look.samples:
+                raise SourceChangedError
+        except (ValueError, OSError) as error:
+            look.unread, look.lost = True, [str(error)]
+            return
+        self._kept[number] = record
+        place = self._places[number].with_suffix(".npy")
+        rows = np.load(place)
+        out = np.ones(len(rows), np.bool_)
+        out[[row.number for row in kept]] = False
+        rows[out] = DAMAGED
+        np.save(place, rows)

@@ -1,0 +1,133 @@
+"""Serve shards until an interrupt."""
+
+import asyncio
+import errno
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from .shard_server import Counts, ShardServer, name_of
+from .shard_views import ShardViews
+
+
+class CannotListen(Exception):
+    """An address that cannot be listened at. ``taken``: another program listens there."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        self.taken = error.errno == errno.EADDRINUSE
+        reason = "is taken" if self.taken else f"cannot be listened at: {error.strerror or error}"
+        super().__init__(f"port {port} of {host} {reason}")
+
+
+def serve(
+    views: ShardViews,
+    host: str,
+    port: int,
+    *,
+    started: Callable[[str], object],
+    counted: Callable[[str, Counts], object] | None,
+    say: Callable[[str], object],
+) -> None:
+    """Serve until SIGINT or SIGTERM; their handlers are called when all connections are closed, and raise KeyboardInterrupt.
+
+    Args:
+        views: the shards.
+        host: the address to listen at.
+        port: its port; 0 takes a free one.
+        started: gets the url of the list when requests are answered.
+        counted: gets the url, and what becomes of the samples of each shard, when that is known.
+        say: gets a line for each shard that cannot be served.
+
+    Raises CannotListen if the address is taken, or not one of this machine.
+    """
+    _allow_many_connections()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    taken = [number for number, handler in handlers.items() if callable(handler)]
+    try:
+        number = asyncio.run(_serve(ShardServer(views, say), host, port, (started, counted), taken))
+    finally:
+        for each in taken:
+            signal.signal(each, handlers[each])
+    handler = handlers[number]
+    assert callable(handler)
+    handler(number, None)
+
+
+async def _serve(
+    server: ShardServer,
+    host: str,
+    port: int,
+    tell: tuple[Callable[[str], object], Callable[[str, Counts], object] | None],
+    signals: Iterable[signal.Signals],
+) -> signal.Signals:
+    """Serve until one of some signals comes, and return it: an exception in the midst of the loop would break it."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def end(number: signal.Signals) -> None:
+        if not ended.done():
+            ended.set_result(number)
+
+    for each in signals:
+        loop.add_signal_handler(each, end, each)
+    work = asyncio.create_task(_work(server, host, port, *tell))
+    try:
+        await asyncio.wait((asyncio.ensure_future(ended), work), return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            work.result()  # raises its error
+        return await ended
+    finally:
+        work.cancel()
+        await server.stop()
+
+
+async def _work(
+    server: ShardServer,
+    host: str,
+    port: int,
+    started: Callable[[str], object],
+    counted: Callable[[str, Counts], object] | None,
+) -> None:
+    try:
+        url = await server.start(host, port)
+    except OSError as error:
+        raise CannotListen(host, port, error) from None
+    started(url)
+    if counted is not None:
+        counted(url, await server.counted())
+
+
+def pattern(url: str, numbers: Iterable[int]) -> str:
+    """Return what stands for served shards in a training command.
+
+    >>> pattern("http://h/", [0, 1, 2, 4])
+    'http://h/{000000..000002}.tar::http://h/000004.tar'
+    """
+    return "::".join(
+        url + (name_of(first) if first == last else f"{{{first:06d}..{last:06d}}}.tar")
+        for first, last in _runs(numbers)
+    )
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    run: tuple[int, int] | None = None
+    for number in numbers:
+        if run is not None and number == run[1] + 1:
+            run = run[0], number
+            continue
+        if run is not None:
+            yield run
+        run = number, number
+    if run is not None:
+        yield run
+
+
+def _allow_many_connections() -> None:
+    """Raise the limit of open files, of which each transfer needs two."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = 65_536 if hard == resource.RLIM_INFINITY else hard
+        if soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

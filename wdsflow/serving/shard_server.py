@@ -1,0 +1,204 @@
+"""Tars over HTTP, computed from byte ranges of shards; nothing is written."""
+
+import asyncio
+import contextlib
+import html
+import ipaddress
+import json
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.shards.source.base import Source
+from wdsflow.text.escape import escape
+
+from .http_answer import answer_to
+from .send import send
+from .shard_views import ServedTar, ShardViews
+
+T = TypeVar("T")
+Counts = dict[int, ShardRecord | str]  # of each shard; a text where it cannot be served
+
+_THREADS = 8  # that compute views and read from other machines
+_PATIENCE = 0.5  # seconds for open connections at the end
+_REFUSED = (ValueError, OSError)  # what a ledger or a shard may raise
+_TAR = "application/x-tar"
+
+
+def name_of(number: int) -> str:
+    """Return the name of a served shard.
+
+    >>> name_of(7)
+    '000007.tar'
+    """
+    return f"{number:06d}.tar"
+
+
+class ShardServer:
+    """Serves views of shards under ``/000000.tar`` and so on, their list, ``/sizes.json`` and ``/__len__``.
+
+    Args:
+        views: the shards.
+        say: gets a line for each shard that cannot be served.
+    """
+
+    def __init__(self, views: ShardViews, say: Callable[[str], object]) -> None:
+        self._views, self._say, self._said = views, say, set[str]()
+        self._pool = ThreadPoolExecutor(_THREADS, "wdsflow-serve")
+        self._opening: dict[int, asyncio.Task[ServedTar]] = {}
+        self._counts: asyncio.Task[Counts] | None = None
+        self._runner: web.AppRunner | None = None
+        self._hosts: set[str] | None = None  # names in requests that are answered, None for any
+
+    async def start(self, host: str, port: int) -> str:
+        """Begin to serve, and return the url of the list. Raises OSError if the address is taken, or not of this machine."""
+        app = web.Application(middlewares=[self._guard])
+        app.router.add_get("/", self._list)
+        app.router.add_get("/sizes.json", self._sizes)
+        app.router.add_get("/__len__", self._sizes)
+        app.router.add_get(r"/{number:[0-9]{6,9}}.tar", self._shard)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_PATIENCE)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port, backlog=1024)
+        await site.start()
+        address = self._runner.addresses[0]
+        if is_loopback(host):
+            self._hosts = {"localhost", "127.0.0.1", "[::1]", _in_url(host), _in_url(address[0])}
+        return f"http://{_in_url(host)}:{address[1]}/"
+
+    async def counted(self) -> Counts:
+        """Return what becomes of the samples of each shard, or why it cannot be served."""
+        if self._counts is None:
+            self._counts = asyncio.create_task(self._count())
+        return await asyncio.shield(self._counts)
+
+    async def stop(self) -> None:
+        """End all connections."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for task in (*self._opening.values(), self._counts):
+            if task is not None:
+                task.cancel()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _count(self) -> Counts:
+        counts: Counts = {}
+        for number in range(len(self._views.urls)):
+            try:
+                counts[number] = await self._in_thread(self._views.count, number)
+            except _REFUSED as error:
+                counts[number] = self._failed(number, error)
+        return counts
+
+    async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+
+    def _failed(self, number: int, error: Exception) -> str:
+        line = f"{escape(self._views.urls[number], 500)}: {escape(str(error), 2000)}"
+        if line not in self._said and len(self._said) < 1000:  # a reader may ask again and again
+            self._said.add(line)
+            self._say(line)
+        return line
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        """HttpAnswer only requests for an address of this machine: pages in a browser may give it other names."""
+        name = re.sub(r":[0-9]*$", "", request.host).lower()
+        if self._hosts is not None and name not in self._hosts and not _is_loopback_ip(name):
+            return web.Response(status=421, text="this server is for programs of this machine\n")
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    async def _shard(self, request: web.Request) -> web.StreamResponse:
+        number = int(request.match_info["number"])
+        if number >= len(self._views.urls) or request.path != f"/{name_of(number)}":
+            return web.Response(status=404, text="no such shard\n")
+        try:
+            served, source = await self._opened(number)
+        except _REFUSED as error:
+            return web.Response(status=500, text=f"{self._failed(number, error)}\n")
+        with source:
+            answer = answer_to(request, served.view.size, served.etag)
+            response = web.StreamResponse(status=answer.status, headers=answer.headers(served.view.size, served.etag))
+            if answer.status in (200, 206):
+                response.content_type = _TAR
+                response.content_length = answer.stop - answer.start
+            elif answer.status != 304:
+                response.content_length = 0
+            await response.prepare(request)
+            if request.method == "GET" and answer.stop > answer.start:
+                try:
+                    await send(request, response, served, source, (answer.start, answer.stop), self._pool)
+                except _REFUSED as error:  # it has changed: the client must not take what it has for the whole
+                    if not isinstance(error, ConnectionError):  # of a client that hangs up
+                        self._failed(number, error)
+                    if request.transport is not None:
+                        request.transport.abort()
+            with contextlib.suppress(ConnectionError):
+                await response.write_eof()
+            return response
+
+    async def _opened(self, number: int) -> tuple[ServedTar, Source]:
+        """Return a view and its shard; a view that several clients wait for is computed once."""
+        task = self._opening.get(number)
+        if task is None:
+            task = self._opening[number] = asyncio.create_task(self._in_thread(self._views.get, number))
+            task.add_done_callback(lambda done: self._done(number, done))
+        await asyncio.shield(task)
+        return await self._in_thread(self._views.open, number)
+
+    def _done(self, number: int, task: asyncio.Task[ServedTar]) -> None:
+        del self._opening[number]
+        if not task.cancelled():
+            task.exception()  # also if no client waits for it any more
+
+    async def _list(self, _: web.Request) -> web.Response:
+        """List the shards that have samples, or that cannot be read: to leave these out would hide the loss."""
+        listed = list(range(len(self._views.urls)))
+        if self._views.filters:
+            listed = [
+                number for number, found in (await self.counted()).items() if isinstance(found, str) or found.kept
+            ]
+        rows = "\n".join(
+            f'<li><a href="{name_of(number)}">{name_of(number)}</a> {html.escape(escape(self._views.urls[number], 500))}</li>'
+            for number in listed
+        )
+        page = f"<!DOCTYPE html>\n<meta charset=utf-8>\n<title>wdsflow serve</title>\n<ul>\n{rows}\n</ul>\n"
+        return web.Response(text=page, content_type="text/html")
+
+    async def _sizes(self, request: web.Request) -> web.Response:
+        """HttpAnswer with the samples of each shard, or their sum; not where a shard is missing from it."""
+        counts = await self.counted()
+        kept = {number: found.kept for number, found in counts.items() if isinstance(found, ShardRecord) and found.kept}
+        bad = [found for found in counts.values() if isinstance(found, str)]
+        if bad:
+            return web.Response(status=500, text="\n".join(bad) + "\n")
+        if request.path == "/__len__":
+            return web.Response(text=f"{sum(kept.values())}\n")
+        sizes = {name_of(number): count for number, count in kept.items()}
+        return web.Response(text=json.dumps(sizes, indent=1) + "\n", content_type="application/json")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only programs of this machine reach an address.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    return host == "localhost" or _is_loopback_ip(host)
+
+
+def _is_loopback_ip(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _in_url(host: str) -> str:
+    """Return an address as a url has it; OpenCLIP takes ``::`` for the border between two sources."""
+    return "localhost" if host == "::1" else f"[{host}]" if ":" in host else host

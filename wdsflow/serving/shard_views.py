@@ -1,0 +1,165 @@
+"""The views that are served: computed when they are first needed, and kept as long as their shards do not change."""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.shard_identity import input_identity, stored
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, local_path
+from wdsflow.shards.source.opening import open_source
+from wdsflow.text.shell import quote_path
+
+from .tar_view import TarView, whole_tar
+
+if TYPE_CHECKING:
+    from .chosen_samples import ChosenSamples
+
+_MEMORY = 256 << 20  # bytes of all views that are kept
+_FORMAT = 1  # of views: another would make other bytes of the same shard
+
+Mark = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class ServedTar:
+    """A tar as it is served, and the shard that it is made from.
+
+    ``mark`` tells whether the shard is still the same; ``etag`` stands for the bytes of the view.
+    """
+
+    view: TarView
+    mark: Mark
+    etag: str
+    record: ShardRecord | None = None  # what becomes of the samples, if not all are served
+
+
+class ShardViews:
+    """The views of shards, by their numbers. Threads may share it.
+
+    ``choice``: what is served of them; by default each shard is served as it is.
+    """
+
+    def __init__(self, urls: Sequence[str], choice: "ChosenSamples | None" = None) -> None:
+        self.urls, self._choice = list(urls), choice
+        self._kept: OrderedDict[int, ServedTar] = OrderedDict()
+        self._weight = 0
+        self._lock = threading.Lock()
+
+    @property
+    def filters(self) -> bool:
+        """Whether samples may be left out."""
+        return self._choice is not None
+
+    def open(self, number: int) -> tuple[ServedTar, Source]:
+        """Return the view of a shard and its bytes, which the caller closes.
+
+        Raises LedgerError if the ledger does not fit; SourceError, OSError if the shard cannot be read, or changes.
+        """
+        for _ in range(2):  # one that has changed gets another view
+            served = self.get(number)
+            source = _opened(self.urls[number])
+            try:
+                if mark_of(source) == served.mark:
+                    return served, source
+            except BaseException:
+                source.close()
+                raise
+            source.close()
+            self._forget(number)
+        raise SourceChangedError
+
+    def get(self, number: int) -> ServedTar:
+        """Return the view of a shard as it was when it was last looked at. Raises as ``open``."""
+        with self._lock:
+            if (known := self._kept.get(number)) is not None:
+                self._kept.move_to_end(number)
+                return known
+        served = self._built(number)
+        with self._lock:
+            self._remove(number)
+            self._kept[number] = served
+            self._weight += served.view.weight
+            while self._weight > _MEMORY and len(self._kept) > 1:
+                self._remove(next(iter(self._kept)))
+        return served
+
+    def count(self, number: int) -> ShardRecord:
+        """Return what becomes of the samples of a shard. Raises as ``open``."""
+        url = self.urls[number]
+        if self._choice is not None:
+            _opened(url).close()  # what cannot be served has no samples
+            found = self.get(number).record if self._choice.quick else None
+            return found or self._choice.record(number)
+        record = ShardRecord(number, url, url, "", {})
+        with _opened(url) as source:
+            samples = Samples(source, contents=False)
+            record.samples = record.kept = sum(1 for _ in samples)
+        record.members, record.left_out, record.damage = samples.members, dict(samples.left_out), samples.damage
+        return record
+
+    def _forget(self, number: int) -> None:
+        with self._lock:
+            self._remove(number)
+
+    def _remove(self, number: int) -> None:
+        if (old := self._kept.pop(number, None)) is not None:
+            self._weight -= old.view.weight
+
+    def _built(self, number: int) -> ServedTar:
+        url = self.urls[number]
+        with _opened(url) as source:
+            mark, length = mark_of(source), source.length
+            assert length is not None
+            if self._choice is None:
+                record, identity, view = None, input_identity(url), TarView([(0, length)])
+            else:
+                pieces, record = self._choice.pieces(number, source)
+                identity, view = record.input, TarView(whole_tar(pieces, length))
+        with _opened(url) as again:
+            if mark_of(again) != mark:
+                raise SourceChangedError
+        return ServedTar(view, mark, _etag(view, identity), record)
+
+
+def _opened(url: str) -> Source:
+    """Open a shard of which any part can be read. Raises SourceError."""
+    source = open_source(url)
+    if source.compression is None and source.random and source.length is not None:
+        return source
+    source.close()
+    if source.compression is None:
+        raise SourceError("refused", "only the whole of it can be read: serve needs parts")
+    unpack = f"wdsflow repair {quote_path(url)} -o unpacked"
+    raise SourceError("refused", "is compressed, and only the whole of it can be read; to unpack it", unpack)
+
+
+def mark_of(source: Source) -> Mark:
+    """Return what tells whether a shard has changed: file, size and time of a local one, otherwise what its server tells.
+
+    Raises SourceError, OSError.
+    """
+    if source.fd >= 0:
+        found = os.fstat(source.fd)
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return tuple(stored(source.url))
+
+
+def is_local(url: str) -> bool:
+    """Return whether a shard is a file of this machine."""
+    return not url.startswith("pipe:") and local_path(url) is not None
+
+
+def _etag(view: TarView, identity: dict[str, Any]) -> str:
+    from xxhash import xxh3_128
+
+    digest = xxh3_128(
+        repr((_FORMAT, sorted((name, value) for name, value in identity.items() if name != "url"))).encode()
+    )
+    for mark in view.marks():
+        digest.update(mark)
+    return digest.hexdigest()
