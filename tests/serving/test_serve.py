@@ -234,3 +234,14 @@ def test_openclip_trains_by_the_printed_command(tmp_path: Path):
         )
         assert done.returncode == 0, done.stderr[-3000:]
         assert "Eval Epoch" in done.stderr or "Train Epoch: 1" in done.stderr
+
+
+@pytest.mark.deep
+def test_shards_of_a_server_are_served_in_turn(tmp_path: Path):
+    write_shards(tmp_path / "in", 2, 5)
+    with serving(tmp_path / "in") as first, serving(first.pattern, until="wdsflow train") as second:
+        for number in range(2):
+            data = (tmp_path / "in" / f"{number:05d}.tar").read_bytes()
+            assert get(second, f"/{number:06d}.tar")[1] == data
+            assert get(second, f"/{number:06d}.tar", Range="bytes=1000-5000")[1] == data[1000:5001]
+        assert get(second, "/__len__")[1] == b"10\n"
