@@ -77,7 +77,7 @@ def graft(
     jobs: Jobs = 2,
     allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
 ) -> None:
-    """Add or replace fields of samples by a join with a table, such as new captions.
+    """Add captions or other fields from a table.
 
     Images and all other members are copied byte for byte; the inputs never change. Samples without a row stay as they
     are. The table may be larger than memory. The same command resumes an interrupted run.

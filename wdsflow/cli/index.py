@@ -65,7 +65,7 @@ def index(
     force: Force = False,
     jobs: Jobs = 2,
 ) -> None:
-    """Write files that tell about shards, next to the shards.
+    """Write sizes.json and the index files of other readers.
 
     Reads the headers of each shard once, for all kinds of files. Without any kind: --sizes --len. The same command again
     reads only shards that changed. Files with other contents that something else wrote are kept.

@@ -20,7 +20,7 @@ from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
     from wdsflow.filtering.ledger_choice import LedgerChoice
-    from wdsflow.serving.chosen_samples import KeptSamples
+    from wdsflow.serving.chosen_samples import LedgerSamples
     from wdsflow.serving.grafted_samples import GraftedSamples
     from wdsflow.serving.shard_server import Counts
 
@@ -98,7 +98,7 @@ def serve(
     host: Host = None,
     port: Port = _PORT,
 ) -> None:
-    """Serve shards over HTTP, without samples that a ledger excludes.
+    """Serve shards over HTTP, filtered or with new captions.
 
     Nothing is written: each request is answered from byte ranges of the shards. With --ledger and --where, a served tar
     has the bytes that cut would write:
@@ -178,12 +178,12 @@ def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: 
     return LedgerChoice(shards, ledger, asked, stack.enter_context(scratch("serve")))
 
 
-def _of_ledger(kept: "LedgerChoice | None") -> "KeptSamples | None":
+def _of_ledger(kept: "LedgerChoice | None") -> "LedgerSamples | None":
     if kept is None:
         return None
-    from wdsflow.serving.chosen_samples import KeptSamples
+    from wdsflow.serving.chosen_samples import LedgerSamples
 
-    return KeptSamples(kept)
+    return LedgerSamples(kept)
 
 
 def _grafted(

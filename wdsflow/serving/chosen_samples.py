@@ -27,7 +27,7 @@ class ChosenSamples(Protocol):
         """Return what becomes of all samples of a shard."""
 
 
-class KeptSamples:
+class LedgerSamples:
     """The samples that a ledger keeps: see ``ChosenSamples``."""
 
     def __init__(self, choice: LedgerChoice) -> None:
