@@ -1,7 +1,7 @@
 """Which shards the folders of some shards hold."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing
@@ -18,7 +18,7 @@ def is_whole(folder: str, names: Iterable[str]) -> bool:
     return found is not None and known.issuperset(found)
 
 
-def listed(folder: str, names: Iterable[str]) -> list[str] | None:
+def listed(folder: str, names: Collection[str]) -> list[str] | None:
     """Return the names of all shards in the folders of some, now; None where there is no list. Raises SourceError."""
     found: list[str] = []
     for inside in sorted({name.rpartition("/")[0] for name in names}):
@@ -27,7 +27,10 @@ def listed(folder: str, names: Iterable[str]) -> list[str] | None:
         if not folder or (path is None and not is_listing(place)):
             return None
         if path is None:
-            found += [url.removeprefix(folder) for url in remote_list(place)]
+            there = [url.removeprefix(folder) for url in remote_list(place)]
+            if place.startswith("http") and set(names).isdisjoint(there):
+                return None  # a page without links to the shards is no list of them
+            found += there
         elif os.path.isdir(path):
             tars = (name for name in os.listdir(path) if name.lower().endswith(SUFFIXES) and name[0] != ".")
             found += [f"{inside}/{name}" if inside else name for name in tars]
