@@ -9,13 +9,19 @@ import sys
 import tarfile
 from pathlib import Path
 
-EXTRA = ("torch", "torchvision", "open_clip_train")
+EXTRA = {  # packages that are not installed here, and what cannot be imported without them
+    "torch": ("wdsflow.training.", "wdsflow.stages.scores.model.models."),
+    "torchvision": ("wdsflow.training.", "wdsflow.stages.scores.model.models."),
+    "open_clip_train": ("wdsflow.training.",),
+    "aiohttp": ("wdsflow.serving.",),
+}
 
 
 def every_module_imports() -> None:
     """Import all of the installed package: a folder missing from the wheel shows here.
 
-    Without the extra `openclip` what makes batches cannot be imported; nothing else may be missing, nor elsewhere.
+    Without the extras `openclip` and `serve`, what makes batches and what serves cannot be imported; nothing else may
+    be missing, nor elsewhere.
     """
     import wdsflow
 
@@ -28,12 +34,10 @@ def every_module_imports() -> None:
         try:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name not in EXTRA or not name.startswith(
-                ("wdsflow.training.", "wdsflow.stages.scores.model.models.")
-            ):
+            if not name.startswith(EXTRA.get(error.name or "", ("\0",))):
                 raise
             without.append(name)
-    print(f"{len(names)} modules import, but for {len(without)} that need PyTorch or OpenCLIP")
+    print(f"{len(names)} modules import, but for {len(without)} that need PyTorch, OpenCLIP or aiohttp")
 
 
 def the_other_validate_is_whole() -> None:

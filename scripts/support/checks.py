@@ -27,6 +27,7 @@ PARTS = (  # of the tests, each for one process, those that take long first; the
     ("tests/cli", "tests/printed"),
     ("tests/conformance", "tests/engines", "tests/mapping", "tests/pages"),
     ("tests/stages", "tests/models"),
+    ("tests/reshaping", "tests/serving", "tests/indexing", "tests/shards"),
     ("tests/scan", "tests/validate"),
     ("tests/training",),
 )
