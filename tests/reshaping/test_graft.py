@@ -181,6 +181,39 @@ def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
         graft_shards(twice, tmp_path / "twice", on="key", **options)
 
 
+def test_scores_of_another_shard_of_the_same_name_and_keys_are_refused(tmp_path: Path):
+    urls = write_shards(tmp_path / "in")
+    score_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",)))
+    shutil.copytree(urls, tmp_path / "other")
+    entries = read_tar(tmp_path / "in/0.tar")
+    write_tar(tmp_path / "other/0.tar", [(name, data + b" " * name.endswith("txt")) for name, data in entries])
+    options = {"table": tmp_path / "scored", "on": "key", "fields": ["json:n=caption_length"]}
+    with pytest.raises(TableError, match="was made from another shard"):
+        graft_shards(str(tmp_path / "other"), tmp_path / "out", **options)
+    assert graft_shards(urls, tmp_path / "out", **options).total("matched") == 8
+
+
+def test_a_run_that_is_refused_removes_nothing_even_if_it_was_to_start_again(shards: str, tmp_path: Path):
+    write_table(tmp_path / "t.jsonl", rows())
+    options = {"on": "key", "fields": ["txt=caption"]}
+    graft_shards(shards, tmp_path / "out", table=tmp_path / "t.jsonl", **options)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+    write_table(tmp_path / "twice.jsonl", [*rows(), *rows()])
+    with pytest.raises(AmbiguousJoin):
+        graft_shards(shards, tmp_path / "out", table=tmp_path / "twice.jsonl", restart=True, **options)
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["9.tar", "sizes.json"])
+def test_a_folder_with_shards_or_counts_of_others_is_refused(shards: str, tmp_path: Path, name: str):
+    write_table(tmp_path / "t.jsonl", rows())
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_bytes(b"mine")
+    with pytest.raises(FileExistsError, match="no graft wrote it"):
+        graft_shards(shards, tmp_path / "out", table=tmp_path / "t.jsonl", on="key", fields=["txt=caption"])
+    assert (tmp_path / "out" / name).read_bytes() == b"mine"
+
+
 def test_samples_and_rows_without_a_partner_are_counted_and_listed(shards: str, tmp_path: Path):
     table = [*rows()[:3], {"key": "nobody"}, {"key": None}, {"key": "no\nbody"}]
     write_table(tmp_path / "t.jsonl", table)

@@ -243,3 +243,25 @@ def test_an_input_is_never_replaced(tmp_path: Path):
         with pytest.raises(FileExistsError, match="is an input, and in a folder for outputs"):
             reshard_shards(source, tmp_path / "in", **options)
     assert digests(tmp_path / "in") == before
+
+
+def test_a_run_that_is_refused_removes_nothing_even_if_it_was_to_start_again(tmp_path: Path):
+    source, out = write_set(tmp_path / "in"), tmp_path / "out"
+    reshard_shards(source, out, split="a=0.5,b=0.5")
+    before = in_folder(out / "a"), in_folder(out / "b")
+    with pytest.raises(ValueError, match="cannot be made of"):
+        reshard_shards(source, out, shards=1_000, restart=True)
+    assert (in_folder(out / "a"), in_folder(out / "b")) == before
+    reshard_shards(source, out, shards=2, restart=True)
+    assert len(in_folder(out)) == 2
+    assert not list(out.glob("?/*.tar"))
+
+
+@pytest.mark.parametrize("name", ["other.tar", "__len__"])
+def test_a_folder_with_shards_or_counts_of_others_is_refused(tmp_path: Path, name: str):
+    source, out = write_set(tmp_path / "in"), tmp_path / "out"
+    out.mkdir()
+    (out / name).write_bytes(b"mine")
+    with pytest.raises(FileExistsError, match="no reshard wrote it"):
+        reshard_shards(source, out)
+    assert [path.name for path in out.iterdir()] == [name]

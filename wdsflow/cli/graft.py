@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress
+from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress, warn_of_twice
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
@@ -103,6 +103,7 @@ def graft(
         if is_misplaced(error, out):
             cannot_write(error, f"elsewhere: {typed.again(out=free(out), restart=None)}")
         cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
+    warn_of_twice(urls)
     _show(report, out, urls)
 
 

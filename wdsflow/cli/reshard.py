@@ -11,7 +11,7 @@ import typer
 
 from wdsflow.cli.shared.help_panels import MACHINES, OTHER, SAMPLES
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress
+from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress, warn_of_twice
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.shards.source.base import SourceError
 from wdsflow.text.shell import quote_path
@@ -134,6 +134,7 @@ def reshard(
             allow_pipe=allow_pipe,
             begin=begin,
         )
+    warn_of_twice(urls)
     _show(
         report, Typed.spell("validate", *urls) + pipe, Typed.spell("repair", *urls, out=free(Path("repaired"))) + pipe
     )

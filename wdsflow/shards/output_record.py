@@ -12,6 +12,7 @@ from wdsflow.shards.counts import remove_counts, write_counts
 from wdsflow.shards.folder_lock import Lock
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError, local_file
+from wdsflow.shards.source.remote_listing import SUFFIXES
 
 INSIDE = "_wdsflow"  # no reader of shards looks into it
 
@@ -129,6 +130,20 @@ class OutputRecord:
         """Raise OtherOptions if the folder holds shards that were written with other options than these."""
         if self.options is not None and self.options != options:
             raise OtherOptions(self.folder, self._did, list(_differences(self.options, options)))
+
+    def refuse_company(self) -> None:
+        """Raise FileExistsError if the folder holds shards or counts that no run of this command wrote.
+
+        Readers that take all shards of the folder would get samples twice, or others.
+        """
+        counts = ("sizes.json", "__len__") if self.options is None else ()
+        for path in sorted(self.folder.iterdir()):
+            shard = path.name.lower().endswith(SUFFIXES) and path.name not in self.outputs
+            if shard or path.name in counts:
+                raise FileExistsError(
+                    f"{path} exists already, and no {self._kind} wrote it: a reader of the folder would take both;"
+                    " choose another folder"
+                )
 
     def finished(self, name: str, made_from: Callable[[], Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
         """Return the report of an output that is done already, or None and, if it was done, why that does not count."""

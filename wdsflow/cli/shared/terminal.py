@@ -172,3 +172,18 @@ def several(values: Sequence[str] | None) -> list[str]:
     (['W001', 'W002', 'F1'], [])
     """
     return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
+
+
+def warn_of_twice(urls: list[str]) -> None:
+    """Say on stderr which shard is named twice, if any: its samples are then written twice."""
+    from wdsflow.shards.source.base import local_file
+    from wdsflow.shards.urls import expand
+
+    seen: set[str] = set()
+    for url in expand(urls).urls:
+        path = local_file(url)
+        place = url if path is None else os.path.realpath(path)
+        if place in seen:
+            print(f"wdsflow: {escape(url, 300)} is named twice: its samples are written twice", file=sys.stderr)
+            return
+        seen.add(place)

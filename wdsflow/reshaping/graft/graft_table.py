@@ -332,11 +332,18 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
+def _no_bytes(value: Any) -> str:
+    """Return dates and the like as text. Raises TypeError for bytes in a list."""
+    if isinstance(value, (bytes, bytearray)):
+        raise TypeError
+    return str(value)
+
+
 def _single(value: Any) -> list[Any]:
     if isinstance(value, bytes):
         return ["bytes", base64.b64encode(value).decode()]
     try:
-        text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+        text = json.dumps(value, ensure_ascii=False, default=_no_bytes, allow_nan=False)
         text.encode()
     except UnicodeEncodeError:
         return ["unusable", "text that UTF-8 cannot hold"]

@@ -66,7 +66,7 @@ def parse_set(texts: Iterable[str]) -> list[FieldToSet]:
             raise ValueError(f"{text!r} is not of the form FIELD=COLUMN or json:NAME=COLUMN")
         if name and field.lower() != "json":
             raise ValueError(f"{text!r}: only json has values with names; give {field}=COLUMN or json:{name}=COLUMN")
-        if not _FIELD.fullmatch(field) or not field.isprintable():
+        if not _FIELD.fullmatch(field) or not field.isprintable() or field.startswith("__"):
             raise ValueError(f"{field!r} is not a field name")
         if field.lower().rpartition(".")[2] in IMAGE_FIELDS:
             raise ValueError(f"{text!r}: images stay as they are; set another field")

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +12,7 @@ from threading import Event
 from typing import Any
 
 from wdsflow.shards.atomic import writing
+from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
@@ -135,15 +136,18 @@ def _graft(
     with OutputRecord(folder, "graft", "grafted", _REASONS, lambda line: ShardGraft.from_dict(line).check()) as record:
         if restart:
             refuse_inputs(found, [folder / name for name in record.outputs])
-            record.clear()
-        is_first = record.options is None
-        record.begin(asked.flags(), [target.name for target in targets], force=force)
-        try:
-            return GraftRun(asked, folder, found, targets, record, begin).graft(again=force)
-        except (NoMatch, AmbiguousJoin, ContradictedJoin, TableError):
-            if is_first:
+        elif not force:
+            record.refuse_other(asked.flags())
+        if not force:
+            record.refuse_company()
+
+        def ready() -> None:
+            if restart:
                 record.clear()
-            raise
+                remove_counts(folder)
+            record.begin(asked.flags(), [target.name for target in targets], force=force)
+
+        return GraftRun(asked, folder, found, targets, record, begin).graft(ready, again=force)
 
 
 class GraftRun:
@@ -165,13 +169,14 @@ class GraftRun:
         self.columns, self._checked = _columns(asked)
         self._identity: list[Any] = []
 
-    def graft(self, *, again: bool) -> GraftReport:
-        """Do all of it. Raises as ``graft_shards``."""
+    def graft(self, ready: Callable[[], object], *, again: bool) -> GraftReport:
+        """Do all of it; ``ready`` is called before anything is written. Raises as ``graft_shards``."""
         try:
             with ExitStack() as stack:
                 table = stack.enter_context(self.table())
                 looks = self.look(table)
                 matches = self.decide(table, looks)
+                ready()
                 report = self._write(table, looks, matches, again=again)
                 report.unmatched = self._list(table, matches)
         except (NoMatch, AmbiguousJoin, ContradictedJoin, TableError):

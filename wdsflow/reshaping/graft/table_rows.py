@@ -16,6 +16,8 @@ from typing import Any
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.manifest import read_manifests
 from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, same_shard
+from wdsflow.filtering.recipe.recipe import recorded_recipe
 from wdsflow.shards.braces import expand_braces
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.natural_order import natural
@@ -81,11 +83,13 @@ class TableFiles:
         """Return for each shard what is before its keys, if keys of the table count for one shard each, as in a ledger.
 
         A shard is that of the ledger with its url or path, or that was written next to the ledger, or otherwise the one
-        of the same name. Raises TableError if several have that name.
+        of the same name. Raises TableError if several have that name, or if the shard is another than the one that was
+        scored; SourceError if it cannot be read.
         """
         if self.kind != "ledger":
             return None
         known, named = _known_shards(self.shards)
+        ledgers = {path.stem: path for path in self.shards}
         given = Counter(map(_name, urls))
         found = []
         for url in urls:
@@ -96,8 +100,23 @@ class TableFiles:
                         f"which shard of the ledger is {url}? Several are called {_name(url)}: score it again"
                     )
                 stem = named[_name(url)][0]
+            if stem:
+                self._refuse_other(url, ledgers[stem])
             found.append((stem or f"not in the ledger {url}") + _BETWEEN)
         return found
+
+    def _refuse_other(self, url: str, path: Path) -> None:
+        """Raise TableError if a shard is not the one that was scored, nor written by that run.
+
+        If the ledger has hashes of images, these are compared instead: the shard may have been written anew.
+        """
+        if _real(url) == _output_of(path, self.shards[path]) or _hashed(path):
+            return
+        now = ShardRecord(0, url, path.stem, "", input_identity(url))
+        try:
+            same_shard({"input": self.shards[path].input}, now, path)
+        except LedgerError as error:
+            raise TableError(str(error)) from None
 
     def _of_parquet(self, path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
         import pyarrow as pa
@@ -175,9 +194,19 @@ def _known_shards(shards: Mapping[Path, ShardRecord]) -> tuple[dict[str, str], d
     named: defaultdict[str, list[str]] = defaultdict(list)
     for path, record in shards.items():
         named[_name(record.url)].append(path.stem)
-        known[os.path.realpath(path.parents[2] / record.name)] = path.stem  # OUT/_wdsflow/ledger/0.parquet
+        known[_output_of(path, record)] = path.stem
         known |= {record.url: path.stem, _real(record.url): path.stem}
     return known, named
+
+
+def _hashed(ledger: Path) -> bool:
+    """Return whether a ledger has the hashes of all images."""
+    return bool(recorded_recipe(ledger.parents[1] / "run.json").get("hash_images"))
+
+
+def _output_of(path: Path, record: ShardRecord) -> str:
+    """Return the path of the shard that a run wrote, by its ledger OUT/_wdsflow/ledger/0.parquet."""
+    return os.path.realpath(path.parents[2] / record.name)
 
 
 def _name(url: str) -> str:

@@ -4,7 +4,8 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from .input_report import InputReport
 from .read_inputs import InputJob, read_input
 from .reshard_options import Grid, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
 from .reshard_report import ReshardReport
+from .write_parts import Ready
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -92,11 +94,13 @@ def reshard_shards(
     _refuse_inputs_inside(found, [folder, *places])
     with ExitStack() as stack:
         root = stack.enter_context(_record(folder))
-        if restart:
-            _clear(root)
-        root.refuse_other(options.flags())
         records = [root if place == folder else stack.enter_context(_record(place)) for place in places]
-        return _Run(found, options, folder, records, jobs, begin, allow_pipe=allow_pipe).run(root, grid)
+        if not restart:
+            root.refuse_other(options.flags())
+        for record in {root, *records}:
+            record.refuse_company()
+        ready = partial(_clear, root, records) if restart else None
+        return _Run(found, options, folder, records, jobs, begin, allow_pipe=allow_pipe).run(root, grid, ready)
 
 
 class _Run:
@@ -121,14 +125,14 @@ class _Run:
             for number, url in enumerate(urls)
         ]
 
-    def run(self, root: OutputRecord, grid: Grid) -> ReshardReport:
-        """Read, arrange and write; copies of inputs stay for the next run if a disk or a storage failed."""
+    def run(self, root: OutputRecord, grid: Grid, ready: Ready | None) -> ReshardReport:
+        """Read, arrange and write, after ``ready`` if nothing refuses it; copies of inputs stay for the next run if a disk or a storage failed."""
         keep = False
         try:
             self._tidy(keep=True)  # of a run that was killed
             (self._scratch / "copies").mkdir(parents=True, exist_ok=True)
             remove_stale(self._scratch / "copies")
-            return self._all(root, grid)
+            return self._all(root, grid, ready)
         except (OSError, KeyboardInterrupt) as error:
             keep = not isinstance(error, FileExistsError)  # that is a refusal
             raise
@@ -146,7 +150,7 @@ class _Run:
             (self._scratch / "copies").rmdir()
             self._scratch.rmdir()
 
-    def _all(self, root: OutputRecord, grid: Grid) -> ReshardReport:
+    def _all(self, root: OutputRecord, grid: Grid, ready: Ready | None) -> ReshardReport:
         from .arrange import arrange
         from .open_inputs import OpenInputs
         from .write_parts import Planned, write_parts
@@ -159,7 +163,7 @@ class _Run:
         inputs = OpenInputs(found, self._scratch / "copies", self._jobs)
         try:
             parts = [Planned(*each) for each in zip(self._options.parts, self._records, rows, strict=True)]
-            write_parts(parts, inputs, self._options, report, self._jobs, self._begin)
+            write_parts(parts, inputs, self._options, report, self._jobs, self._begin, ready)
         finally:
             inputs.close()
         if report.samples_written and root not in self._records:
@@ -187,16 +191,22 @@ def _record(folder: Path) -> OutputRecord:
     return OutputRecord(folder, KIND, "resharded", _REASONS, lambda found: OutputReport(**found))
 
 
-def _clear(root: OutputRecord) -> None:
-    """Remove what earlier runs wrote, in their parts as well."""
+def _clear(root: OutputRecord, records: Sequence[OutputRecord]) -> None:
+    """Remove what earlier runs wrote, in their parts as well; ``records`` are open."""
+    known = {record.folder: record for record in records}
     flags = root.options or {}
     for name, _ in parts_of(flags.get("--split"), flags.get("--folds")):
-        if name and (root.folder / name).is_dir():
-            with _record(root.folder / name) as part:
-                _clear(part)
-    if root.options is not None:
-        root.clear()
-        remove_counts(root.folder)
+        if name and (place := root.folder / name).is_dir():
+            with nullcontext(known[place]) if place in known else _record(place) as part:
+                _clear_one(part)
+    for record in (root, *records):
+        _clear_one(record)
+
+
+def _clear_one(record: OutputRecord) -> None:
+    if record.options is not None:
+        record.clear()
+        remove_counts(record.folder)
 
 
 def _refuse_inputs_inside(urls: Iterable[str], folders: Iterable[Path]) -> None:

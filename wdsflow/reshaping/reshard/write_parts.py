@@ -1,5 +1,6 @@
 """Writes the outputs of all parts; what an earlier run finished stays."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from .sample_rows import RowFile
 from .shard_bounds import bounds_of
 from .write_output import OutputJob, OutputReport, made_from, repeated_keys, write_output
 
+Ready = Callable[[], object]
 _DIGITS = 5  # of the numbers in names, as those of img2dataset
 
 
@@ -37,8 +39,9 @@ def write_parts(
     report: ReshardReport,
     jobs: int,
     begin: Begin | None,
+    ready: Ready | None = None,
 ) -> None:
-    """Write all outputs and add them to the report.
+    """Write all outputs and add them to the report. ``ready`` is called before anything is written.
 
     Raises ValueError, RepeatedKeys, FileExistsError and OtherOptions before anything is written; later OSError, after
     which finished outputs are kept.
@@ -58,6 +61,8 @@ def write_parts(
         )
     if options.repeated_keys == "refuse":
         _refuse_repeated([job for of_part in work for job in of_part])
+    if ready is not None:
+        ready()
     for (_, record, _), of_part in zip(parts, work, strict=True):
         _begin(record, options, of_part, report)
     done = _write_all(parts, work, inputs, report, jobs, begin)
