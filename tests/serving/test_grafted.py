@@ -94,6 +94,21 @@ def test_joins_that_graft_refuses_are_refused_with_commands_to_paste(folder: Pat
     assert "none of 60 samples has a row" in done.err
 
 
+def test_a_join_without_rows_says_that_nothing_is_served(folder: Path, tmp_path: Path):
+    table = tmp_path / "empty.csv"
+    table.write_text("key,caption,extra\n")
+    done = run("serve", folder / "in", "--graft", table, *JOIN, "--port", 0)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith("wdsflow: nothing is served: ")
+
+
+def test_one_sample_has_a_row(folder: Path, tmp_path: Path):
+    table = tmp_path / "one.jsonl"
+    table.write_text((folder / "new.jsonl").read_text().splitlines()[0] + "\n")
+    with serving(folder / "in", "--graft", table, *JOIN) as server:
+        assert any(line.startswith("1 of 60 samples has a row in the table; 59 have none") for line in server.lines)
+
+
 def test_a_shard_that_changed_after_the_join_is_not_served(folder: Path, tmp_path: Path):
     write_set(tmp_path, 1, 4)
     shard = tmp_path / "in" / "00000.tar"

@@ -1,6 +1,7 @@
 """The command: its refusals, its end, shards that change, and the commands that it prints."""
 
 import contextlib
+import http.client
 import os
 import re
 import shlex
@@ -168,9 +169,60 @@ def test_wrong_use_is_refused_with_commands_that_work(tmp_path: Path, monkeypatc
         assert (done.status, done.out) == (2, "")
         assert done.err.startswith(f"wdsflow: port {port} of 127.0.0.1 is taken\n")
         assert done.commands == ["wdsflow serve in --port 0"]
-    done = refused("in", "--host", "192.0.2.1")
-    assert "cannot be listened at" in done.err
-    assert done.commands == ["wdsflow serve in --port 0"]
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "nosuchhost.invalid"])
+def test_an_address_that_is_not_of_this_machine_is_refused_before_anyone_is_said_to_reach_it(tmp_path: Path, host: str):
+    write_shards(tmp_path / "in", 1, 2)
+    done = refused(tmp_path / "in", "--host", host)
+    assert done.err.startswith(f"wdsflow: {host} cannot be listened at: ")
+    assert done.commands == [f"wdsflow serve {tmp_path / 'in'} --port 0"]
+
+
+def test_an_empty_address_is_refused(tmp_path: Path):
+    write_shards(tmp_path / "in", 1, 2)
+    done = refused(tmp_path / "in", "--host", "")
+    assert "--host is empty" in done.err
+    assert done.commands == [f"wdsflow serve {tmp_path / 'in'} --port 0"]
+
+
+def test_compressed_shards_alone_are_refused_with_commands_that_unpack_and_serve_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    write_shards(tmp_path / "in", 1, 2)
+    subprocess.run(["gzip", tmp_path / "in" / "00000.tar"], check=True)
+    done = refused("in/00000.tar.gz")
+    assert "the only shard is compressed" in done.err
+    assert done.commands == ["wdsflow repair in/00000.tar.gz -o unpacked", "wdsflow serve unpacked --port 0"]
+    assert pasted(done.commands[0]).status == 0
+    with serving("unpacked") as server:
+        assert get(server, "/000000.tar")[0] == 200
+
+
+def test_a_filter_that_keeps_nothing_ends_the_server(tmp_path: Path):
+    write_set(tmp_path, 1, 4)
+    done = run("serve", tmp_path / "in", "--ledger", tmp_path / "scores", "--where", "min_side > 99999", "--port", 0)
+    assert done.status == 1
+    assert "     0  kept" in done.out
+    assert "nothing is served: no sample is left" in done.err
+    assert done.commands == [f"wdsflow serve {tmp_path / 'in'} --port 0"]
+    write_tar(tmp_path / "scored.tar", entries(5, 2))
+    os.replace(tmp_path / "scored.tar", tmp_path / "in" / "00000.tar")
+    done = run("serve", tmp_path / "in", "--ledger", tmp_path / "scores", "--where", WHERE, "--port", 0)
+    assert done.status == 2
+    assert "nothing is served: no shard can be" in done.err
+
+
+@pytest.mark.parametrize("request_", [b"GET / HTTP/1.1", b"GET http://[ HTTP/1.1", b"nonsense"])
+def test_malformed_requests_are_answered_and_not_logged(tmp_path: Path, request_: bytes):
+    write_shards(tmp_path / "in", 1, 2)
+    with serving(tmp_path / "in") as server:
+        with socket.create_connection(("127.0.0.1", int(server.url.rstrip("/").rpartition(":")[2]))) as client:
+            client.sendall(request_ + b"\r\n\r\n")
+            assert b" 400 Bad Request" in client.recv(1000)
+        server.process.terminate()
+        assert server.process.communicate()[1] == "wdsflow: interrupted\n"
 
 
 @pytest.mark.deep
@@ -196,8 +248,8 @@ def test_it_listens_elsewhere_only_when_told_to_and_says_who_can_read(tmp_path: 
     write_shards(tmp_path / "in", 1, 2)
     with serving("in", "--host", "0.0.0.0", cwd=tmp_path) as server:
         port = int(server.url.rstrip("/").rpartition(":")[2])
-        assert server.url == f"http://0.0.0.0:{port}/"
-        with contextlib.closing(server.connect()) as connection:
+        assert server.url == f"http://{socket.gethostname()}:{port}/"
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
             assert ask(connection, "/000000.tar", Host="machine.example").status == 200
         server.process.terminate()
         assert server.process.communicate()[1].startswith("wdsflow: everyone who reaches 0.0.0.0 can read these shards")

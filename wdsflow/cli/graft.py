@@ -118,7 +118,7 @@ def refused(error: Exception, typed: Typed, urls: list[str], out: Path | None = 
     if isinstance(error, NoShards):
         no_shards(error)
     if isinstance(error, NoMatch):
-        _no_match(error, urls)
+        _no_match(error, urls, "nothing is served" if typed.name == "serve" else "nothing was written")
     hints: list[str] = []
     if isinstance(error, AmbiguousJoin):
         hints = [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()]
@@ -144,8 +144,8 @@ def _instead(column: str) -> str:
     return "xxh3" if column == "image_xxh3" else f"json:{column}"
 
 
-def _no_match(error: "NoMatch", urls: list[str]) -> NoReturn:
-    print(f"wdsflow: {escape(str(error), 500)}", file=sys.stderr)
+def _no_match(error: "NoMatch", urls: list[str], outcome: str) -> NoReturn:
+    print(f"wdsflow: {outcome}: {escape(str(error), 500)}", file=sys.stderr)
     for line in error.advice:
         print(f"  {escape(line, 500)}", file=sys.stderr)
     print(f"  see what samples have: {Typed.spell('inspect', *urls, keys=5)}", file=sys.stderr)

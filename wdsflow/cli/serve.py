@@ -4,7 +4,7 @@ import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -14,7 +14,7 @@ from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import Keep, Ledger, Misuse, NoLedger, Unknown, Where
 from wdsflow.cli.shared.terminal import fail
-from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
@@ -105,7 +105,8 @@ def serve(
 
     wdsflow serve "in/{000..042}.tar" --ledger scores --where "blur > 100"
 
-    Ctrl-C ends it, with status 130; status 2 if the command is wrong.
+    Ctrl-C ends it, with status 130; status 1 if no sample is left to serve; status 2 if the command is wrong, or no shard
+    can be served.
     """
     typed = Typed(context)
     try:
@@ -117,32 +118,39 @@ def serve(
     from wdsflow.serving.serve import CannotListen, pattern
     from wdsflow.serving.serve import serve as run
     from wdsflow.serving.shard_server import is_loopback
-    from wdsflow.serving.shard_views import ShardViews, is_local
+    from wdsflow.serving.shard_views import ShardViews, all_compressed, is_local
 
     with ExitStack() as stack:
         with explained(typed):
+            if host == "":
+                raise Misuse(
+                    "--host is empty: name an address, or leave it out", f"only this machine: {typed.again(host=None)}"
+                )
             shards = _shards(urls)
+            if all_compressed(shards):
+                _unpack_first(len(shards), typed)
             kept = _kept(shards, ledger, {"where": where, "keep": keep, "unknown": unknown}, stack)
             grafted = _grafted(shards, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
             views = ShardViews(shards, grafted or _of_ledger(kept))
-        if host is not None and not is_loopback(host):
-            print(f"wdsflow: everyone who reaches {host} can read these shards", file=sys.stderr)
 
         def started(url: str) -> None:
+            if host is not None and not is_loopback(host):
+                print(f"wdsflow: everyone who reaches {host} can read these shards", file=sys.stderr)
             print(f"serving {how_many(len(shards), 'shard')} at {url}", flush=True)
             print(f"  {pattern(url, range(len(shards)))}", flush=True)
             if not counts:
                 _advise(pattern(url, range(len(shards))), None)
 
         def counted(url: str, found: "Counts") -> None:
-            _report(url, shards, found, grafted.summary() if grafted is not None else "")
+            _report(url, shards, found, grafted.summary() if grafted is not None else "", typed)
 
         counts = views.filters or all(map(is_local, shards))
         try:
             run(views, host or _HOST, port, started=started, counted=counted if counts else None, say=_say)
         except CannotListen as error:
-            elsewhere = typed.again(port=0) if error.taken else typed.again(host=None, port=0)
-            fail(str(error), f"on a free port: {elsewhere}")
+            if error.elsewhere:
+                fail(str(error), f"for programs of this machine only: {typed.again(host=None)}")
+            fail(str(error), f"on a free port: {typed.again(port=0)}")
 
 
 def _shards(urls: list[str]) -> list[str]:
@@ -159,6 +167,17 @@ def _shards(urls: list[str]) -> list[str]:
             what = "a file of JSON lines" if is_lines(url) else "the output of a command"
             raise ValueError(f"{url} is {what}: only tars of which parts can be read are served")
     return found
+
+
+def _unpack_first(shards: int, typed: Typed) -> NoReturn:
+    """Report that all shards are compressed, and how to unpack them; exit with status 2."""
+    unpacked = free(Path("unpacked"))
+    what = "the only shard is" if shards == 1 else f"all {shards:,} shards are"
+    fail(
+        f"{what} compressed: only tars of which parts can be read are served",
+        f"to unpack: {Typed.spell('repair', *typed.given['urls'], out=unpacked)}",
+        "" if "ledger" in typed.given else f"then: {typed.again(urls=[str(unpacked)])}",
+    )
 
 
 def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: ExitStack) -> "LedgerChoice | None":
@@ -218,8 +237,8 @@ def _grafted(
         refused(error, typed, typed.given["urls"])
 
 
-def _report(url: str, shards: list[str], counts: "Counts", joined: str) -> None:
-    """Print what becomes of the samples, and how to train on those that are served."""
+def _report(url: str, shards: list[str], counts: "Counts", joined: str, typed: Typed) -> None:
+    """Print what becomes of the samples, and how to train on those that are served. Exits if there are none."""
     from wdsflow.filtering.folder.shard_record import ShardFailure
     from wdsflow.filtering.run_report import RunReport
     from wdsflow.serving.serve import pattern
@@ -237,10 +256,30 @@ def _report(url: str, shards: list[str], counts: "Counts", joined: str) -> None:
     if joined:
         print(joined)
     served = [record.shard for record in report.records if record.kept]
+    if not served:
+        sys.stdout.flush()
+        _nothing_left(len(report.failures), len(shards), typed)
     if report.failures:
         print(f"{how_many(len(report.failures), 'shard')} of {len(shards)} cannot be served: see above", flush=True)
-    elif served:
+    else:
         _advise(pattern(url, served), report.total("kept"))
+
+
+def _nothing_left(failed: int, shards: int, typed: Typed) -> NoReturn:
+    """Report that no sample can be served; exit with status 1, or 2 if that is because shards cannot be served."""
+    look = f"to see what is wrong: {Typed.spell('validate', *typed.given['urls'])}"
+    if failed:
+        fail(
+            f"nothing is served: {how_many(failed, 'shard')} of {shards:,} cannot be, and no sample of others is kept"
+            if failed < shards
+            else "nothing is served: no shard can be",
+            look,
+        )
+    everything = typed.again(ledger=None, where=None, keep=None, unknown=None, drop_unmatched=None)
+    chosen = not {"ledger", "drop_unmatched"}.isdisjoint(typed.given)
+    print("wdsflow: nothing is served: no sample is left", file=sys.stderr)
+    print(f"  {f'to serve all samples: {everything}' if chosen else look}", file=sys.stderr)
+    raise typer.Exit(1)
 
 
 def _advise(data: str, samples: int | None) -> None:

@@ -118,8 +118,9 @@ class GraftedSamples:
         if found[0] != self._matches.matched:
             raise RuntimeError(f"samples do not add up: {found}, {self._matches.matched:,} matched")
         return (
-            f"{found[0]:,} of {how_many(found.total(), 'sample')} have a row in the table; {found[ABSENT]:,} have none, "
-            f"{found[AMBIGUOUS]:,} are ambiguous, {found[WITHOUT]:,} have no value to join on"
+            f"{found[0]:,} of {how_many(found.total(), 'sample')} {'has' if found[0] == 1 else 'have'} a row in the table; "
+            f"{how_many(found[ABSENT], 'has none', 'have none')}, {how_many(found[AMBIGUOUS], 'is', 'are')} ambiguous, "
+            f"{how_many(found[WITHOUT], 'has', 'have')} no value to join on"
         )
 
     def _readable(self, number: int) -> Any:

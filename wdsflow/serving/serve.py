@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import signal
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
@@ -11,12 +12,13 @@ from .shard_views import ShardViews
 
 
 class CannotListen(Exception):
-    """An address that cannot be listened at. ``taken``: another program listens there."""
+    """An address that cannot be listened at. ``elsewhere``: no port of it can, as it is not one of this machine."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
-        self.taken = error.errno == errno.EADDRINUSE
-        reason = "is taken" if self.taken else f"cannot be listened at: {error.strerror or error}"
-        super().__init__(f"port {port} of {host} {reason}")
+        self.elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        taken = error.errno == errno.EADDRINUSE
+        reason = "is taken" if taken else f"cannot be listened at: {error.strerror or error}"
+        super().__init__(f"{host} {reason}" if self.elsewhere else f"port {port} of {host} {reason}")
 
 
 def serve(
@@ -35,7 +37,7 @@ def serve(
         host: the address to listen at.
         port: its port; 0 takes a free one.
         started: gets the url of the list when requests are answered.
-        counted: gets the url, and what becomes of the samples of each shard, when that is known.
+        counted: gets the url, and what becomes of the samples of each shard, when that is known; it may raise to end.
         say: gets a line for each shard that cannot be served.
 
     Raises CannotListen if the address is taken, or not one of this machine.

@@ -5,12 +5,15 @@ import contextlib
 import html
 import ipaddress
 import json
+import logging
 import re
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.shards.source.base import Source
@@ -27,6 +30,15 @@ _THREADS = 8  # that compute views and read from other machines
 _PATIENCE = 0.5  # seconds for open connections at the end
 _REFUSED = (ValueError, OSError)  # what a ledger or a shard may raise
 _TAR = "application/x-tar"
+
+
+def _is_of_server(record: logging.LogRecord) -> bool:
+    """Return whether a line of the log is about the server: a malformed request is a fault of the client."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_LOG = logging.getLogger("wdsflow.serving")
+_LOG.addFilter(_is_of_server)
 
 
 def name_of(number: int) -> str:
@@ -61,7 +73,7 @@ class ShardServer:
         app.router.add_get("/sizes.json", self._sizes)
         app.router.add_get("/__len__", self._sizes)
         app.router.add_get(r"/{number:[0-9]{6,9}}.tar", self._shard)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_PATIENCE)
+        self._runner = web.AppRunner(app, access_log=None, logger=_LOG, shutdown_timeout=_PATIENCE)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, backlog=1024)
         await site.start()
@@ -199,6 +211,18 @@ def _is_loopback_ip(host: str) -> bool:
         return False
 
 
+def _is_unspecified(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
 def _in_url(host: str) -> str:
-    """Return an address as a url has it; OpenCLIP takes ``::`` for the border between two sources."""
+    """Return an address as a url has it; OpenCLIP takes ``::`` for the border between two sources.
+
+    Addresses that stand for all of this machine give its name, which other machines know it by.
+    """
+    if _is_unspecified(host):
+        return socket.gethostname()
     return "localhost" if host == "::1" else f"[{host}]" if ":" in host else host

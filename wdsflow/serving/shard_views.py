@@ -154,6 +154,18 @@ def is_local(url: str) -> bool:
     return not url.startswith("pipe:") and local_path(url) is not None
 
 
+def all_compressed(urls: Sequence[str]) -> bool:
+    """Return whether no shard can be served because all are compressed; False as soon as another is found."""
+    for url in urls:
+        try:
+            with open_source(url) as source:
+                if source.compression is None:
+                    return False
+        except OSError:
+            return False
+    return True
+
+
 def _etag(view: TarView, identity: dict[str, Any]) -> str:
     from xxhash import xxh3_128
 

@@ -74,9 +74,9 @@ class NoMatch(ValueError):
         samples = sum(look.samples for look in looks)
         if not table.rows or not samples:
             what = f"{named} has no rows" if not table.rows else "the shards have no samples"
-            raise NoMatch(f"nothing was written: {what}", [])
+            raise NoMatch(what, [])
         if matches.by_rows + matches.by_samples:
-            raise NoMatch("nothing was written: all samples that have a row are ambiguous", [])
+            raise NoMatch("all samples that have a row are ambiguous", [])
         here = [each for look in looks for each in look.examples][:_SHOWN]
         first = table.values_of(np.arange(min(table.rows, 100), dtype=np.int64))
         there = [str(row[0]).rpartition("\0")[2] for row in first if row and row[0] is not None][:_SHOWN]
@@ -84,7 +84,7 @@ class NoMatch(ValueError):
             f"the samples have {_such(here)}" if here else f"no sample has {on.kind} {on.name}".rstrip(),
             f"the table has {_such(there)} in column {on.column}" if there else f"column {on.column} has no values",
         ]
-        raise NoMatch(f"nothing was written: none of {how_many(samples, 'sample')} has a row in {named}", advice)
+        raise NoMatch(f"none of {how_many(samples, 'sample')} has a row in {named}", advice)
 
 
 def _such(values: Sequence[str]) -> str:
