@@ -16,11 +16,12 @@ from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand
+from wdsflow.text.words import how_many
 
 from .checksums import manifest_of
 from .energon_database import EnergonDatabase
 from .index_report import IndexReport
-from .set_sidecars import render_set, render_settings, render_sizes
+from .set_sidecars import listed_shards, render_set, render_settings, render_sizes
 from .shard_pass import ShardContents, ShardFacts, pass_over
 from .shard_sidecars import CannotIndex, render
 from .sidecar_kinds import DEFAULT, KINDS, MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, shard_files
@@ -28,6 +29,15 @@ from .written_files import WrittenFiles
 
 _CODE = 1  # version of the result of a pass
 _REASONS = {"code": "another wdsflow indexed it", "shard": "the shard changed"}
+
+
+class PartOfSet(ValueError):
+    """Files about all shards would list only a part of those that they list now; ``folders`` hold all of them."""
+
+    def __init__(self, path: Path, left: Sequence[str], folders: Sequence[str]) -> None:
+        some = f"{', '.join(left[:3])}{' ...' if len(left) > 3 else ''}"
+        super().__init__(f"{path} would no longer list {how_many(len(left), 'shard')} that are still there: {some}")
+        self.folders = list(folders)
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,7 @@ def index_shards(
 
     Raises:
         ValueError: unknown kinds; urls that match nothing, or cannot have files next to them.
+        PartOfSet: without ``force``, a file about all shards lists others that are still there.
         Busy: another run works in the folder.
         OSError: a file cannot be written. Finished files are kept, partial ones removed.
     """
@@ -85,6 +96,8 @@ def index_shards(
     places = _places(list(dict.fromkeys(found)), None if out is None else local_folder(out))
     for folder, shards in places.items():
         _check_names(folder, shards, kinds)
+    if not force:
+        _refuse_part(places, kinds)
     report = IndexReport()
     for folder, shards in places.items():
         with OutputRecord(folder, "index", "indexed", _REASONS) as record:
@@ -121,6 +134,18 @@ def _check_names(folder: Path, shards: Mapping[str, str], kinds: Sequence[str]) 
                 raise ValueError(f"{shard} and {made[name]} would have the same file {name}: rename the shard")
             made[name] = shard
     refuse_inputs(shards.values(), [folder / name for name in made])
+
+
+def _refuse_part(places: Mapping[Path, Mapping[str, str]], kinds: Sequence[str]) -> None:
+    """Raise PartOfSet if a file would no longer list shards that are still next to those given."""
+    local = {url: local_file(url) for shards in places.values() for url in shards.values()}
+    homes = list(dict.fromkeys(os.path.dirname(path) or "." for path in local.values() if path is not None))
+    for folder, shards in places.items():
+        here = {os.path.dirname(path) or "." for url in shards.values() if (path := local[url]) is not None}
+        for path, names in listed_shards(folder, kinds).items():
+            left = [name for name in names if name not in shards and any(os.path.isfile(f"{at}/{name}") for at in here)]
+            if left:
+                raise PartOfSet(path, left, homes)
 
 
 class _FolderIndex:
