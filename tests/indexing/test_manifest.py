@@ -147,6 +147,20 @@ def test_what_is_no_manifest_is_refused(hashed: Path, data: bytes, capsys: pytes
     assert str(hashed / "other.json") in capsys.readouterr().err
 
 
+def test_another_file_in_place_of_a_manifest_is_refused_with_the_command_that_writes_one(
+    hashed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (hashed / "other.json").write_text("{}")
+    assert run("validate", "--manifest", hashed / "other.json") == 2
+    assert "is not a manifest; write one with: wdsflow index URL... --checksums" in capsys.readouterr().err
+
+
+def test_shards_that_were_added_can_be_accepted_at_once(hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shards.write(hashed / "0002.tar", {"a.jpg": b"1"})
+    assert run("validate", "--manifest", hashed / "checksums.json") == 1
+    assert "  1. accept the shards as they are now" in capsys.readouterr().out
+
+
 def test_a_manifest_that_was_edited_is_refused(hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = hashed / "checksums.json"
     path.write_bytes(path.read_bytes().replace(b'"samples": 16', b'"samples": 17'))

@@ -92,6 +92,8 @@ def test_a_wrong_use_is_refused_with_commands_that_work(here, wrong):
     assert (done.status, done.out) == (1 if wrong == "nothing kept" else 2, "")
     assert message in done.err
     assert done.commands
+    if wrong != "nothing kept":
+        assert all("--dry-run" in each for each in done.commands if each.startswith("wdsflow train"))
     # The command that trains is pasted with --dry-run: a training takes minutes.
     endings = [
         pasted(re.sub("^wdsflow train (?!.*--dry-run)", "wdsflow train --dry-run ", each)) for each in done.commands

@@ -40,7 +40,7 @@ def comparison_lines(found: Comparison, file: str, again: str, full: str, as_jso
     yield ""
     yield "What to do"
     for number, (text, command) in enumerate(_steps(found, file, again, f"{again} {full}"), 1):
-        yield f"  {number}. {text}"
+        yield f"  {number}. {text if number > 1 else text.removeprefix('or ')}"
         yield f"       {command}"
 
 

@@ -110,15 +110,22 @@ def index_shards(
 def _places(urls: Sequence[str], out: Path | None) -> dict[Path, dict[str, str]]:
     """Return the shards of each folder, by name. Raises ValueError."""
     places: dict[Path, dict[str, str]] = {}
+    folders: dict[str, Path] = {}  # by their real paths: they may be named in several ways
     for url in urls:
         path = local_file(url)
         if url.startswith("pipe:"):
             raise ValueError(f"the output of a command has no name: name the shards as files or urls: {url}")
         if path is None and out is None:
             raise ValueError(f"{url} is not a local file: give a folder for the files")
-        folder = out or Path(os.path.dirname(str(path)) or ".")
+        home = "" if path is None else os.path.realpath(os.path.dirname(path) or ".")
+        folder = out or folders.setdefault(home, Path(os.path.dirname(str(path)) or "."))
         name = os.path.basename(path if path is not None else urlsplit(url).path)
-        if places.setdefault(folder, {}).setdefault(name, url) != url:
+        first = places.setdefault(folder, {}).setdefault(name, url)
+        before = local_file(first)
+        is_same = first == url or (
+            path is not None and before is not None and os.path.realpath(os.path.dirname(before) or ".") == home
+        )
+        if not is_same:
             raise ValueError(f"{places[folder][name]} and {url} have the same name: index one folder at a time")
     return places
 
@@ -142,10 +149,10 @@ def _refuse_part(places: Mapping[Path, Mapping[str, str]], kinds: Sequence[str])
     homes = list(dict.fromkeys(os.path.dirname(path) or "." for path in local.values() if path is not None))
     for folder, shards in places.items():
         here = {os.path.dirname(path) or "." for url in shards.values() if (path := local[url]) is not None}
-        for path, names in listed_shards(folder, kinds).items():
+        for file, names in listed_shards(folder, kinds).items():
             left = [name for name in names if name not in shards and any(os.path.isfile(f"{at}/{name}") for at in here)]
             if left:
-                raise PartOfSet(path, left, homes)
+                raise PartOfSet(file, left, homes)
 
 
 class _FolderIndex:
@@ -187,6 +194,7 @@ class _FolderIndex:
             report.resumed += len(self._shards) - len(work)
             run_in_threads(work, _passed, self._note, jobs, begin)
             self._finish()
+        self._remove_gone()
         self._record.finish([])
         if self._record.is_empty:
             self._record.clear()  # and leave no folder
@@ -275,6 +283,26 @@ class _FolderIndex:
             self._finish_checksums(shards, of)
         if "energon" in self._kinds:
             self._finish_energon(shards, of)
+
+    def _remove_gone(self) -> None:
+        """Remove the files of shards that are no longer next to them, if they are as they were written."""
+        homes = {os.path.dirname(path or "?") or "." for path in map(local_file, self._shards.values())}
+        if any(os.path.realpath(home) != os.path.realpath(self._folder) for home in homes):
+            return  # the files are in a folder without shards
+        lines = [line for line in self._record.names if line.startswith(_line_of(""))]
+        there = {line for line in lines if self._is_there(line)} | {_line_of(name) for name in self._shards}
+        used = {file for line in there for file in shard_files(os.path.basename(line), KINDS).values()}
+        for line in lines:
+            if line not in there:
+                files = set(shard_files(os.path.basename(line), KINDS).values()) - used
+                self._report.removed += [str(self._folder / name) for name in sorted(files) if self._files.remove(name)]
+                self._record.forget(line)
+
+    def _is_there(self, line: str) -> bool:
+        """Return whether a shard of the record exists, or may: it was not next to its files."""
+        found = self._record.finished(line, dict)[0]
+        path = local_file(str(found["url"])) if found and "url" in found else None
+        return path is None or os.path.lexists(path) or os.path.lexists(self._folder / os.path.basename(line))
 
     def _finish_checksums(self, shards: Mapping[str, ShardFacts], of: Mapping[str, Any]) -> None:
         path = self._folder / MANIFEST
