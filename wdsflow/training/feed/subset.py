@@ -107,9 +107,9 @@ class Subset:
         return [found[number] for number in range(len(urls))]
 
 
-def explained(error: Exception, options: FeedOptions, data: str) -> SubsetError:
-    """Return an error that says what to do. ``data``: the shards as the user named them."""
-    return SubsetError("\n  ".join([str(error), *subset_fixes(options, data, error)]))
+def explained(error: Exception, options: FeedOptions, data: str, *flags: str) -> SubsetError:
+    """Return an error that says what to do. ``data``: the shards as the user named them; ``flags``: further ones typed."""
+    return SubsetError("\n  ".join([str(error), *subset_fixes(options, data, error, *flags)]))
 
 
 def subset_fixes(options: FeedOptions, data: str, error: Exception, *flags: str) -> list[str]:
