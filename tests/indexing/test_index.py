@@ -110,6 +110,35 @@ def test_a_sidecar_that_is_gone_or_changed_is_made_again(pair: Path, capsys: pyt
     }
 
 
+def test_files_of_a_shard_that_is_gone_are_removed_unless_they_were_changed(
+    pair: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = [f"--{kind}" for kind in EACH]
+    assert run("index", pair, *kinds) == 0
+    (pair / "0001.tar").unlink()
+    (pair / "0001.json").write_text("mine")
+    (pair / "0001.txt").write_text("mine")
+    capsys.readouterr()
+    assert run("index", pair, *kinds) == 0
+    gone = ["0001.idx", "0001.tar.idx", "0001_stats.json"]
+    assert f"3 files of shards that are gone removed: {pair}/0001.idx" in capsys.readouterr().out
+    assert not any((pair / name).exists() for name in gone)
+    assert {name for name in files(pair) if name.startswith("0001")} == {"0001.json", "0001.txt"}
+    assert (pair / "0000.idx").exists()
+
+
+def test_files_of_a_shard_that_is_not_given_stay(pair: Path) -> None:
+    index_shards(str(pair), ["dali"])
+    assert index_shards(str(pair / "0000.tar"), ["dali"]).removed == []
+    assert (pair / "0001.idx").exists()
+
+
+def test_a_shard_may_be_named_twice(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(pair)
+    report = index_shards(["0000.tar", "./0000.tar", str(pair / "0000.tar")], ["dali"])
+    assert (report.shards, report.samples) == (1, 8)
+
+
 def test_files_of_others_are_kept_unless_they_are_the_same(pair: Path) -> None:
     (pair / "sizes.json").write_text('{"0000.tar": 7}')
     (pair / "__len__").write_text("16\n")

@@ -79,6 +79,38 @@ def test_what_became_of_the_shards_is_reported(hashed: Path, capsys: pytest.Capt
     assert run("validate", hashed, "--manifest", hashed / "checksums.json", "--level", "full") == 0
 
 
+def test_a_part_that_differs_gets_advice_about_all_shards(hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shards.write(hashed / "0000.tar", {"a.jpg": b"1"})
+    assert run("validate", hashed / "0000.tar", "--manifest", hashed / "checksums.json") == 1
+    compare, accept = commands(capsys.readouterr().out)[-2:]
+    assert "2 shards" in paste(compare, hashed).out
+    assert paste(accept, hashed).status == 0
+    assert sorted(load(hashed / "checksums.json").shards) == ["0000.tar", "0001.tar"]
+
+
+def test_a_part_that_is_the_same_is_not_offered_for_all(hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("validate", hashed / "0000.tar", "--manifest", hashed / "checksums.json") == 1
+    assert commands(capsys.readouterr().out) == [f"wdsflow validate --manifest {hashed}/checksums.json"]
+
+
+@pytest.mark.parametrize("kind", ["checksums", "wids", "timm", "energon"])
+def test_files_about_all_shards_are_not_cut_to_a_part(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards.with_txt(tmp_path)
+    assert run("index", tmp_path, f"--{kind}") == 0
+    capsys.readouterr()
+    assert run("index", tmp_path / "0000.tar", f"--{kind}") == 2
+    printed = capsys.readouterr().err
+    assert "would no longer list 1 shard" in printed
+    whole, part = commands(printed)
+    assert paste(whole, tmp_path).status == 0
+    assert paste(part, tmp_path).status == 0
+    (tmp_path / "0000.tar").rename(tmp_path / "0002.tar")
+    (tmp_path / "0001.tar").unlink()
+    assert run("index", tmp_path, f"--{kind}") == 0  # those that are gone need no leave
+
+
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_set_whose_manifest_is_elsewhere_gets_another_one(
     hashed: Path, elsewhere: bool, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
@@ -113,6 +145,20 @@ def test_what_is_no_manifest_is_refused(hashed: Path, data: bytes, capsys: pytes
     (hashed / "other.json").write_bytes(data)
     assert run("validate", "--manifest", hashed / "other.json") == 2
     assert str(hashed / "other.json") in capsys.readouterr().err
+
+
+def test_another_file_in_place_of_a_manifest_is_refused_with_the_command_that_writes_one(
+    hashed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (hashed / "other.json").write_text("{}")
+    assert run("validate", "--manifest", hashed / "other.json") == 2
+    assert "is not a manifest; write one with: wdsflow index URL... --checksums" in capsys.readouterr().err
+
+
+def test_shards_that_were_added_can_be_accepted_at_once(hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shards.write(hashed / "0002.tar", {"a.jpg": b"1"})
+    assert run("validate", "--manifest", hashed / "checksums.json") == 1
+    assert "  1. accept the shards as they are now" in capsys.readouterr().out
 
 
 def test_a_manifest_that_was_edited_is_refused(hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:

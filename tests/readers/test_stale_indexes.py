@@ -51,6 +51,20 @@ def test_what_index_writes_of_odd_shards_fits(tmp_path: Path) -> None:
     assert wrong(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a.jpg", "b.jpg", "a.txt", "b.txt"],
+        ["__meta__/a.txt", "a.jpg", "a.txt"],
+        [".a.jpg", "a.jpg", "a.txt"],
+    ],
+)
+def test_a_fresh_index_fits_where_its_reader_counts_otherwise(tmp_path: Path, names: list[str]) -> None:
+    write_tar(tmp_path / "000.tar", [(name, b"1") for name in names])
+    index_shards(str(tmp_path), ALL)
+    assert wrong(tmp_path) == []
+
+
 def test_a_shard_with_fewer_samples_makes_all_of_them_stale(indexed: Path) -> None:
     shards.write(indexed / "0001.tar", {"a.jpg": b"1", "a.txt": b"2"})
     assert wrong(indexed) == sorted(

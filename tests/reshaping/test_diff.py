@@ -217,7 +217,9 @@ def test_only_the_first_samples_are_shown(tmp_path: Path) -> None:
     assert (found.changed, found.only) == (400, [100, 0])
     assert "changed (the first 3 of 400)" in "\n".join(text_lines(found))
     assert "(the first 3 of 100)" in "\n".join(markdown_lines(found))
-    assert diff_shards(before, after, shown=0).changed_examples == []
+    none = diff_shards(before, after, shown=0)
+    assert none.changed_examples == []
+    assert "the first 0" not in "\n".join([*text_lines(none), *markdown_lines(none)])
 
 
 def test_scores_are_compared_where_both_sets_have_ledgers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -241,11 +243,26 @@ def test_scores_are_compared_where_both_sets_have_ledgers(tmp_path: Path, capsys
         tmp_path / "B-scores",
     ]
     assert run(*words) == 1
-    assert "  min_side: 3 of 4 changed, mean 32 in A, 44 in B, largest difference 16\n" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "  min_side: 3 of 4 changed, mean 32 in A, 44 in B, largest difference 16\n" in printed
+    assert "several" not in printed
     assert run(*words, "--format", "markdown") == 1
     assert "- `min_side`: 3 of 4 changed" in capsys.readouterr().out
     assert run("diff", tmp_path / "A", tmp_path / "A", "--ledger-a", tmp_path / "A-scores") == 2
     assert run("diff", tmp_path / "A", tmp_path / "A", "--ledger-a", tmp_path / "A-scores", "--ledger-b", tmp_path) == 2
+
+
+def test_scores_of_samples_with_several_images_are_compared_under_their_names(tmp_path: Path) -> None:
+    for name, side in (("A", 32), ("B", 48)):
+        (tmp_path / name).mkdir()
+        shards.write(
+            tmp_path / name / "0.tar", {"0.0.jpg": shards.jpeg(32), "0.1.jpg": shards.jpeg(side), "0.txt": b"a"}
+        )
+        run("score", tmp_path / name, "-o", tmp_path / f"{name}-scores", "--scores", "min_side")
+    sets = (tmp_path / "A", tmp_path / "B")
+    found = diff_shards(*map(str, sets), ledgers=(tmp_path / "A-scores", tmp_path / "B-scores"))
+    assert found.scores["min_side"].changed == 1
+    assert "several" not in found.scores
 
 
 def test_ledgers_in_the_folders_of_the_shards_are_found(tmp_path: Path) -> None:

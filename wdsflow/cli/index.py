@@ -73,7 +73,7 @@ def index(
     Exit status: 0; 1 if a shard is damaged and was not indexed, or a file could not be made or was kept; 2 if the
     command is wrong, or nothing could be read or written.
     """
-    from wdsflow.indexing.run_index import index_shards
+    from wdsflow.indexing.run_index import PartOfSet, index_shards
     from wdsflow.indexing.sidecar_kinds import DEFAULT
     from wdsflow.shards.folder_lock import Busy
     from wdsflow.shards.urls import NoShards
@@ -92,6 +92,9 @@ def index(
         fail(str(error), elsewhere)
     except FileExistsError as error:
         fail(str(error), elsewhere)
+    except PartOfSet as error:
+        whole, part = typed.again(urls=error.folders), typed.again(force=True)
+        fail(str(error), f"to index all shards: {whole}", f"to list only those given: {part}")
     except ValueError as error:
         fail(str(error), elsewhere if "give a folder" in str(error) else "")
     except OSError as error:

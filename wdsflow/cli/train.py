@@ -146,7 +146,7 @@ def _check(argv: Sequence[str], options: "FeedOptions", typed: Typed, *, dry_run
             f"with OpenCLIP's own loader: {command(['python', '-m', 'open_clip_train.main', *argv])}",
         )
     check_logs(arguments.logs)
-    check_subset(options, typed)
+    check_subset(options, typed, dry_run=dry_run)
     if dry_run:
         _report(argv, options)
 

@@ -143,7 +143,8 @@ def _compare(file: Path, urls: list[str], typed: Typed, jobs: int | None, traini
         fail(f"--manifest has no --format {form.value}", typed.again(form=FormatChoice.json))
     full, as_json = typed.given.get("level") is Level.full, form is FormatChoice.json
     again = typed.again(level=None, form=None)
-    compare_shards(file, urls, again, "--level full", "--format json", full=full, jobs=jobs, as_json=as_json)
+    options = "--level full", "--format json"
+    compare_shards(file, urls, again, *options, full=full, jobs=jobs, as_json=as_json, wanted="manifest")
 
 
 def _describe(

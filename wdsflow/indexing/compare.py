@@ -43,7 +43,7 @@ class Comparison:
     unreadable: list[Difference] = field(default_factory=list)
     unlisted: str = ""  # why added shards were not looked for
     folder: str = ""  # that holds all shards, and no others
-    urls: list[str] = field(default_factory=list)  # all shards that are there now
+    urls: list[str] = field(default_factory=list)  # all shards that are there now, also if a part was compared
 
     @property
     def ok(self) -> bool:
@@ -97,8 +97,30 @@ def compare(
         _by_hash(found, places, remain, jobs, told)
     gone = {each.name for each in found.missing}
     there = [url for name, url in places.items() if name not in gone] + [each.url for each in found.added]
-    found.urls = [found.folder] if found.folder and there else sorted(there)
+    if any(not each.url for each in found.missing):
+        found.urls = _whole_set(certificate, os.fspath(file), found.added, places)
+    else:
+        found.urls = [found.folder] if found.folder and there else sorted(there)
     return found
+
+
+def _whole_set(
+    certificate: Certificate, file: str, added: Sequence[Difference], places: Mapping[str, str]
+) -> list[str]:
+    """Return all shards where the certificate says, if those given are a part of them; none if they are elsewhere."""
+    home = found_folder(certificate.folder, file)
+    given = [(url, home + name) for name, url in places.items()] + [(each.url, home + each.name) for each in added]
+    if any(_real(url) != _real(there) for url, there in given):
+        return []
+    if certificate.whole and home and not any("/" in name for name in certificate.shards):
+        return [home]
+    urls = [*(home + name for name in certificate.shards), *(each.url for each in added)]
+    return sorted(url for url in urls if local_path(url) is None or os.path.exists(url))
+
+
+def _real(url: str) -> str:
+    path = local_path(url)
+    return url if path is None else os.path.realpath(path)
 
 
 def _places(found: Comparison, file: str, urls: Sequence[str]) -> dict[str, str]:

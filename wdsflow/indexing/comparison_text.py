@@ -40,7 +40,7 @@ def comparison_lines(found: Comparison, file: str, again: str, full: str, as_jso
     yield ""
     yield "What to do"
     for number, (text, command) in enumerate(_steps(found, file, again, f"{again} {full}"), 1):
-        yield f"  {number}. {text}"
+        yield f"  {number}. {text if number > 1 else text.removeprefix('or ')}"
         yield f"       {command}"
 
 
@@ -80,12 +80,13 @@ def _steps(found: Comparison, file: str, again: str, in_full: str) -> Iterator[t
         yield "see whether those changed are damaged", f"wdsflow validate {urls}"
     if found.unreadable:
         yield "make those unreadable readable, and compare again", again
-    if found.missing:
-        yield (
-            "get those missing again from where the set came from, and compare again",
-            again,
-        )
-    if found.urls and (found.changed or found.missing or found.added):
+    if any(each.url for each in found.missing):
+        yield "get those missing again from where the set came from, and compare again", again
+    is_part = any(not each.url for each in found.missing)
+    if is_part:
+        how = "verify" if found.certificate.kind == "certificate" else "validate --manifest"
+        yield "compare all shards, not only those given", f"wdsflow {how} {quote_path(file)}"
+    if found.urls and (found.changed or found.added or (found.missing and not is_part)):
         yield _accept(found, file)
 
 

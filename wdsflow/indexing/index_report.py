@@ -1,7 +1,7 @@
 """What an index run did: every sample is accounted for, and every file."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from wdsflow.text.escape import escape
@@ -24,6 +24,7 @@ class IndexReport:
     kept: list[str] = field(default_factory=list)  # files with other contents that something else wrote
     settings: list[str] = field(default_factory=list)  # files of the user's, which stay
     written: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)  # files of shards that are gone
     manifests: list[str] = field(default_factory=list)  # those of --checksums, that are now right
     same: int = 0  # files that were right already
     stale_removed: int = 0  # temporary files of runs that were killed
@@ -60,7 +61,13 @@ class IndexReport:
         )
         for reason, count in self.left_out.most_common():
             yield f"  left out: {count:,} x {escape(reason)}"
-        names = [escape(name, 300) for name in sorted(self.written)]
+        if self.removed:
+            yield f"{how_many(len(self.removed), 'file')} of shards that are gone removed: {_some(self.removed)}"
+        names = sorted(self.written)
         right = f"; {how_many(self.same, 'file')} right already" if self.same else ""
-        some = listed(names) if len(names) <= 6 else f"{', '.join(names[:3])} ... {names[-1]}"
-        yield f"{how_many(len(names), 'file')} written{f': {some}' if names else ''}{right}"
+        yield f"{how_many(len(names), 'file')} written{f': {_some(names)}' if names else ''}{right}"
+
+
+def _some(paths: Sequence[str]) -> str:
+    names = [escape(path, 300) for path in paths]
+    return listed(names) if len(names) <= 6 else f"{', '.join(names[:3])} ... {names[-1]}"

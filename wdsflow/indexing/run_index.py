@@ -16,11 +16,12 @@ from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.shards.urls import expand
+from wdsflow.text.words import how_many
 
 from .checksums import manifest_of
 from .energon_database import EnergonDatabase
 from .index_report import IndexReport
-from .set_sidecars import render_set, render_settings, render_sizes
+from .set_sidecars import listed_shards, render_set, render_settings, render_sizes
 from .shard_pass import ShardContents, ShardFacts, pass_over
 from .shard_sidecars import CannotIndex, render
 from .sidecar_kinds import DEFAULT, KINDS, MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, shard_files
@@ -28,6 +29,15 @@ from .written_files import WrittenFiles
 
 _CODE = 1  # version of the result of a pass
 _REASONS = {"code": "another wdsflow indexed it", "shard": "the shard changed"}
+
+
+class PartOfSet(ValueError):
+    """Files about all shards would list only a part of those that they list now; ``folders`` hold all of them."""
+
+    def __init__(self, path: Path, left: Sequence[str], folders: Sequence[str]) -> None:
+        some = f"{', '.join(left[:3])}{' ...' if len(left) > 3 else ''}"
+        super().__init__(f"{path} would no longer list {how_many(len(left), 'shard')} that are still there: {some}")
+        self.folders = list(folders)
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,7 @@ def index_shards(
 
     Raises:
         ValueError: unknown kinds; urls that match nothing, or cannot have files next to them.
+        PartOfSet: without ``force``, a file about all shards lists others that are still there.
         Busy: another run works in the folder.
         OSError: a file cannot be written. Finished files are kept, partial ones removed.
     """
@@ -85,6 +96,8 @@ def index_shards(
     places = _places(list(dict.fromkeys(found)), None if out is None else local_folder(out))
     for folder, shards in places.items():
         _check_names(folder, shards, kinds)
+    if not force:
+        _refuse_part(places, kinds)
     report = IndexReport()
     for folder, shards in places.items():
         with OutputRecord(folder, "index", "indexed", _REASONS) as record:
@@ -97,15 +110,22 @@ def index_shards(
 def _places(urls: Sequence[str], out: Path | None) -> dict[Path, dict[str, str]]:
     """Return the shards of each folder, by name. Raises ValueError."""
     places: dict[Path, dict[str, str]] = {}
+    folders: dict[str, Path] = {}  # by their real paths: they may be named in several ways
     for url in urls:
         path = local_file(url)
         if url.startswith("pipe:"):
             raise ValueError(f"the output of a command has no name: name the shards as files or urls: {url}")
         if path is None and out is None:
             raise ValueError(f"{url} is not a local file: give a folder for the files")
-        folder = out or Path(os.path.dirname(str(path)) or ".")
+        home = "" if path is None else os.path.realpath(os.path.dirname(path) or ".")
+        folder = out or folders.setdefault(home, Path(os.path.dirname(str(path)) or "."))
         name = os.path.basename(path if path is not None else urlsplit(url).path)
-        if places.setdefault(folder, {}).setdefault(name, url) != url:
+        first = places.setdefault(folder, {}).setdefault(name, url)
+        before = local_file(first)
+        is_same = first == url or (
+            path is not None and before is not None and os.path.realpath(os.path.dirname(before) or ".") == home
+        )
+        if not is_same:
             raise ValueError(f"{places[folder][name]} and {url} have the same name: index one folder at a time")
     return places
 
@@ -121,6 +141,18 @@ def _check_names(folder: Path, shards: Mapping[str, str], kinds: Sequence[str]) 
                 raise ValueError(f"{shard} and {made[name]} would have the same file {name}: rename the shard")
             made[name] = shard
     refuse_inputs(shards.values(), [folder / name for name in made])
+
+
+def _refuse_part(places: Mapping[Path, Mapping[str, str]], kinds: Sequence[str]) -> None:
+    """Raise PartOfSet if a file would no longer list shards that are still next to those given."""
+    local = {url: local_file(url) for shards in places.values() for url in shards.values()}
+    homes = list(dict.fromkeys(os.path.dirname(path) or "." for path in local.values() if path is not None))
+    for folder, shards in places.items():
+        here = {os.path.dirname(path) or "." for url in shards.values() if (path := local[url]) is not None}
+        for file, names in listed_shards(folder, kinds).items():
+            left = [name for name in names if name not in shards and any(os.path.isfile(f"{at}/{name}") for at in here)]
+            if left:
+                raise PartOfSet(file, left, homes)
 
 
 class _FolderIndex:
@@ -162,6 +194,7 @@ class _FolderIndex:
             report.resumed += len(self._shards) - len(work)
             run_in_threads(work, _passed, self._note, jobs, begin)
             self._finish()
+        self._remove_gone()
         self._record.finish([])
         if self._record.is_empty:
             self._record.clear()  # and leave no folder
@@ -250,6 +283,26 @@ class _FolderIndex:
             self._finish_checksums(shards, of)
         if "energon" in self._kinds:
             self._finish_energon(shards, of)
+
+    def _remove_gone(self) -> None:
+        """Remove the files of shards that are no longer next to them, if they are as they were written."""
+        homes = {os.path.dirname(path or "?") or "." for path in map(local_file, self._shards.values())}
+        if any(os.path.realpath(home) != os.path.realpath(self._folder) for home in homes):
+            return  # the files are in a folder without shards
+        lines = [line for line in self._record.names if line.startswith(_line_of(""))]
+        there = {line for line in lines if self._is_there(line)} | {_line_of(name) for name in self._shards}
+        used = {file for line in there for file in shard_files(os.path.basename(line), KINDS).values()}
+        for line in lines:
+            if line not in there:
+                files = set(shard_files(os.path.basename(line), KINDS).values()) - used
+                self._report.removed += [str(self._folder / name) for name in sorted(files) if self._files.remove(name)]
+                self._record.forget(line)
+
+    def _is_there(self, line: str) -> bool:
+        """Return whether a shard of the record exists, or may: it was not next to its files."""
+        found = self._record.finished(line, dict)[0]
+        path = local_file(str(found["url"])) if found and "url" in found else None
+        return path is None or os.path.lexists(path) or os.path.lexists(self._folder / os.path.basename(line))
 
     def _finish_checksums(self, shards: Mapping[str, ShardFacts], of: Mapping[str, Any]) -> None:
         path = self._folder / MANIFEST

@@ -1,7 +1,9 @@
 """The sidecars of all shards of a folder, as bytes."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,10 @@ import yaml
 
 from wdsflow.shards.counts import known_counts
 from wdsflow.shards.field_names import IMAGE_FIELDS
+from wdsflow.shards.identities.certificate import load
 
 from .shard_pass import ShardFacts
-from .sidecar_kinds import LENGTH, NV_DATASET, NV_INFO, NV_SPLIT, SIZES, TIMM, WIDS, split_of
+from .sidecar_kinds import LENGTH, MANIFEST, NV_DATASET, NV_INFO, NV_SPLIT, SIZES, TIMM, WIDS, split_of
 
 Shards = Mapping[str, ShardFacts]  # by base name, in order
 
@@ -49,6 +52,26 @@ def render_settings(shards: Shards, kinds: Sequence[str]) -> dict[str, bytes]:
     splits = {{"validation": "val"}.get(split, split): names for split, names in _splits(shards).items()}
     parts = {"split_parts": {split: splits.get(split, []) for split in ("train", "val", "test")}, "exclude": []}
     return {NV_SPLIT: _yaml(parts), NV_DATASET: _yaml(_energon_dataset(shards))}
+
+
+def listed_shards(folder: Path, kinds: Sequence[str]) -> dict[Path, list[str]]:
+    """Return which shards the files about all shards list now, by base name; files that cannot be read are left out."""
+    readers: dict[str, tuple[str, Callable[[Path], Iterable[Any]]]] = {
+        "wids": (WIDS, lambda path: [row["url"] for row in _parsed(path)["shardlist"]]),
+        "timm": (TIMM, lambda path: [name for each in _parsed(path)["splits"].values() for name in each["filenames"]]),
+        "energon": (NV_INFO, lambda path: _parsed(path)["shard_counts"]),
+        "checksums": (MANIFEST, lambda path: load(path).shards),
+    }
+    found = {}
+    for kind, (name, names_in) in readers.items():
+        if kind in kinds and (folder / name).is_file():
+            with suppress(OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+                found[folder / name] = [os.path.basename(str(each)) for each in names_in(folder / name)]
+    return found
+
+
+def _parsed(path: Path) -> Any:
+    return json.loads(path.read_bytes())
 
 
 def _wids(shards: Shards) -> dict[str, Any]:

@@ -52,5 +52,14 @@ class WrittenFiles:
         """Remember that a file was written. Raises OSError."""
         self._record.add(name, {}, {"of": of})
 
+    def remove(self, name: str) -> bool:
+        """Remove a file that is as it was written here; return whether there was one. Raises OSError."""
+        path = self._folder / name
+        if not path.is_file() or self._ours(name) is None:
+            return False
+        path.unlink()
+        self._record.forget(name)
+        return True
+
     def _ours(self, name: str) -> dict[str, Any] | None:
         return self._record.finished(name, dict)[0]

@@ -162,6 +162,15 @@ class OutputRecord:
             os.write(self._file, _line(line))
             os.fsync(self._file)
 
+    @property
+    def names(self) -> list[str]:
+        """All outputs that have a line."""
+        return list(self._lines)
+
+    def forget(self, name: str) -> None:
+        """Leave out the line of an output that was removed, from ``finish`` on."""
+        self._lines.pop(name, None)
+
     def finish(self, order: Sequence[str]) -> None:
         """Write the lines in the order of the outputs: an interrupted run leaves the bytes of one that was not."""
         places = {name: place for place, name in enumerate(order)}

@@ -64,6 +64,7 @@ def compare_shards(
     full: bool,
     jobs: int | None,
     as_json: bool,
+    wanted: str = "certificate",
 ) -> NoReturn:
     """Compare shards with their certificate or manifest, print what differs, and exit.
 
@@ -76,6 +77,7 @@ def compare_shards(
         full: read and hash all bytes.
         jobs: processes that hash.
         as_json: print JSON.
+        wanted: "certificate" or "manifest", for messages about a file that is neither.
     """
     from wdsflow.indexing.compare import compare
     from wdsflow.indexing.comparison_text import comparison_lines
@@ -84,7 +86,7 @@ def compare_shards(
 
     try:
         with progress() as begin:
-            found = compare(load(file), file, urls, full=full, jobs=jobs, begin=begin)
+            found = compare(load(file, wanted), file, urls, full=full, jobs=jobs, begin=begin)
     except CertificateError as error:
         fail(str(error))
     except NoShards as error:

@@ -43,7 +43,7 @@ def _refuse_one(ledger: str | None, where: str | None, typed: Typed, argv: Seque
     refuse(lacks, f"to compute them: {score}", f"then: {typed.again(ledger=new)}")
 
 
-def check_subset(options: "FeedOptions", typed: Typed) -> None:
+def check_subset(options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None:
     """Refuse a ledger or a predicate that no training can use."""
     if options.ledger is None or options.where is None:
         return
@@ -59,6 +59,7 @@ def check_subset(options: "FeedOptions", typed: Typed) -> None:
         near = None if isinstance(error, MissingScore) else nearest_ledger(asked)
         if near is not None and near != asked and not (asked / "_wdsflow").is_dir():
             refuse(str(error), f"with the ledgers in {near}: {typed.again(ledger=near)}")
-        refuse(str(error), *subset_fixes(options, train_data(options.argv) or "", error))
+        flags = ["--dry-run"] if dry_run else []
+        refuse(str(error), *subset_fixes(options, train_data(options.argv) or "", error, *flags))
     except ValueError as error:
         refuse(str(error))

@@ -24,7 +24,7 @@ def text_lines(found: SetDiff) -> Iterator[str]:
         yield from (f"  {escape(name, _NAME)}: {_counted(counts)}" for name, counts in sorted(found.fields.items()))
     yield from _changed(found)
     for name, only, examples in zip(SIDES, found.only, found.only_examples, strict=True):
-        if only:
+        if examples:
             yield f"\nonly in {name}{_of(examples, only)}"
             yield from (f"  {escape(each.key, _NAME)}  ({escape(each.shard, _NAME)})" for each in examples)
     yield from _scores(found)
@@ -52,7 +52,7 @@ def markdown_lines(found: SetDiff) -> Iterator[str]:
         yield "\n**Scores**\n"
         yield from (f"- {_code(name)}: {_score(score)}" for name, score in sorted(found.scores.items()))
         yield f"- rows only in the ledgers of A: {found.only_scored[0]:,}, of B: {found.only_scored[1]:,}"
-    if found.changed:
+    if found.changed_examples:
         yield from _details("Changed", found.changed_examples, found.changed)
         for each in found.changed_examples:
             yield f"- {_code(each.key)}: {', '.join(f'{_code(name)} {what}' for name, what in each.fields.items())}"
@@ -61,7 +61,7 @@ def markdown_lines(found: SetDiff) -> Iterator[str]:
                 yield f"  - after: {_caption(after)}"
         yield "\n</details>"
     for name, only, examples in zip(SIDES, found.only, found.only_examples, strict=True):
-        if only:
+        if examples:
             yield from _details(f"Only in {name}", examples, only)
             yield from (f"- {_code(each.key)} in {_code(each.shard)}" for each in examples)
             yield "\n</details>"
@@ -109,7 +109,7 @@ def _of(examples: Sequence[Example], total: int) -> str:
 
 
 def _changed(found: SetDiff) -> Iterator[str]:
-    if not found.changed:
+    if not found.changed_examples:
         return
     yield f"\nchanged{_of(found.changed_examples, found.changed)}"
     for each in found.changed_examples:

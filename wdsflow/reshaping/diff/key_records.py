@@ -1,5 +1,6 @@
 """What is compared of a sample: a record of its fields, or of its scores, that is small whatever the sample holds."""
 
+import json
 import marshal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,20 @@ _SHOWN = 600  # bytes of such a field
 _STEP = 4 << 20
 _LENGTH = Struct("<I")
 _NOT_SCORES = frozenset(
-    ("sample", "key", "offset", "size", "image_xxh3", "term", "error", "detail", "trouble", "fields")
+    (
+        "sample",
+        "key",
+        "offset",
+        "size",
+        "image_xxh3",
+        "term",
+        "error",
+        "detail",
+        "trouble",
+        "fields",
+        "several",
+        "failed",
+    )
 )
 
 Value = float | bool | str | None
@@ -88,6 +102,7 @@ def ledger_records(path: Path, side: int, shard: int) -> Iterator[KeyRecord]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from wdsflow.filtering.ledger.ledger import column_of
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
 
     read_about(path)
@@ -106,11 +121,16 @@ def ledger_records(path: Path, side: int, shard: int) -> Iterator[KeyRecord]:
                 if each.name not in _NOT_SCORES and any(test(each.type) for test in of_scores)
             ]
             number = 0
-            for batch in file.iter_batches(columns=["key", *names]):
+            has_lists = "several" in file.schema_arrow.names
+            for batch in file.iter_batches(columns=["key", *names, *(["several"] if has_lists else [])]):
                 columns = [batch.column(name).to_pylist() for name in names]
+                lists: list[Any] = batch.column("several").to_pylist() if has_lists else [None] * len(batch)
                 for at, key in enumerate(batch.column("key").to_pylist()):
-                    scores = tuple(sorted((name, column[at]) for name, column in zip(names, columns, strict=True)))
-                    yield KeyRecord(side, str(key), shard, number, (), scores)
+                    scores = {name: column[at] for name, column in zip(names, columns, strict=True)}
+                    if lists[at]:  # the scores of a sample with several images or captions
+                        found = json.loads(lists[at])
+                        scores |= {column_of(name): json.dumps(values) for name, values in found.items()}
+                    yield KeyRecord(side, str(key), shard, number, (), tuple(sorted(scores.items())))
                     number += 1
     except (pa.ArrowException, KeyError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from None

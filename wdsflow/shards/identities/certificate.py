@@ -86,11 +86,14 @@ def dump(certificate: Certificate) -> bytes:
     return text + f'"digest": "{sha256(text).hexdigest()}"\n}}\n'.encode()
 
 
-def load(path: str | Path) -> Certificate:
-    """Read a certificate. Raises CertificateError if it is none, or was changed; OSError if it cannot be read."""
+def load(path: str | Path, wanted: str = "certificate") -> Certificate:
+    """Read a certificate or a manifest; ``wanted``: which of them is expected, for messages.
+
+    Raises CertificateError if it is none, or was changed; OSError if it cannot be read.
+    """
     data = Path(path).read_bytes()
     found = _DIGEST.search(data, max(0, len(data) - 100))
-    tree = _tree(data, path)
+    tree = _tree(data, path, wanted)
     if found is None or found.end() != len(data) or sha256(data[: found.start()]).hexdigest() != found[1].decode():
         raise CertificateError(f"{path} was changed after it was written: its lines do not have the digest at its end")
     kind = "certificate" if "wdsflow_certificate" in tree else "manifest"
@@ -112,13 +115,14 @@ def load(path: str | Path) -> Certificate:
     return certificate
 
 
-def _tree(data: bytes, path: str | Path) -> dict[str, Any]:
+def _tree(data: bytes, path: str | Path, wanted: str) -> dict[str, Any]:
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise CertificateError(f"{path} is not a certificate, or was damaged: it is not JSON: {error}") from None
+        raise CertificateError(f"{path} is not a {wanted}, or was damaged: it is not JSON: {error}") from None
     if not isinstance(tree, dict) or tree.keys().isdisjoint(("wdsflow_certificate", "wdsflow_manifest")):
-        raise CertificateError(f"{path} is not a certificate; write one with wdsflow validate URL... --certify FILE")
+        how = "validate URL... --certify FILE" if wanted == "certificate" else "index URL... --checksums"
+        raise CertificateError(f"{path} is not a {wanted}; write one with: wdsflow {how}")
     return tree
 
 

@@ -107,13 +107,13 @@ class Subset:
         return [found[number] for number in range(len(urls))]
 
 
-def explained(error: Exception, options: FeedOptions, data: str) -> SubsetError:
-    """Return an error that says what to do. ``data``: the shards as the user named them."""
-    return SubsetError("\n  ".join([str(error), *subset_fixes(options, data, error)]))
+def explained(error: Exception, options: FeedOptions, data: str, *flags: str) -> SubsetError:
+    """Return an error that says what to do. ``data``: the shards as the user named them; ``flags``: further ones typed."""
+    return SubsetError("\n  ".join([str(error), *subset_fixes(options, data, error, *flags)]))
 
 
-def subset_fixes(options: FeedOptions, data: str, error: Exception) -> list[str]:
-    """Return what to do where a ledger does not serve; each line ends with a command."""
+def subset_fixes(options: FeedOptions, data: str, error: Exception, *flags: str) -> list[str]:
+    """Return what to do where a ledger does not serve; each line ends with a command. ``flags``: further ones typed."""
     if options.ledger is None or options.where is None or not isinstance(error, LedgerError):
         return []
     urls = data.split("::") if data else ["SHARDS"]
@@ -121,7 +121,7 @@ def subset_fixes(options: FeedOptions, data: str, error: Exception) -> list[str]
         return [f"to write the samples that it keeps: {_cut(options, urls)}"]
     score, new = score_command(urls, options.ledger, options.where)
     lacks = getattr(error, "call", "") or "what it needs"
-    return [f"to compute {lacks}: {score}", f"then: {command(options, ledger=str(new))}"]
+    return [f"to compute {lacks}: {score}", f"then: {command(options, *flags, ledger=str(new))}"]
 
 
 def nothing_kept(options: FeedOptions, data: str, samples: int, shards: int) -> NothingKept:

@@ -135,7 +135,8 @@ def _look(
         shards = scan_shards(urls, asked, progress=told)
     else:
         try:
-            shards, subset = scan_kept(expansion.urls, urls, asked, options, arguments.train_data, told)
+            data = arguments.train_data
+            shards, subset = scan_kept(expansion.urls, urls, asked, options, data, told, dry_run=dry_run)
         except SubsetError as error:
             why = f"{title}: {error}"
             nothing_read = not isinstance(error, NothingKept)

@@ -43,6 +43,8 @@ def scan_kept(
     options: FeedOptions,
     data: str,
     told: Progress | None,
+    *,
+    dry_run: bool = False,
 ) -> tuple[list[ShardEvidence], str]:
     """Scan what a ledger keeps of some shards; return the evidence of those with any, and how much it is.
 
@@ -53,23 +55,25 @@ def scan_kept(
         options: settings of the feed, with ``ledger`` and ``where``.
         data: the shards as the user named them.
         told: called after each shard.
+        dry_run: the command that is advised is one, too.
 
     Raises:
         SubsetError: a ledger does not fit, or nothing is kept (NothingKept).
     """
     assert options.ledger is not None
     assert options.where is not None
+    flags = ["--dry-run"] if dry_run else []
     try:
         ledger = LedgerSubset(options.ledger, options.where)
         shards = {shard.url: shard for shard in ledger.shards(list(every) if ledger.compares else list(some))}
         samples = ledger.samples(some)
     except (LedgerError, SourceError) as error:
-        raise explained(error, options, data) from None
+        raise explained(error, options, data, *flags) from None
     found = scan_shards(some, asked, progress=told, how=[KeptScan(shards[url]) for url in some])
     for shard in found:
         if shard.error == LEDGER:
             lacks, what = shard.error_fix, shard.error_detail
-            raise explained(MissingScore(lacks, what) if lacks else LedgerError(what), options, data)
+            raise explained(MissingScore(lacks, what) if lacks else LedgerError(what), options, data, *flags)
     left = [shard for shard in found if shard.error is not None or shard.members]
     if not left:
         raise nothing_kept(options, data, samples, len(some))
