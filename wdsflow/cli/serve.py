@@ -109,12 +109,7 @@ def serve(
     can be served.
     """
     typed = Typed(context)
-    try:
-        import aiohttp  # noqa: F401 - reported before any work
-    except ImportError:
-        from wdsflow.text.install import install_extras
-
-        fail("serve needs aiohttp, which is not installed", install_extras("serve"))
+    _need_aiohttp()
     from wdsflow.serving.serve import CannotListen, pattern
     from wdsflow.serving.serve import serve as run
     from wdsflow.serving.shard_server import is_loopback
@@ -122,10 +117,7 @@ def serve(
 
     with ExitStack() as stack:
         with explained(typed):
-            if host == "":
-                raise Misuse(
-                    "--host is empty: name an address, or leave it out", f"only this machine: {typed.again(host=None)}"
-                )
+            _check_host(host, typed)
             shards = _shards(urls)
             if all_compressed(shards):
                 _unpack_first(len(shards), typed)
@@ -151,6 +143,23 @@ def serve(
             if error.elsewhere:
                 fail(str(error), f"for programs of this machine only: {typed.again(host=None)}")
             fail(str(error), f"on a free port: {typed.again(port=0)}")
+
+
+def _need_aiohttp() -> None:
+    """Exit before any work if the library is missing."""
+    try:
+        import aiohttp  # noqa: F401
+    except ImportError:
+        from wdsflow.text.install import install_extras
+
+        fail("serve needs aiohttp, which is not installed", install_extras("serve"))
+
+
+def _check_host(host: str | None, typed: Typed) -> None:
+    if host == "":
+        raise Misuse(
+            "--host is empty: name an address, or leave it out", f"only this machine: {typed.again(host=None)}"
+        )
 
 
 def _shards(urls: list[str]) -> list[str]:
