@@ -122,9 +122,9 @@ def test_a_shard_is_written_again_only_if_its_rows_are_others(shards: str, tmp_p
     report = graft(urls[1:], out)
     assert report.resumed + len(report.changed) == 5
     assert {line.rpartition(": ")[2] for line in report.changed} == {"other rows match its samples now"}
-    graft(urls[1:], tmp_path / "anew")
+    graft(urls[1:], tmp_path / "again")
     assert {n: digest for n, digest in digests(out).items() if n.endswith(".tar") and n != "0.tar"} == {
-        n: digest for n, digest in digests(tmp_path / "anew").items() if n.endswith(".tar")
+        n: digest for n, digest in digests(tmp_path / "again").items() if n.endswith(".tar")
     }
 
 

@@ -53,7 +53,7 @@ class ContradictedJoin(ValueError):
         ]
         raise ContradictedJoin(
             f"the keys are not those of the table: {count:,} of {compared:,} compared samples have another {column}; "
-            "a download by img2dataset numbers its samples anew",
+            "img2dataset gives samples new numbers in each download",
             column,
             evidence,
         )

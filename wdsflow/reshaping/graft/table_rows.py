@@ -108,7 +108,7 @@ class TableFiles:
     def _refuse_other(self, url: str, path: Path) -> None:
         """Raise TableError if a shard is not the one that was scored, nor written by that run.
 
-        If the ledger has hashes of images, these are compared instead: the shard may have been written anew.
+        If the ledger has hashes of images, these are compared instead: the shard may have been written again since.
         """
         if _real(url) == _output_of(path, self.shards[path]) or _hashed(path):
             return
