@@ -4,21 +4,19 @@
 """
 
 import gzip
-import multiprocessing
-import os
 import random
 import shutil
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.filtering.shards import digests
+from tests.killed import killed_again_and_again
 from tests.shards.archives import JPEG, names, tar_bytes, write_tar
 from wdsflow.repair.run_repair import repair_shards
 from wdsflow.shards.output_record import OtherOptions
 
-KILLS = int(os.environ.get("WDSFLOW_KILLS", "20"))
 MODULES = ["wdsflow.repair.run_repair", "xxhash"]
 
 
@@ -44,33 +42,7 @@ def times(folder: Path) -> dict[str, int]:
 
 def test_a_repair_killed_again_and_again_ends_with_the_same_bytes(shards: str, tmp_path: Path):
     out = tmp_path / "out"
-    begun = time.monotonic()
-    repair_shards(shards, out, jobs=2)
-    longest, whole = time.monotonic() - begun, digests(out)
-    shutil.rmtree(out)
-    context = multiprocessing.get_context("forkserver")  # children that have imported everything
-    context.set_forkserver_preload(MODULES)
-    chance, killed = random.Random(1), 0
-    for _ in range(10 * KILLS):
-        if killed >= KILLS // 2:
-            break
-        child = context.Process(target=repair_shards, args=(shards, out), kwargs={"jobs": 2})
-        child.start()
-        child.join(chance.uniform(0, longest))
-        child.kill()
-        child.join()
-        for name, digest in (digests(out) if out.exists() else {}).items():
-            assert not name.endswith(".tar") or digest == whole[name]  # what has its final name is whole
-        if child.exitcode == 0:
-            assert digests(out) == whole
-            shutil.rmtree(out)
-            longest *= 0.7
-        else:
-            killed += 1
-            longest *= 1.1
-    repair_shards(shards, out, jobs=2)
-    assert digests(out) == whole
-    assert killed >= KILLS // 2
+    killed_again_and_again(partial(repair_shards, shards, out, jobs=2), out, MODULES)
 
 
 def test_a_repair_killed_between_a_shard_and_its_record_resumes(shards: str, tmp_path: Path):

@@ -4,13 +4,12 @@
 """
 
 import json
-import multiprocessing
 import os
 import random
 import resource
 import shutil
 import signal
-import time
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.filtering.shards import digests
+from tests.killed import killed_again_and_again
 from tests.shards.archives import JPEG, read_tar, tar_bytes
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.shards.output_record import OtherOptions
 
-KILLS = int(os.environ.get("WDSFLOW_KILLS", "12"))
 MODULES = ["wdsflow.reshaping.graft.run_graft", "xxhash", "pyarrow.parquet", "numpy"]
 OPTIONS = {"on": "json:url=u", "fields": ["txt=c", "json:c=c"], "ambiguous": "first"}
 
@@ -55,33 +54,7 @@ def graft(shards: str, out: Path, **more: object):
 
 def test_a_graft_killed_again_and_again_ends_with_the_same_bytes(shards: str, tmp_path: Path):
     out = tmp_path / "out"
-    begun = time.monotonic()
-    graft(shards, out)
-    longest, whole = time.monotonic() - begun, digests(out)
-    shutil.rmtree(out)
-    context = multiprocessing.get_context("forkserver")  # children that have imported everything
-    context.set_forkserver_preload(MODULES)
-    chance, killed = random.Random(1), 0
-    for _ in range(10 * KILLS):
-        if killed >= KILLS // 2:
-            break
-        child = context.Process(target=graft, args=(shards, out))
-        child.start()
-        child.join(chance.uniform(0, longest))
-        child.kill()
-        child.join()
-        for name, digest in (digests(out) if out.exists() else {}).items():
-            assert not name.endswith(".tar") or digest == whole[name]  # what has its final name is whole
-        if child.exitcode == 0:
-            assert digests(out) == whole
-            shutil.rmtree(out)
-            longest *= 0.7
-        else:
-            killed += 1
-            longest *= 1.1
-    graft(shards, out)
-    assert digests(out) == whole
-    assert killed >= KILLS // 2
+    killed_again_and_again(partial(graft, shards, out), out, MODULES)
 
 
 def test_a_full_disk_leaves_whole_shards_and_the_same_command_ends_the_work(shards: str, tmp_path: Path):

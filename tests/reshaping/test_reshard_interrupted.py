@@ -3,26 +3,22 @@
 ``WDSFLOW_KILLS=100`` kills more often.
 """
 
-import multiprocessing
-import os
-import random
 import resource
-import shutil
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.filtering.shards import digests
+from tests.killed import killed_again_and_again
 from tests.reshaping.sets import Samples, in_folder, members, write_set
 from tests.reshaping.test_reshard_hostile import packed_set
 from wdsflow.reshaping.reshard import arrange
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
-KILLS = int(os.environ.get("WDSFLOW_KILLS", "10"))
 MODULES = ["wdsflow.reshaping.reshard.run_reshard", "wdsflow.reshaping.reshard.write_parts", "xxhash"]
 
 
@@ -35,33 +31,7 @@ MODULES = ["wdsflow.reshaping.reshard.run_reshard", "wdsflow.reshaping.reshard.w
 )
 def test_a_reshard_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path, options):
     source, out = packed_set(tmp_path / "in"), tmp_path / "out"
-    begun = time.monotonic()
-    reshard_shards(source, out, **options)
-    longest, whole = time.monotonic() - begun, digests(out)
-    shutil.rmtree(out)
-    context = multiprocessing.get_context("forkserver")  # children that have imported everything
-    context.set_forkserver_preload(MODULES)
-    chance, killed = random.Random(1), 0
-    for _ in range(10 * KILLS):
-        if killed >= KILLS // 2:
-            break
-        child = context.Process(target=reshard_shards, args=(source, out), kwargs=options)
-        child.start()
-        child.join(chance.uniform(0, longest))
-        child.kill()
-        child.join()
-        for name, digest in (digests(out) if out.exists() else {}).items():
-            assert not name.endswith(".tar") or name.startswith("_wdsflow") or digest == whole[name]
-        if child.exitcode == 0:
-            assert digests(out) == whole
-            shutil.rmtree(out)
-            longest *= 0.7
-        else:
-            killed += 1
-            longest *= 1.1
-    reshard_shards(source, out, **options)
-    assert digests(out) == whole
-    assert killed >= KILLS // 2
+    killed_again_and_again(partial(reshard_shards, source, out, **options), out, MODULES)
 
 
 def test_finished_shards_are_kept_and_half_ones_written_again(tmp_path: Path):

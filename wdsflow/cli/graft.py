@@ -2,6 +2,8 @@
 
 import difflib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -9,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress, warn_of_twice
-from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.cli.shared.terminal import console, fail, progress, warn_of_twice
+from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.written_shards import writing_shards
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 
@@ -86,51 +89,32 @@ def graft(
     is refused, or nothing could be read or written.
     """
     from wdsflow.reshaping.graft.run_graft import graft_shards
-    from wdsflow.shards.folder_lock import Busy
 
     typed = Typed(context)
     switches = {"drop_unmatched": drop_unmatched, "force": force, "restart": restart, "allow_pipe": allow_pipe}
     what = {"table": table, "on": on, "fields": fields, "ambiguous": ambiguous.value}
-    try:
-        with progress() as begin:
-            report = graft_shards(urls, out, jobs=jobs, begin=begin, **what, **switches)  # type: ignore[arg-type]
-    except (ValueError, Busy, FileExistsError) as error:
-        refused(error, typed, urls, out)
-    except KeyboardInterrupt:
-        print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
-        raise
-    except OSError as error:
-        if is_misplaced(error, out):
-            cannot_write(error, f"elsewhere: {typed.again(out=free(out), restart=None)}")
-        cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
+    with writing_shards(typed, out), explained_join(typed, urls), progress() as begin:
+        report = graft_shards(urls, out, jobs=jobs, begin=begin, **what, **switches)  # type: ignore[arg-type]
     warn_of_twice(urls)
     _show(report, out, urls)
 
 
-def refused(error: Exception, typed: Typed, urls: list[str], out: Path | None = None) -> NoReturn:
-    """Report why nothing was done, and what to do; exit. ``out``: the output folder, if there is one."""
+@contextmanager
+def explained_join(typed: Typed, urls: list[str]) -> Iterator[None]:
+    """Report why a join is refused, and what to do; exit."""
     from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
     from wdsflow.reshaping.graft.table_rows import TableError
-    from wdsflow.shards.output_record import OtherOptions
-    from wdsflow.shards.urls import NoShards
 
-    elsewhere = typed.again(out=free(out), restart=None) if out is not None else ""
-    if isinstance(error, NoShards):
-        no_shards(error)
-    if isinstance(error, NoMatch):
+    try:
+        yield
+    except NoMatch as error:
         _no_match(error, urls, "nothing is served" if typed.name == "serve" else "nothing was written")
-    hints: list[str] = []
-    if isinstance(error, AmbiguousJoin):
-        hints = [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()]
-    elif isinstance(error, ContradictedJoin):
-        hints = [*error.evidence, f"join on the {error.column}: {typed.again(on=_instead(error.column))}"]
-    elif isinstance(error, OtherOptions):
-        hints = [f"to replace them: {typed.again(restart=True)}", f"to keep them: {elsewhere}"]
-    elif isinstance(error, FileExistsError):
-        hints = [f"elsewhere: {elsewhere}"]
-    elif isinstance(error, TableError):
-        hints = _columns(error)
-    fail(str(error), *hints)
+    except AmbiguousJoin as error:
+        fail(str(error), *(f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()))
+    except ContradictedJoin as error:
+        fail(str(error), *error.evidence, f"join on the {error.column}: {typed.again(on=_instead(error.column))}")
+    except TableError as error:
+        fail(str(error), *_columns(error))
 
 
 _RESOLUTIONS = {

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress, several
-from wdsflow.cli.shared.typed_command import Typed, free
+from wdsflow.cli.shared.terminal import console, fail, progress, several
+from wdsflow.cli.shared.typed_command import Typed
+from wdsflow.cli.shared.written_shards import writing_shards
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
@@ -65,35 +66,16 @@ def repair(
     command is wrong, or nothing could be read or written.
     """
     from wdsflow.repair.run_repair import repair_shards as run
-    from wdsflow.shards.folder_lock import Busy
-    from wdsflow.shards.output_record import OtherOptions
-    from wdsflow.shards.urls import NoShards
 
     warnings.filterwarnings("ignore", message=".*decompression bomb")  # Pillow's; wdsflow judges such images
     options = {"caption": caption, "rename": _pairs(several(rename)), "drop_fields": several(drop_field)}
     switches = {"drop_bad": drop_bad, "dry_run": dry_run, "force": force, "restart": restart, "allow_pipe": allow_pipe}
     again = Typed(context)
-    elsewhere = again.again(out=free(out), restart=None)
-    try:
+    with writing_shards(again, out):
         if caption is not None:
             options["caption"] = _caption(urls, caption, again, allow_pipe=allow_pipe)
         with progress() as begin:
             report = run(urls, out, begin=begin, jobs=jobs, **options, **switches)  # type: ignore[arg-type]
-    except NoShards as error:
-        no_shards(error)
-    except OtherOptions as error:
-        fail(str(error), f"to replace them: {again.again(restart=True)}", f"to keep them: {elsewhere}")
-    except FileExistsError as error:
-        fail(str(error), f"elsewhere: {elsewhere}")
-    except (ValueError, Busy) as error:
-        fail(str(error))
-    except KeyboardInterrupt:
-        print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
-        raise
-    except OSError as error:
-        if is_misplaced(error, out):
-            cannot_write(error, f"elsewhere: {elsewhere}")
-        cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
     if all(shard.unread for shard in report.shards):
         fail(_nothing(report))
     for option in report.idle:

@@ -1,6 +1,5 @@
 """``wdsflow reshard``: shards of equal size, shuffled, split or ordered by key."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -11,9 +10,9 @@ import typer
 
 from wdsflow.cli.shared.help_panels import MACHINES, OTHER, SAMPLES
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress, warn_of_twice
+from wdsflow.cli.shared.terminal import console, fail, progress, warn_of_twice
 from wdsflow.cli.shared.typed_command import Typed, free
-from wdsflow.shards.source.base import SourceError
+from wdsflow.cli.shared.written_shards import writing_shards
 from wdsflow.text.shell import quote_path
 
 if TYPE_CHECKING:
@@ -146,38 +145,19 @@ def _refusals(typed: Typed, urls: list[str], out: Path, pipe: str) -> Iterator[N
     """Report why a run was refused or ended, and what to do; exit with status 2."""
     from wdsflow.reshaping.reshard.run_reshard import MembersApart, NothingRead
     from wdsflow.reshaping.reshard.write_parts import RepeatedKeys
-    from wdsflow.shards.folder_lock import Busy
-    from wdsflow.shards.output_record import OtherOptions
-    from wdsflow.shards.urls import NoShards
 
-    elsewhere = typed.again(out=free(out), restart=None)
-    try:
-        yield
-    except NoShards as error:
-        no_shards(error)
-    except MembersApart as error:
-        repaired = free(Path("repaired"))
-        first = Typed.spell("repair", *urls, out=repaired) + pipe
-        fail(str(error), f"bring them together: {first}", f"then: {typed.again(urls=[str(repaired)], allow_pipe=None)}")
-    except RepeatedKeys as error:
-        fail(str(error), f"give them other keys: {typed.again(repeated_keys=None)}")
-    except NothingRead as error:
-        fail(str(error), f"see what is wrong: {Typed.spell('validate', *urls)}{pipe}")
-    except OtherOptions as error:
-        fail(str(error), f"to replace them: {typed.again(restart=True)}", f"to keep them: {elsewhere}")
-    except FileExistsError as error:
-        fail(str(error), f"elsewhere: {elsewhere}")
-    except (ValueError, Busy) as error:
-        fail(str(error))
-    except KeyboardInterrupt:
-        print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
-        raise
-    except SourceError as error:
-        fail(str(error), "finished shards are kept, and the same command writes the others again")
-    except OSError as error:
-        if is_misplaced(error, out):
-            cannot_write(error, f"elsewhere: {elsewhere}")
-        cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
+    with writing_shards(typed, out):
+        try:
+            yield
+        except MembersApart as error:
+            repaired = free(Path("repaired"))
+            first = Typed.spell("repair", *urls, out=repaired) + pipe
+            then = typed.again(urls=[str(repaired)], allow_pipe=None)
+            fail(str(error), f"bring them together: {first}", f"then: {then}")
+        except RepeatedKeys as error:
+            fail(str(error), f"give them other keys: {typed.again(repeated_keys=None)}")
+        except NothingRead as error:
+            fail(str(error), f"see what is wrong: {Typed.spell('validate', *urls)}{pipe}")
 
 
 def _show(report: "ReshardReport", look: str, repair: str) -> None:

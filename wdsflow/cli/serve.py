@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from wdsflow.cli.graft import AmbiguousChoice, refused
+from wdsflow.cli.graft import AmbiguousChoice, explained_join
 from wdsflow.cli.shared.help_panels import MACHINES, MAIN, SAMPLES
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
@@ -231,19 +231,16 @@ def _grafted(
         raise Misuse("--graft needs what to join on and what to set, such as: --on key --set txt=caption")
     from wdsflow.mapping.scratch import scratch
     from wdsflow.reshaping.graft.join_on import parse_set
-    from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
     from wdsflow.reshaping.graft.run_graft import GraftOptions, join_of
-    from wdsflow.reshaping.graft.table_rows import TableError, find_table
+    from wdsflow.reshaping.graft.table_rows import find_table
     from wdsflow.serving.grafted_samples import GraftedSamples
 
-    try:
+    with explained_join(typed, typed.given["urls"]):
         files = find_table(table)
         options = GraftOptions(
             files, table, join_of(files, on), tuple(parse_set(fields)), ambiguous.value, drop_unmatched, jobs=2
         )
         return GraftedSamples(shards, options, stack.enter_context(scratch("serve")), kept)
-    except (NoMatch, AmbiguousJoin, ContradictedJoin, TableError) as error:
-        refused(error, typed, typed.given["urls"])
 
 
 def _report(url: str, shards: list[str], counts: "Counts", joined: str, typed: Typed) -> None:

@@ -1,0 +1,39 @@
+"""What repair, reshard and graft report if their run is refused, or ends early."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wdsflow.cli.shared.terminal import cannot_write, fail, is_misplaced, no_shards
+from wdsflow.cli.shared.typed_command import Typed, free
+
+
+@contextmanager
+def writing_shards(typed: Typed, out: Path) -> Iterator[None]:
+    """Report an error of the block with what to do, and exit with status 2; an interrupt passes, with a line about it."""
+    from wdsflow.shards.folder_lock import Busy
+    from wdsflow.shards.output_record import OtherOptions
+    from wdsflow.shards.source.base import SourceError
+    from wdsflow.shards.urls import NoShards
+
+    elsewhere = typed.again(out=free(out), restart=None)
+    try:
+        yield
+    except NoShards as error:
+        no_shards(error)
+    except OtherOptions as error:
+        fail(str(error), f"to replace them: {typed.again(restart=True)}", f"to keep them: {elsewhere}")
+    except FileExistsError as error:
+        fail(str(error), f"elsewhere: {elsewhere}")
+    except (ValueError, Busy) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
+        raise
+    except SourceError as error:
+        fail(str(error), "finished shards are kept, and the same command writes the others again")
+    except OSError as error:
+        if is_misplaced(error, out):
+            cannot_write(error, f"elsewhere: {elsewhere}")
+        cannot_write(error, "free space there: finished shards are kept, and the same command resumes")
