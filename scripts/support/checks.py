@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
 from typing import TextIO
 
 import psutil
@@ -31,6 +30,7 @@ PARTS = (  # of the tests, each for one process, those that take long first; the
     ("tests/scan", "tests/validate"),
     ("tests/training",),
 )
+ONCE = ("-q", "--only-expected-skips", "-p", "no:cacheprovider")  # others run beside it in the same folder
 CLASHING = "configobj==5.0.9"  # ships a top-level package `validate`, as ours must not
 
 _until = time.monotonic() + LIMIT
@@ -149,30 +149,13 @@ def deep(out: TextIO) -> None:
 
 
 def pytest_in_parts(out: TextIO, *options: str) -> None:
-    """Run all tests in several processes of pytest, each of which imports only what its folders need.
-
-    There are more processes than cores, because tests wait a lot. All have one seed, which is printed: with it the order
-    is the same again.
-    """
-    order, printing, failed = seed(), Lock(), []
-
-    def run(part: tuple[str, ...]) -> None:
-        with tempfile.TemporaryFile("w+") as printed:
-            try:
-                pytest(printed, order, *options, *part)
-            except StepError as error:
-                failed.append(str(error))
-            printed.seek(0)
-            with printing:
-                shutil.copyfileobj(printed, out)
-                out.flush()
-
+    """Run all tests in several processes of pytest. All have one seed, which is printed: with it the order is the same."""
     listed = [folder for part in PARTS for folder in part]
     rest = ("tests", "wdsflow", *(f"--ignore={folder}" for folder in listed))
-    with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1))) as lanes:
-        list(lanes.map(run, (rest, *PARTS)))
-    if failed:
-        raise StepError("; ".join(failed))
+    # More processes than cores, because tests wait a lot.
+    lanes, parts = 2 * (os.cpu_count() or 1), [",".join(part) for part in (rest, *PARTS)]
+    script = [PYTHON, "scripts/support/forked_pytest.py", str(lanes), *parts, "--"]
+    call(out, *script, *ONCE, seed(), *options, environment={"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())})
 
 
 def seed() -> str:
@@ -185,8 +168,7 @@ def pytest(out: TextIO, *options: str, first_on_path: Path | None = None) -> Non
     environment = {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
     if first_on_path:
         environment["PYTHONPATH"] = str(first_on_path)
-    once = ["-q", "--only-expected-skips", "-p", "no:cacheprovider"]  # others run beside it in the same folder
-    call(out, PYTHON, "-m", "pytest", *once, *options, environment=environment)
+    call(out, PYTHON, "-m", "pytest", *ONCE, *options, environment=environment)
 
 
 def call(out: TextIO, *command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:

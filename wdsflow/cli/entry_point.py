@@ -7,11 +7,14 @@ import sys
 import threading
 from typing import NoReturn
 
+from wdsflow.engines.without_pandas import leave_pandas_out
+
 from .main import main
 
 
 def run() -> NoReturn:
     """Run the command line and end this process."""
+    leave_pandas_out()
     try:
         main()
         code: object = 0

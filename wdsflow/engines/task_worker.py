@@ -9,6 +9,7 @@ import psutil
 from .base import trouble_of
 from .child_process import own_pipes, receive, send, when_gone
 from .mark import Mark
+from .without_pandas import leave_pandas_out
 
 
 def serve(mark: int) -> None:
@@ -16,6 +17,7 @@ def serve(mark: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked decides
     signal.signal(signal.SIGTERM, lambda *_: _end())
     tasks, answers = own_pipes()
+    leave_pandas_out()
     note = Mark(mark)
     when_gone(tasks.fileno(), _end)
     with contextlib.suppress(EOFError, BrokenPipeError):

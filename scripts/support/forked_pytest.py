@@ -1,0 +1,71 @@
+"""Runs pytest in several processes, forked from one that has imported what is large.
+
+    python scripts/support/forked_pytest.py LANES FOLDER[,FOLDER...] ... -- OPTION...
+
+Each group of folders is one process, LANES of them at a time: they print when they end, and the status is 1 if one failed.
+PyTorch, OpenCLIP and transformers take ten seconds of processor time to import: here they are imported once.
+"""
+
+import gc
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+from typing import IO
+
+LARGE = (
+    "torch",
+    "torchvision",
+    "easyocr",
+    "open_clip",
+    "transformers.models.auto",
+    "timm",
+    "stanza.pipeline.core",
+    "webdataset",
+    "pyarrow.dataset",
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Run pytest for each group of folders; return 0 if none failed."""
+    lanes, cut = int(arguments[0]), arguments.index("--")
+    waiting, options = arguments[1:cut], arguments[cut + 1 :]
+    sys.path[0] = os.getcwd()  # as python -m pytest has it
+    if sys.platform == "linux":  # elsewhere a fork may not use what its parent has loaded
+        for name in LARGE:
+            importlib.import_module(name)
+        gc.freeze()  # neither looked through nor copied in each process
+    running: dict[int, IO[bytes]] = {}
+    failed = False
+    while waiting or running:
+        while waiting and len(running) < lanes:
+            folders, printed = waiting.pop(0).split(","), tempfile.TemporaryFile()  # noqa: SIM115 - of the child, too
+            process = os.fork()
+            if not process:
+                for stream in (1, 2):
+                    os.dup2(printed.fileno(), stream)
+                for each in (printed, *running.values()):
+                    each.close()
+                return _pytest([*options, *folders])
+            running[process] = printed
+        process, status = os.wait()
+        failed = failed or bool(status)
+        with running.pop(process) as printed:
+            printed.seek(0)
+            shutil.copyfileobj(printed, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+    return int(failed)
+
+
+def _pytest(arguments: list[str]) -> int:
+    import pytest
+
+    print("$ pytest", *arguments, flush=True)
+    sys.argv = ["pytest", *arguments]
+    # Asserts in plugins of others need no better messages.
+    return int(pytest.main(["-W", "ignore:Module already imported", *arguments]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

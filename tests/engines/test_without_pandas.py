@@ -1,0 +1,26 @@
+"""Arrow imports pandas where it is installed; our own processes keep it out, and leave it to others."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pandas")
+
+CODE = """
+import sys
+from wdsflow.engines.without_pandas import leave_pandas_out
+leave_pandas_out()
+leave_pandas_out()
+ours = {"__name__": "wdsflow.some.module"}
+exec("import pyarrow as pa; table = pa.table({'a': [1, None]}); found = table.to_pydict()", ours)
+print(ours["found"], "pandas" in sys.modules)
+import pandas, pyarrow
+print(ours["table"].to_pandas()["a"].isna().tolist(), pyarrow.array(pandas.Series([1.0, None])).null_count)
+"""
+
+
+def test_what_we_convert_loads_no_pandas_and_what_others_convert_does() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
+
+    assert done.stdout.splitlines() == ["{'a': [1, None]} False", "[False, True] 1"], done.stderr
