@@ -51,9 +51,9 @@ def main(arguments: list[str]) -> int:
             running[process] = printed
         process, status = os.wait()
         failed = failed or bool(status)
-        with running.pop(process) as printed:
-            printed.seek(0)
-            shutil.copyfileobj(printed, sys.stdout.buffer)
+        with running.pop(process) as output:
+            output.seek(0)
+            shutil.copyfileobj(output, sys.stdout.buffer)
             sys.stdout.buffer.flush()
     return int(failed)
 
