@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -60,6 +61,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, case in enumerate(cases):
             if number not in stay:
                 case.add_marker("deep")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Close what a reader leaves open to the collector, where the test allows that, and not in a later test."""
+    if any("ResourceWarning" in str(mark.args) for mark in item.iter_markers("filterwarnings")):
+        gc.collect()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,6 +31,8 @@ PARTS = (  # of the tests, each for one process, those that take long first; the
     ("tests/training",),
 )
 ONCE = ("-q", "--only-expected-skips", "-p", "no:cacheprovider")  # others run beside it in the same folder
+# Processes that share cores: threads of one operation would wait for each other, and memory go back and forth to the system.
+SHARING = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 28), "MALLOC_TRIM_THRESHOLD_": str(1 << 28)}
 CLASHING = "configobj==5.0.9"  # ships a top-level package `validate`, as ours must not
 
 _until = time.monotonic() + LIMIT
@@ -157,7 +159,9 @@ def pytest_in_parts(out: TextIO, *options: str) -> None:
     # More processes than cores, because tests wait a lot.
     lanes, parts = 2 * (os.cpu_count() or 1), [",".join(part) for part in (rest, *PARTS)]
     script = [PYTHON, "scripts/support/forked_pytest.py", str(lanes), *parts, "--"]
-    call(out, *script, *ONCE, seed(), *options, environment={"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())})
+    call(
+        out, *script, *ONCE, seed(), *options, environment=SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
+    )
 
 
 def seed() -> str:
@@ -167,7 +171,7 @@ def seed() -> str:
 
 def pytest(out: TextIO, *options: str, first_on_path: Path | None = None) -> None:
     """Run pytest in one process."""
-    environment = {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
+    environment = SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
     if first_on_path:
         environment["PYTHONPATH"] = str(first_on_path)
     call(out, PYTHON, "-m", "pytest", *ONCE, *options, environment=environment)

@@ -6,13 +6,15 @@ Each group of folders is one process, LANES of them at a time: they print when t
 PyTorch, OpenCLIP and transformers take ten seconds of processor time to import: here they are imported once.
 """
 
+import atexit
 import gc
 import importlib
 import os
 import shutil
 import sys
 import tempfile
-from typing import IO
+import threading
+from typing import IO, NoReturn
 
 LARGE = (
     "torch",
@@ -47,7 +49,7 @@ def main(arguments: list[str]) -> int:
                     os.dup2(printed.fileno(), stream)
                 for each in (printed, *running.values()):
                     each.close()
-                return _pytest([*options, *folders])
+                _pytest([*options, *folders])
             running[process] = printed
         process, status = os.wait()
         failed = failed or bool(status)
@@ -58,13 +60,19 @@ def main(arguments: list[str]) -> int:
     return int(failed)
 
 
-def _pytest(arguments: list[str]) -> int:
+def _pytest(arguments: list[str]) -> NoReturn:
     import pytest
 
     print("$ pytest", *arguments, flush=True)
     sys.argv = ["pytest", *arguments]
     # Asserts in plugins of others need no better messages.
-    return int(pytest.main(["-W", "ignore:Module already imported", *arguments]))
+    status = int(pytest.main(["-W", "ignore:Module already imported", *arguments]))
+    # As Python ends, but for the search through all objects, and what the libraries' own parts say about it.
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+    atexit._run_exitfuncs()  # noqa: SLF001
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":
