@@ -19,7 +19,7 @@ from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.ledger_choice import LedgerChoice
+    from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
     from wdsflow.serving.chosen_samples import LedgerSamples
     from wdsflow.serving.grafted_samples import GraftedSamples
     from wdsflow.serving.shard_server import Counts
@@ -123,7 +123,7 @@ def serve(
                 _unpack_first(len(shards), typed)
             kept = _kept(shards, ledger, {"where": where, "keep": keep, "unknown": unknown}, stack)
             grafted = _grafted(shards, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
-            views = ShardViews(shards, grafted or _of_ledger(kept))
+            views = ShardViews(shards, grafted or _of_ledger(shards, kept))
 
         def started(url: str) -> None:
             if host is not None and not is_loopback(host):
@@ -189,7 +189,7 @@ def _unpack_first(shards: int, typed: Typed) -> NoReturn:
     )
 
 
-def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: ExitStack) -> "LedgerChoice | None":
+def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: ExitStack) -> "LedgerSubset | None":
     """Return which samples are served, None for all. Raises ValueError, such as LedgerError."""
     if ledger is None and all(value is None for value in flags.values()):
         return None
@@ -201,23 +201,26 @@ def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: 
     canonical_recipe(asked)  # a predicate that means nothing is reported first
     if ledger is None:
         raise NoLedger(nearest_ledger(Path.cwd()))
-    from wdsflow.filtering.ledger_choice import LedgerChoice
+    from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 
-    return LedgerChoice(shards, ledger, asked, stack.enter_context(scratch("serve")))
+    found = LedgerSubset(ledger, asked)
+    if found.compares:
+        found.compare(shards, stack.enter_context(scratch("serve")))
+    return found
 
 
-def _of_ledger(kept: "LedgerChoice | None") -> "LedgerSamples | None":
+def _of_ledger(shards: list[str], kept: "LedgerSubset | None") -> "LedgerSamples | None":
     if kept is None:
         return None
     from wdsflow.serving.chosen_samples import LedgerSamples
 
-    return LedgerSamples(kept)
+    return LedgerSamples(shards, kept)
 
 
 def _grafted(
     shards: list[str],
     asked: tuple[str | None, str | None, list[str] | None, AmbiguousChoice, bool],
-    kept: "LedgerChoice | None",
+    kept: "LedgerSubset | None",
     stack: ExitStack,
     typed: Typed,
 ) -> "GraftedSamples | None":

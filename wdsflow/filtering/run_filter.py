@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from wdsflow.filtering.deciding.compare_samples import resolve
-from wdsflow.filtering.deciding.ledger_subset import check_scores
+from wdsflow.filtering.deciding.ledger_subset import check_scores, with_stages
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
@@ -23,7 +23,6 @@ from wdsflow.shards.urls import NoShards, expand
 from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 
 from .caption_place import with_captions
-from .ledger_choice import with_stages
 from .pass_engine import joined
 from .run_options import RunOptions
 from .run_pass import Pass

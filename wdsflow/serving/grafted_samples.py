@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger_choice import LedgerChoice
 from wdsflow.reshaping.graft.decide_matches import AMBIGUOUS, rows_file
 from wdsflow.reshaping.graft.graft_table import ABSENT
 from wdsflow.reshaping.graft.grafted_sample import FieldTally, GraftedFields
@@ -46,7 +46,7 @@ class GraftedSamples:
     quick = False
 
     def __init__(
-        self, urls: Sequence[str], options: GraftOptions, folder: Path, choice: LedgerChoice | None = None
+        self, urls: Sequence[str], options: GraftOptions, folder: Path, choice: LedgerSubset | None = None
     ) -> None:
         if choice is not None and choice.recipe.stages:
             raise ValueError(
@@ -129,13 +129,13 @@ class GraftedSamples:
             raise SourceError("io", look.lost[0])
         return look
 
-    def _leave_out(self, number: int, choice: LedgerChoice) -> None:
+    def _leave_out(self, number: int, choice: LedgerSubset) -> None:
         """Take samples that are not kept for damaged ones, which are in no tar."""
         look = self._looks[number]
         if look.unread:
             return
         try:
-            kept, record = choice.decide(number)
+            kept, record = choice.shard(look.url).decide(number)
             if record.input != look.inputs or record.samples != look.samples:
                 raise SourceChangedError
         except (ValueError, OSError) as error:
