@@ -271,7 +271,7 @@ def _report(url: str, shards: list[str], counts: "Counts", joined: str, typed: T
     if report.failures:
         print(f"{how_many(len(report.failures), 'shard')} of {len(shards)} cannot be served: see above", flush=True)
     else:
-        _advise(pattern(url, served), report.total("kept"))
+        _advise(pattern(url, served), report.total("counted"))
 
 
 def _nothing_left(failed: int, shards: int, typed: Typed) -> NoReturn:

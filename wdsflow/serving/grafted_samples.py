@@ -13,7 +13,7 @@ from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.reshaping.graft.decide_matches import AMBIGUOUS, rows_file
 from wdsflow.reshaping.graft.graft_table import ABSENT
 from wdsflow.reshaping.graft.grafted_sample import FieldTally, GraftedFields
-from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT
+from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT, uncounted
 from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.samples.tar_samples import Samples
@@ -103,6 +103,9 @@ class GraftedSamples:
         if self._options.drop_unmatched:
             gone = int(((rows < 0) & (rows != DAMAGED)).sum())
             found = replace(found, kept=found.kept - gone, dropped={**found.dropped, _NO_ROW: gone})
+        found.uncounted = uncounted(
+            self._places[number], (rows >= 0) if self._options.drop_unmatched else rows != DAMAGED
+        )
         found.check()
         return found
 

@@ -292,7 +292,9 @@ class GraftRun:
 
     def _count(self, shards: Iterable[ShardGraft]) -> None:
         assert self._record is not None
-        self._record.count({Path(shard.output).name: shard.written for shard in shards if shard.output})
+        self._record.count(
+            {Path(shard.output).name: shard.written - shard.uncounted for shard in shards if shard.output}
+        )
 
     def _list(self, table: GraftTable, matches: Matches) -> list[str]:
         """Write the rows that no sample has, a line each, and return the first of them."""

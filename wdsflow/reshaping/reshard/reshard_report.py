@@ -61,7 +61,7 @@ class ReshardReport:
     @property
     def lost(self) -> bool:
         """Whether anything could not be read or written whole."""
-        return any(found.lost or found.dropped for found in self.inputs)
+        return any(found.lost or found.unusable for found in self.inputs)
 
     @property
     def empty(self) -> list[str]:
@@ -102,7 +102,7 @@ class ReshardReport:
 
 
 def _damage(inputs: Iterable[InputReport]) -> Iterable[str]:
-    hurt = [found for found in inputs if found.lost or found.dropped]
+    hurt = [found for found in inputs if found.lost or found.unusable]
     for found in hurt[:_LISTED]:
         yield f"{escape(found.url, 300)}: {how_many(found.rows, 'sample')} of {found.samples:,} can be copied"
         yield from (f"  lost: {escape(trouble, 300)}" for trouble in found.lost[:3])
