@@ -93,7 +93,7 @@ class ReshardReport:
         yield from _counted("left out", self.left_out)
         if self.renamed:
             examples = [each for part in self.parts for output in part.outputs for each in output.examples][:3]
-            shown = ", ".join(escape(each, 80) for each in examples)
+            shown = ", ".join(escape(each, 200) for each in examples)
             yield f"renamed: {how_many(self.renamed, 'sample')} whose key was in the shard already, such as {shown}"
         members = sum((found.left_out for found in self.inputs), Counter[str]())
         if members:
