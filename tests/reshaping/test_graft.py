@@ -19,7 +19,7 @@ from wdsflow.filtering.run_filter import score_shards
 from wdsflow.reshaping.graft.graft_table import GraftTable, Unusable, build_table
 from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
-from wdsflow.reshaping.graft.table_rows import TableError
+from wdsflow.reshaping.graft.table_errors import TableError
 
 CAPTIONS = ["plain", 'with "quotes", commas', "two\nlines\r\n", "nul \0 in it", "ünï ☃ 😀", " ", "x" * 200_000]
 
@@ -280,8 +280,9 @@ def test_a_table_of_which_nothing_matches_is_no_success(shards: str, tmp_path: P
         ("t.csv", b'key,caption\n0000,"never closed\n0001,b\n', "is a quote missing"),
         ("t.csv", b'key,caption\n0000,"a"b\n', "line 2"),
         ("t.csv", b"key,caption\n0000,a,b\n", "line 2 has 3 fields instead of 2"),
-        ("t.csv", b"", "no column 'key'"),
-        ("t.csv", b"key,key,caption\n", "two columns 'key'"),
+        ("t.csv", b"", "t.csv is empty"),
+        ("t.csv", b",,\n1,2,3\n", "has no names in its first line"),
+        ("t.csv", b"key,key,caption\n", "2 columns 'key'"),
         ("t.jsonl", b'{"key": "0000"}\n{"key": \n', "line 2 is not JSON"),
         ("t.jsonl", b"[1]\n", "line 1 is not an object"),
         ("t.jsonl.gz", gzip.compress(b'{"key": "0000", "caption": "a"}\n' * 9)[:-12], "t.jsonl.gz"),

@@ -29,7 +29,8 @@ from .grafted_sample import GraftedFields
 from .join_on import HASHES, FieldToSet, JoinOn, join_text, parse_on, parse_set
 from .look_shard import CHECKED, CHECKED_IMAGE, LookJob, ShardLook, Wanted, digits_of, look_at
 from .refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
-from .table_rows import TableError, TableFiles, find_table
+from .table_errors import NoColumn, TableError
+from .table_rows import TableFiles, find_table
 
 _CODE = 1  # version of the result of a graft
 _WORK = "graft"  # folder of the table and of the rows of each shard while a run works
@@ -342,7 +343,7 @@ def _columns(asked: GraftOptions) -> tuple[list[str], tuple[tuple[str, int], ...
     columns = list(dict.fromkeys(each.column for each in asked.fields))
     for column in (asked.on.column, *columns):
         if column not in names:
-            raise TableError(f"{asked.named} has no column {column!r}", names)
+            raise NoColumn(asked.named, column, names, asked.table.text(asked.table.files[0]))
     checked: list[tuple[str, int]] = []
     if asked.on.kind == "key":
         for column in (CHECKED_IMAGE,) if asked.table.kind == "ledger" else CHECKED:
