@@ -382,3 +382,15 @@ def test_webdataset_reads_the_new_captions(shards: str, tmp_path: Path):
     assert [sample["txt"] for sample in got] == [CAPTIONS[n % 7] for n in range(8)]
     assert [sample["json"]["c"] for sample in got] == [CAPTIONS[n % 7] for n in range(8)]
     assert [sample["__key__"] for sample in got] == [row["key"] for row in rows()]
+
+
+@pytest.mark.parametrize(
+    "records", [{"path": "all/same.jpg"}, {"hdrcharset": "BINARY", "path": "x.jpg"}, {"size": "1"}]
+)
+def test_new_members_keep_their_names_after_a_global_header_that_changes_them(tmp_path: Path, records):
+    extra = tarfile.TarInfo().create_pax_global_header(records)
+    (tmp_path / "0.tar").write_bytes(extra + tar_bytes([("a.jpg", b"1")]))
+    key = read_tar(tmp_path / "0.tar")[0][0].removesuffix(".jpg")
+    (tmp_path / "t.csv").write_text(f"key,caption\n{key},a new caption\n")
+    graft_shards(str(tmp_path / "0.tar"), tmp_path / "out", table=tmp_path / "t.csv", on="key", fields=["txt=caption"])
+    assert read_tar(tmp_path / "out" / "0.tar") == [(f"{key}.jpg", b"1"), (f"{key}.txt", b"a new caption")]

@@ -73,6 +73,7 @@ class GraftedSamples:
     def _pieces(self, number: int, source: Source) -> Iterator[Piece]:
         rows = np.load(rows_file(self._places[number]))
         samples, tally, headers = Samples(source, contents=False), FieldTally(), 0
+        renaming = self._looks[number].renaming
         values = self._table.values_of(np.maximum(rows, ABSENT))
         count = 0
         for count, sample in enumerate(samples, 1):
@@ -87,7 +88,7 @@ class GraftedSamples:
             if found is None:
                 yield sample.start, sample.end
             else:
-                yield from self._fields.pieces(sample, samples.read, found[1:], tally)[0]
+                yield from self._fields.pieces(sample, samples.read, found[1:], tally, extended=renaming)[0]
         if count != len(rows) or input_identity(self._urls[number]) != self._looks[number].inputs:
             raise SourceChangedError
 

@@ -141,7 +141,9 @@ class _Pieces:
             report.damaged[sample.trouble] += 1
             return []
         if values is not None:
-            pieces, possible = self._fields.pieces(sample, samples.read, values[1:], self.tally)
+            pieces, possible = self._fields.pieces(
+                sample, samples.read, values[1:], self.tally, extended=self._job.look.renaming
+            )
             report.matched += possible
             return pieces
         report.unmatched += row == ABSENT

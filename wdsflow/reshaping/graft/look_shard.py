@@ -80,6 +80,7 @@ class ShardLook:
     unread: bool = False
     noted: bool = False  # whether the places of all samples were noted
     headers: list[Range] = field(default_factory=list)
+    renaming: bool = False  # a global header changes names or sizes
 
 
 def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> ShardLook:
@@ -170,7 +171,7 @@ class _Look:
                 self._find()
         self._find()
         self._look.left_out, self._look.troubles = dict(samples.left_out), dict(troubles)
-        self._look.headers = samples.headers
+        self._look.headers, self._look.renaming = samples.headers, samples.global_records
         self._look.lost += [each for each in samples.damage if not any(text in each for text in HARMLESS)]
         rows = np.concatenate([np.empty(0, np.int64), *self._parts])
         rows[self._damaged] = DAMAGED
