@@ -285,7 +285,7 @@ def test_a_table_of_which_nothing_matches_is_no_success(shards: str, tmp_path: P
         ("t.csv", b"key,key,caption\n", "2 columns 'key'"),
         ("t.jsonl", b'{"key": "0000"}\n{"key": \n', "line 2 is not JSON"),
         ("t.jsonl", b"[1]\n", "line 1 is not an object"),
-        ("t.jsonl.gz", gzip.compress(b'{"key": "0000", "caption": "a"}\n' * 9)[:-12], "t.jsonl.gz"),
+        ("t.jsonl.gz", gzip.compress(b'{"key": "0000", "caption": "a"}\n' * 9, mtime=0)[:-12], "t.jsonl.gz"),
         ("t.parquet", b"PAR1 no", "is not a Parquet file"),
         ("t.txt", b"key", "the kind of t.txt is not known"),
     ],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wdsflow.cli.shared.terminal import cannot_write, fail, is_misplaced, no_shards
+from wdsflow.cli.shared.terminal import cannot_write, fail, folder_name, is_misplaced, no_shards
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import command as command_line
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from wdsflow.bisection.bisect_shards import Kept
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards with which COMMAND fails, as for validate.")]
-Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="New folder for the smallest shards.")]
+Out = Annotated[
+    Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="New folder for the smallest shards.")
+]
 HangAfter = Annotated[
     float | None,
     typer.Option(
@@ -49,12 +51,15 @@ def bisect(
     from wdsflow.bisection.bisect_shards import NEW_FOLDER, WORK, DoesNotFail, bisect_shards
     from wdsflow.bisection.tried_command import FOLDER, SHARDS, CannotStart, TriedCommand
     from wdsflow.shards.source.base import SourceError
-    from wdsflow.shards.urls import NoShards, expand
+    from wdsflow.shards.urls import NoShards, expand_existing
 
     command: list[str] = context.obj or []
     typed = Typed(context)
     if not any(SHARDS in word or FOLDER in word for word in command):
-        fail(f"name a command after --, with {SHARDS} where it takes the shards", "such as -- python train.py {shards}")
+        fail(
+            f"name a command after --, with {SHARDS} where it takes the shards",
+            f"such as: {typed.again()} -- python train.py '{SHARDS}'" if not command else "",
+        )
     if match == "":
         fail("--match needs a text: every run prints an empty one")
     if not set("{}[]*?").isdisjoint(str(out)):
@@ -66,9 +71,9 @@ def bisect(
         print(escape(line, 500), file=sys.stderr, flush=True)
 
     try:
-        found = bisect_shards(expand(urls).urls, out, TriedCommand(command, hang_after, match), say)
+        found = bisect_shards(expand_existing(urls), out, TriedCommand(command, hang_after, match), say)
     except NoShards as error:
-        no_shards(error)
+        no_shards(error, typed)
     except SourceError as error:
         fail(str(error), f"see what is wrong: {typed.spell('validate', *urls)}")
     except CannotStart as error:
@@ -79,6 +84,8 @@ def bisect(
         raise
     except DoesNotFail as error:
         print(f"wdsflow: {error}", file=sys.stderr)
+        if hang_after is None:
+            print(f"  if it hangs: {typed.again(hang_after=60)}", file=sys.stderr)
         raise typer.Exit(1) from None
     for shard in found.shards:
         print(f"{quote_path(str(shard.path))}: {_contents(shard)} of {escape(shard.url, 500)}")

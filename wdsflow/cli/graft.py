@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import console, fail, progress, warn_of_twice
+from wdsflow.cli.shared.terminal import console, fail, folder_name, progress, warn_of_twice
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.cli.shared.written_shards import writing_shards
 from wdsflow.text.escape import escape
@@ -32,7 +32,9 @@ class AmbiguousChoice(str, Enum):
 
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
-Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder for the new shards.")]
+Out = Annotated[
+    Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="Folder for the new shards.")
+]
 Table = Annotated[
     str,
     typer.Option(
@@ -162,7 +164,8 @@ def _show(report: "GraftReport", out: Path, urls: list[str]) -> None:
     shell = console()
     unread = [shard for shard in report.shards if shard.lost and not shard.samples]
     if len(unread) == len(report.shards):
-        fail(f"nothing could be read: {escape(unread[0].url, 300)}: {unread[0].lost[0]}")
+        what = f"nothing could be read: {escape(unread[0].url, 300)}: {unread[0].lost[0]}"
+        fail(what, f"see what is wrong: {Typed.spell('validate', *urls)}")
     for line in str(report).splitlines():
         shell.print(line, soft_wrap=True)
     for option in report.idle:

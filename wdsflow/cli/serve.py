@@ -1,6 +1,5 @@
 """``wdsflow serve``: shards over HTTP, of which nothing is written."""
 
-import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -165,12 +164,9 @@ def _check_host(host: str | None, typed: Typed) -> None:
 def _shards(urls: list[str]) -> list[str]:
     """Return the shards. Raises ValueError, such as NoShards."""
     from wdsflow.filtering.jsonl.jsonl_names import is_lines
-    from wdsflow.shards.source.base import local_file
-    from wdsflow.shards.urls import NoShards, expand
+    from wdsflow.shards.urls import expand_existing
 
-    found = expand(urls).urls
-    if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
-        raise NoShards(found[0], f"no such file: {os.path.abspath(str(local_file(found[0])))}")
+    found = expand_existing(urls)
     for url in found:
         if url.startswith("pipe:") or is_lines(url):
             what = "a file of JSON lines" if is_lines(url) else "the output of a command"
@@ -228,10 +224,15 @@ def _grafted(
     table, on, fields, ambiguous, drop_unmatched = asked
     if table is None:
         if on or fields or "ambiguous" in typed.given or drop_unmatched:
-            raise Misuse("--on, --set, --ambiguous and --drop-unmatched are about a table: name it with --graft")
+            without = typed.again(on=None, fields=None, ambiguous=None, drop_unmatched=None)
+            raise Misuse(
+                "--on, --set, --ambiguous and --drop-unmatched are about a table: name it with --graft",
+                f"without a table: {without}",
+            )
         return None
     if not on or not fields:
-        raise Misuse("--graft needs what to join on and what to set, such as: --on key --set txt=caption")
+        such = typed.again(on=on or "key", fields=fields or ["txt=caption"])
+        raise Misuse("--graft needs what to join on, --on, and what to set, --set", f"such as: {such}")
     from wdsflow.mapping.scratch import scratch
     from wdsflow.reshaping.graft.join_on import parse_set
     from wdsflow.reshaping.graft.run_graft import GraftOptions, join_of

@@ -18,8 +18,8 @@ from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
 from wdsflow.filtering.recipe.recipe_identity import digest
 from wdsflow.filtering.shard.open_samples import check_lines
 from wdsflow.shards.shard_identity import fingerprint, input_identity
-from wdsflow.shards.source.base import SourceError, local_file, local_folder
-from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.source.base import SourceError, local_folder
+from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 
 from .caption_place import with_captions
@@ -228,7 +228,5 @@ def _layout(out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *,
 
 
 def _shards(urls: Urls) -> tuple[list[str], list[str]]:
-    found = expand([urls] if isinstance(urls, str) else urls).urls
-    if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
-        raise NoShards(found[0], f"no such file: {os.path.abspath(str(local_file(found[0])))}")
+    found = expand_existing(urls)
     return found, names_of(found)

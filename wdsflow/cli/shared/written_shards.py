@@ -21,7 +21,7 @@ def writing_shards(typed: Typed, out: Path) -> Iterator[None]:
     try:
         yield
     except NoShards as error:
-        no_shards(error)
+        no_shards(error, typed)
     except OtherOptions as error:
         fail(str(error), f"to replace them: {typed.again(restart=True)}", f"to keep them: {elsewhere}")
     except FileExistsError as error:

@@ -233,7 +233,7 @@ def check_scores(program: Program, scored: Layout, names: Sequence[str]) -> None
 
 def with_stages(recipe: Recipe, scored: Layout) -> Recipe:
     """Return the recipe with the stages, and the settings for JSON lines, of the scores. Raises LedgerError."""
-    if not scored.inside.is_dir():
+    if not (scored.inside / "ledger").is_dir():
         raise LedgerError(_no_ledgers(scored))
     found_recipe = recorded_recipe(scored.run_file)
     if not found_recipe:

@@ -18,7 +18,7 @@ from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
-from wdsflow.shards.urls import expand
+from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
 from .decide_matches import Matches, decide
@@ -124,7 +124,7 @@ def graft_shards(
     asked = GraftOptions(
         files, str(table), join_of(files, on), tuple(parse_set(fields)), ambiguous, drop_unmatched, jobs, allow_pipe
     )
-    found = expand([urls] if isinstance(urls, str) else urls).urls
+    found = expand_existing(urls)
     return _graft(asked, found, local_folder(out), begin, force=force, restart=restart)
 
 

@@ -147,6 +147,8 @@ def find_table(given: str | Path) -> TableFiles:
     Raises TableError.
     """
     text = str(given)
+    if not text:
+        raise TableError("the table has no name: is a variable of the shell not set?")
     path = Path(text).expanduser()
     if (path / "_wdsflow" / "ledger").is_dir():
         return _ledger(path)
