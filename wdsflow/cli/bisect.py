@@ -14,7 +14,7 @@ from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
-    from wdsflow.bisection.bisect_shards import Kept
+    from wdsflow.bisection.bisect_shards import Bisection, Kept
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards with which COMMAND fails, as for validate.")]
 Out = Annotated[
@@ -48,7 +48,7 @@ def bisect(
     with the same exit status and the same exception. Exit status: 0 if the smallest shards were written; 1 if the
     command does not fail; 2 for wrong use.
     """
-    from wdsflow.bisection.bisect_shards import NEW_FOLDER, WORK, DoesNotFail, bisect_shards
+    from wdsflow.bisection.bisect_shards import WORK, DoesNotFail, bisect_shards
     from wdsflow.bisection.tried_command import FOLDER, SHARDS, CannotStart, TriedCommand
     from wdsflow.shards.source.base import SourceError
     from wdsflow.shards.urls import NoShards, expand_existing
@@ -87,6 +87,12 @@ def bisect(
         if hang_after is None:
             print(f"  if it hangs: {typed.again(hang_after=60)}", file=sys.stderr)
         raise typer.Exit(1) from None
+    _show(found, command, out)
+
+
+def _show(found: "Bisection", command: list[str], out: Path) -> None:
+    from wdsflow.bisection.bisect_shards import NEW_FOLDER
+
     for shard in found.shards:
         print(f"{quote_path(str(shard.path))}: {_contents(shard)} of {escape(shard.url, 500)}")
     print(

@@ -49,9 +49,8 @@ class NoColumn(TableError):
         """Return the name that is nearest to that of a column, "" if none is."""
         plain = {name.strip().casefold(): name for name in reversed(self.names) if name.isprintable()}
         wanted = column.strip().casefold()
-        return (
-            plain[wanted] if wanted in plain else next(map(plain.get, difflib.get_close_matches(wanted, plain, 1)), "")
-        )
+        near = [wanted] if wanted in plain else difflib.get_close_matches(wanted, plain, 1)
+        return plain[near[0]] if near else ""
 
     def _advice(self, text: str) -> Iterable[str]:
         if text and self.names[0].startswith(("\udcff\udcfe", "\udcfe\udcff")):
