@@ -155,9 +155,8 @@ class _Look:
             if stop.is_set():
                 raise InterruptedError("given up")
             self._look.samples += 1
-            self.keys.append(
-                0 if is_junk(sample.key) else xxh3_64_intdigest(sample.key.encode("utf-8", "surrogateescape"))
-            )
+            junk = "/" in sample.key and is_junk(sample.key)
+            self.keys.append(0 if junk else xxh3_64_intdigest(sample.key.encode("utf-8", "surrogateescape")))
             if self._look.noted:
                 self._notes.append(note_of(sample, wanted.touched))
             if sample.trouble:

@@ -9,7 +9,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, size
 
 from .epoch_evenness import evenness
-from .input_report import InputReport
+from .input_report import JUNK, InputReport
 from .reshard_options import Grid
 from .write_output import OutputReport
 
@@ -80,7 +80,7 @@ class ReshardReport:
 
     def _lines(self) -> Iterable[str]:
         yield from _damage(self.inputs)
-        yield f"before: {evenness([found.samples for found in self.inputs if not found.unread], self.grid)}"
+        yield f"before: {evenness([found.samples - found.dropped[JUNK] for found in self.inputs if not found.unread], self.grid)}"
         for part in self.parts:
             yield from _part_lines(part, self.grid)
         yield from (f"written again: {escape(line, 600)}" for line in self.changed[:_LISTED])
