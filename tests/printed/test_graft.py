@@ -128,7 +128,7 @@ def test_damage_is_exit_status_one_and_a_shard_that_is_missing_is_not_silent(pla
     assert any(command.startswith("wdsflow validate s/") for command in commands(done.out))
     done = run(["graft", "gone.tar", "--on", "key", "--from", "t.csv", "--set", "txt=caption", "-o", "o"], place)
     assert done.status == 2
-    assert "gone.tar: no such file" in done.errors
+    assert f"no such file: {place}/gone.tar" in done.errors
 
 
 @pytest.mark.parametrize(
