@@ -12,6 +12,8 @@ from tests.shards.archives import read_tar, write_tar
 from wdsflow.filtering import KeepFromLedger
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.serving.chosen_samples import LedgerSamples
 from wdsflow.shards.samples.range_view import view_of
 from wdsflow.shards.source.base import SourceChangedError
 from wdsflow.shards.source.opening import open_source
@@ -54,7 +56,7 @@ def stage(folder, **settings):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed):
-    kept = LedgerSubset(scored / "scored", WHERE).shard(str(scored / "in" / "00000.tar")).kept()
+    kept = LedgerSubset.of(scored / "scored", WHERE).shard(str(scored / "in" / "00000.tar")).kept()
     path, expected = scored / "in" / "00000.tar", (scored / "cut" / "00000.tar").read_bytes()
     if packed:
         path = tmp_path / "00000.tar.gz"
@@ -69,7 +71,7 @@ def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed
 
 
 def test_a_view_reads_only_its_ranges_and_refuses_a_shard_that_ends_early(scored, tmp_path):
-    kept = LedgerSubset(scored / "scored", WHERE).shard(str(scored / "in" / "00001.tar")).kept()
+    kept = LedgerSubset.of(scored / "scored", WHERE).shard(str(scored / "in" / "00001.tar")).kept()
     with view_of(open_source(str(scored / "in" / "00001.tar")), kept.ranges) as view:
         view.read_at(0, 1 << 30)
         assert view.bytes_read == sum(end - start for start, end in kept.ranges)
@@ -151,7 +153,17 @@ def test_one_name_in_two_folders_is_told_apart_by_path_and_where_both_moved_by_c
         write_tar(tmp_path / folder / "0.tar", entries(number, 4 + number))
     given = [tmp_path / "a", tmp_path / "b"]
     assert run("score", *given, "-o", tmp_path / "scored", "--scores", "width", "--workers", 0).status == 0
-    subset = LedgerSubset(tmp_path / "scored", "width > 0")
+    subset = LedgerSubset.of(tmp_path / "scored", "width > 0")
     assert [subset.shard(f"{folder}/0.tar").kept().kept for folder in given] == [4, 5]
     shutil.copytree(tmp_path / "b", tmp_path / "moved")
     assert subset.shard(f"{tmp_path}/moved/0.tar").kept().kept == 5
+
+
+def test_of_shards_with_the_same_name_any_one_is_served_by_its_own_ledger(tmp_path):
+    write_shards(tmp_path / "a", shards=1)
+    (tmp_path / "b").mkdir()
+    write_tar(tmp_path / "b" / "00000.tar", [("x.txt", b"one two three"), ("x.png", b"no image")])
+    data = [str(tmp_path / folder / "00000.tar") for folder in ("a", "b")]
+    assert run("score", *data, "-o", tmp_path / "scored", "--scores", "caption_words", "--workers", 0).status == 0
+    subset = LedgerSubset(tmp_path / "scored", Recipe(where="caption_words > 1"))
+    assert LedgerSamples(data[1:], subset).record(0).kept == 1

@@ -92,7 +92,10 @@ def test_other_options_are_refused_with_commands_that_replace_or_keep(place: Pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--on", "key", "--set", "txt=captoin"], "did you mean caption?"),
+        (
+            ["--on", "key", "--set", "txt=captoin"],
+            "such as: wdsflow graft s/0.tar --from t.csv --on key --set txt=caption -o out",
+        ),
         (["--on", "keys", "--set", "txt=caption"], "give key, json:NAME, sha256 or xxh3"),
         (["--on", "key", "--set", "jpg=caption"], "images stay as they are"),
         (["--on", "key", "--set", "txt"], "FIELD=COLUMN or json:NAME=COLUMN"),
@@ -125,4 +128,36 @@ def test_damage_is_exit_status_one_and_a_shard_that_is_missing_is_not_silent(pla
     assert any(command.startswith("wdsflow validate s/") for command in commands(done.out))
     done = run(["graft", "gone.tar", "--on", "key", "--from", "t.csv", "--set", "txt=caption", "-o", "o"], place)
     assert done.status == 2
-    assert "gone.tar: no such file" in done.errors
+    assert f"no such file: {place}/gone.tar" in done.errors
+
+
+@pytest.mark.parametrize(
+    ("table", "said", "after"),
+    [
+        ("Key,Caption\n0a,new\n", "t.csv has no column 'key'", 0),
+        ("key, caption\n0a,new\n", "t.csv has no column 'caption'", 0),
+        ("id,captions\n0a,new\n", "its first line is taken for the names of the columns", 0),
+        ("0b,old\n0a,new\n", "it has 0b, old", None),
+        ("key;caption\n0a;new\n", "its columns are separated by semicolons, not by commas: save it with commas", None),
+        ("key\tcaption\n0a\tnew\n", "separated by tabs, not by commas: give it a name that ends in .tsv", None),
+        ("key,caption,caption\n0a,1,2\n", "t.csv has 2 columns 'caption': give each a name of its own", None),
+        ("", "t.csv is empty, or has no names in its first line: it names the columns", None),
+    ],
+)
+def test_a_csv_file_with_other_columns_is_refused_with_what_it_has(place: Path, table: str, said: str, after):
+    (place / "t.csv").write_text(table)
+    done = run(ON_KEY, place)
+    assert done.status == 2
+    assert said in done.errors
+    found = commands(done.errors)
+    assert len(found) == (after is not None)
+    for command in found:
+        assert paste(command, place).status == after
+
+
+def test_a_table_or_a_join_that_is_not_there_is_refused_with_one_that_is(place: Path):
+    for wrong in (["--on", "key", "--from", "tt.csv"], ["--on", "url", "--from", "t.csv"]):
+        done = run(["graft", "s/0.tar", *wrong, "--set", "txt=caption", "-o", f"out{wrong[1]}"], place)
+        assert done.status == 2
+        (command,) = commands(done.errors)
+        assert paste(command, place).status == 0

@@ -19,7 +19,7 @@ from wdsflow.filtering.run_filter import score_shards
 from wdsflow.reshaping.graft.graft_table import GraftTable, Unusable, build_table
 from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
-from wdsflow.reshaping.graft.table_rows import TableError
+from wdsflow.reshaping.graft.table_errors import TableError
 
 CAPTIONS = ["plain", 'with "quotes", commas', "two\nlines\r\n", "nul \0 in it", "ünï ☃ 😀", " ", "x" * 200_000]
 
@@ -280,11 +280,12 @@ def test_a_table_of_which_nothing_matches_is_no_success(shards: str, tmp_path: P
         ("t.csv", b'key,caption\n0000,"never closed\n0001,b\n', "is a quote missing"),
         ("t.csv", b'key,caption\n0000,"a"b\n', "line 2"),
         ("t.csv", b"key,caption\n0000,a,b\n", "line 2 has 3 fields instead of 2"),
-        ("t.csv", b"", "no column 'key'"),
-        ("t.csv", b"key,key,caption\n", "two columns 'key'"),
+        ("t.csv", b"", "t.csv is empty"),
+        ("t.csv", b",,\n1,2,3\n", "has no names in its first line"),
+        ("t.csv", b"key,key,caption\n", "2 columns 'key'"),
         ("t.jsonl", b'{"key": "0000"}\n{"key": \n', "line 2 is not JSON"),
         ("t.jsonl", b"[1]\n", "line 1 is not an object"),
-        ("t.jsonl.gz", gzip.compress(b'{"key": "0000", "caption": "a"}\n' * 9)[:-12], "t.jsonl.gz"),
+        ("t.jsonl.gz", gzip.compress(b'{"key": "0000", "caption": "a"}\n' * 9, mtime=0)[:-12], "t.jsonl.gz"),
         ("t.parquet", b"PAR1 no", "is not a Parquet file"),
         ("t.txt", b"key", "the kind of t.txt is not known"),
     ],
@@ -381,3 +382,15 @@ def test_webdataset_reads_the_new_captions(shards: str, tmp_path: Path):
     assert [sample["txt"] for sample in got] == [CAPTIONS[n % 7] for n in range(8)]
     assert [sample["json"]["c"] for sample in got] == [CAPTIONS[n % 7] for n in range(8)]
     assert [sample["__key__"] for sample in got] == [row["key"] for row in rows()]
+
+
+@pytest.mark.parametrize(
+    "records", [{"path": "all/same.jpg"}, {"hdrcharset": "BINARY", "path": "x.jpg"}, {"size": "1"}]
+)
+def test_new_members_keep_their_names_after_a_global_header_that_changes_them(tmp_path: Path, records):
+    extra = tarfile.TarInfo().create_pax_global_header(records)
+    (tmp_path / "0.tar").write_bytes(extra + tar_bytes([("a.jpg", b"1")]))
+    key = read_tar(tmp_path / "0.tar")[0][0].removesuffix(".jpg")
+    (tmp_path / "t.csv").write_text(f"key,caption\n{key},a new caption\n")
+    graft_shards(str(tmp_path / "0.tar"), tmp_path / "out", table=tmp_path / "t.csv", on="key", fields=["txt=caption"])
+    assert read_tar(tmp_path / "out" / "0.tar") == [(f"{key}.jpg", b"1"), (f"{key}.txt", b"a new caption")]

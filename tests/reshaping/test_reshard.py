@@ -1,6 +1,7 @@
 """Resharding: sizes, order, parts and keys of what is written."""
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,17 @@ def test_a_key_that_is_in_the_shard_already_gets_a_number_that_is_free(tmp_path:
         reshard_shards(str(tmp_path / "in"), tmp_path / "refused", shards=1, repeated_keys="refuse")
     assert not (tmp_path / "refused").exists()
     assert reshard_shards(str(tmp_path / "in"), tmp_path / "apart", shards=3, repeated_keys="refuse").renamed == 0
+
+
+def test_long_keys_that_got_another_name_are_shown_with_both_ends(tmp_path: Path):
+    key = f"https/host/{'folder/' * 30}0001"
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        write_tar(tmp_path / f"in/{number}.tar", [(f"{key}.jpg", b"x" * number)], form=tarfile.PAX_FORMAT)
+    report = reshard_shards(str(tmp_path / "in"), tmp_path / "out", shards=1)
+    assert " such as https/host/folder/" in str(report)
+    assert "folder/0001 -> https/host/folder/" in str(report)
+    assert "folder/0001-2" in str(report)
 
 
 def test_samples_of_one_key_are_kept_apart_at_the_border_of_two_shards_as_well(tmp_path: Path):

@@ -15,6 +15,7 @@ from tests.shards.archives import folder, link, names, read_tar, tar_bytes, writ
 from wdsflow.reshaping.reshard import run_reshard
 from wdsflow.reshaping.reshard.read_inputs import read_input
 from wdsflow.reshaping.reshard.run_reshard import NothingRead, reshard_shards
+from wdsflow.shards.urls import NoShards
 
 ORDERS = pytest.mark.parametrize("order", [{}, {"shuffle": 3}, {"by_key": True}])
 
@@ -78,7 +79,10 @@ def test_what_cannot_be_read_at_all_is_reported_and_tried_again(tmp_path: Path):
     again = reshard_shards(urls[:4], out, samples=20)
     assert (again.samples_written, again.lost) == (100, False)
     assert members(in_folder(out)) == members(in_folder(source))
-    with pytest.raises(NothingRead, match=r"nothing could be read: .*gone.tar and 1 more shard: no such file"):
+    (tmp_path / "text.tar").write_text("no tar" * 200)
+    with pytest.raises(NothingRead, match=r"nothing could be read: .*text.tar and 1 more shard: not a tar"):
+        reshard_shards([str(tmp_path / "text.tar"), str(tmp_path / "none.tar")], tmp_path / "new")
+    with pytest.raises(NoShards, match=r"gone.tar"):
         reshard_shards([str(tmp_path / "gone.tar"), str(tmp_path / "none.tar")], tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -13,6 +13,7 @@ import open_clip
 import torch
 
 from tests.filtering.commands import run
+from tests.servers import http_server
 from tests.training.shards import arguments, as_text, texts, write_tar
 from tests.training.subsets import WHERE, cut, members, write_scored
 from wdsflow.training.feed_errors import NothingKept, SubsetError
@@ -40,10 +41,9 @@ def dataset(data, *, ledger=None, where=None, rank=0, world=1, workers=2, schedu
     args = arguments(
         train_data=data,
         workers=workers,
-        batch_size=4,
         world_size=world,
         rank=rank,
-        **{"train_num_samples": None, **more},
+        **{"train_num_samples": None, "batch_size": 4, **more},
     )
     options = FeedOptions(
         ledger=None if ledger is None else str(ledger),
@@ -231,3 +231,62 @@ def test_only_one_of_ledger_and_predicate_is_no_option():
     for given in ({"ledger": "scored"}, {"where": "width > 1"}):
         with pytest.raises(ValueError, match="without"):
             FeedOptions(**given)
+
+
+def epoch_of(data, monkeypatch, *, world=2, **given):
+    """The captions that all ranks get in one epoch."""
+    found = []
+    for rank in range(world):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", str(world))
+        found += every(dataset(data, rank=rank, world=world, where=WHERE, batch_size=7, **given))
+    return sorted(found)
+
+
+def kept_of(shards, count=16):
+    """The captions that WHERE keeps of shards of ``subsets.members``."""
+    said = [data.decode() for shard in shards for name, data in members(shard, count) if name.endswith(".txt")]
+    return sorted(text for text in said if int(text.split()[0].partition("/")[2]) % 2 and len(text.split()) < 3)
+
+
+@pytest.mark.parametrize("schedule", ["openclip", "balanced"])
+def test_two_ranks_of_two_workers_get_each_kept_sample_once(tmp_path, monkeypatch, schedule):
+    for number in range(4):
+        write_tar(tmp_path / "in" / f"{number}.tar", members(number, 16))
+    data = f"{tmp_path}/in/{{0..3}}.tar"
+    assert run("score", data, "-o", tmp_path / "scored", "--scores", "width,caption_words", "--workers", 0).status == 0
+    expected = kept_of(range(4))
+    assert len(expected) == 28
+    assert epoch_of(data, monkeypatch, ledger=tmp_path / "scored", schedule=schedule) == expected
+
+
+def test_of_shards_on_a_server_each_kept_sample_is_read_once(tmp_path, monkeypatch):
+    paths = [write_tar(tmp_path / f"{number}.tar", members(number, 16)) for number in range(2)]
+    with http_server({path.name: path.read_bytes() for path in paths}) as (url, log):
+        data = f"{url}/{{0..1}}.tar"
+        words = ("--scores", "width,caption_words", "--workers", 0)
+        assert run("score", data, "-o", tmp_path / "scored", *words).status == 0
+        before = len(log.of(".tar"))
+        assert epoch_of(data, monkeypatch, world=1, ledger=tmp_path / "scored", workers=2) == kept_of(range(2))
+        assert len(log.of(".tar")) > before
+
+
+def test_weighted_sources_are_drawn_as_those_that_cut_writes(tmp_path, monkeypatch):
+    for number, count in enumerate([16, 16, 16, 9, 9]):  # nothing is kept of the third
+        write_tar(tmp_path / "in" / f"{number:04d}.tar", members(number, count, small=number == 2))
+    data = f"{tmp_path}/in/{{0000..0002}}.tar", f"{tmp_path}/in/{{0003..0004}}.tar"
+    words = ("--scores", "width,caption_words", "--workers", 0)
+    assert run("score", *data, "-o", tmp_path / "scored", *words).status == 0
+    cut(tmp_path, f"{tmp_path}/in", WHERE)
+    copied = f"{tmp_path}/cut/{{0000..0001}}.tar", f"{tmp_path}/cut/{{0003..0004}}.tar"
+    given = {"dataset_resampled": True, "train_data_upsampling_factors": "1::6", "train_num_samples": 80, "workers": 1}
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        mine = dataset("::".join(data), ledger=tmp_path / "scored", where=WHERE, rank=rank, world=2, **given)
+        theirs = dataset("::".join(copied), rank=rank, world=2, **given)
+        found = batches(mine)
+        assert found == batches(theirs)
+        drawn = [text.partition("/")[0] for _, captions in found for text in captions]
+        assert set(drawn) <= set("0134")
+        assert sum(shard in "34" for shard in drawn) > len(drawn) / 2

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wdsflow.cli.shared.terminal import cannot_write, fail, is_misplaced, no_shards
+from wdsflow.cli.shared.terminal import cannot_write, fail, folder_name, is_misplaced, no_shards
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import command as command_line
@@ -14,10 +14,12 @@ from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
-    from wdsflow.bisection.bisect_shards import Kept
+    from wdsflow.bisection.bisect_shards import Bisection, Kept
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards with which COMMAND fails, as for validate.")]
-Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="New folder for the smallest shards.")]
+Out = Annotated[
+    Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="New folder for the smallest shards.")
+]
 HangAfter = Annotated[
     float | None,
     typer.Option(
@@ -46,15 +48,18 @@ def bisect(
     with the same exit status and the same exception. Exit status: 0 if the smallest shards were written; 1 if the
     command does not fail; 2 for wrong use.
     """
-    from wdsflow.bisection.bisect_shards import NEW_FOLDER, WORK, DoesNotFail, bisect_shards
+    from wdsflow.bisection.bisect_shards import WORK, DoesNotFail, bisect_shards
     from wdsflow.bisection.tried_command import FOLDER, SHARDS, CannotStart, TriedCommand
     from wdsflow.shards.source.base import SourceError
-    from wdsflow.shards.urls import NoShards, expand
+    from wdsflow.shards.urls import NoShards, expand_existing
 
     command: list[str] = context.obj or []
     typed = Typed(context)
     if not any(SHARDS in word or FOLDER in word for word in command):
-        fail(f"name a command after --, with {SHARDS} where it takes the shards", "such as -- python train.py {shards}")
+        fail(
+            f"name a command after --, with {SHARDS} where it takes the shards",
+            f"such as: {typed.again()} -- python train.py '{SHARDS}'" if not command else "",
+        )
     if match == "":
         fail("--match needs a text: every run prints an empty one")
     if not set("{}[]*?").isdisjoint(str(out)):
@@ -66,9 +71,9 @@ def bisect(
         print(escape(line, 500), file=sys.stderr, flush=True)
 
     try:
-        found = bisect_shards(expand(urls).urls, out, TriedCommand(command, hang_after, match), say)
+        found = bisect_shards(expand_existing(urls), out, TriedCommand(command, hang_after, match), say)
     except NoShards as error:
-        no_shards(error)
+        no_shards(error, typed)
     except SourceError as error:
         fail(str(error), f"see what is wrong: {typed.spell('validate', *urls)}")
     except CannotStart as error:
@@ -79,7 +84,15 @@ def bisect(
         raise
     except DoesNotFail as error:
         print(f"wdsflow: {error}", file=sys.stderr)
+        if hang_after is None:
+            print(f"  if it hangs: {typed.again(hang_after=60)}", file=sys.stderr)
         raise typer.Exit(1) from None
+    _show(found, command, out)
+
+
+def _show(found: "Bisection", command: list[str], out: Path) -> None:
+    from wdsflow.bisection.bisect_shards import NEW_FOLDER
+
     for shard in found.shards:
         print(f"{quote_path(str(shard.path))}: {_contents(shard)} of {escape(shard.url, 500)}")
     print(

@@ -12,6 +12,7 @@ import typer
 from wdsflow.cli.shared.cli_options import AllowPipe
 from wdsflow.cli.shared.help_panels import CHECKS, MACHINES
 from wdsflow.cli.shared.terminal import cannot_write, console, fail, no_shards, progress
+from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.shell import quote_path
 
 
@@ -49,6 +50,7 @@ Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards read at once
 
 
 def diff(
+    context: typer.Context,
     before: Before,
     after: After,
     form: Format = DiffFormat.text,
@@ -70,6 +72,7 @@ def diff(
     from wdsflow.reshaping.diff.run_diff import diff_shards
     from wdsflow.shards.urls import NoShards
 
+    typed = Typed(context)
     ledgers = (ledger_a, ledger_b) if ledger_a is not None or ledger_b is not None else None
     try:
         with progress() as begin:
@@ -77,12 +80,16 @@ def diff(
                 before, after, ledgers=ledgers, shown=show, jobs=jobs, allow_pipe=allow_pipe, begin=begin
             )
     except NoShards as error:
-        no_shards(error)
+        no_shards(error, typed)
     except (LedgerError, ValueError) as error:
-        fail(str(error))
+        fail(str(error), "to see the options: wdsflow diff --help")
     except OSError as error:
         folder = quote_path(tempfile.gettempdir())
         cannot_write(error, f"free space in {folder}, or name another folder with the environment variable TMPDIR")
+    for name, facts, urls in zip("AB", found.sides, (before, after), strict=True):
+        if facts.shards and len(facts.trouble) >= len(facts.shards) and not facts.fields:
+            look = f"see what is wrong: {Typed.spell('validate', *urls.split('::'))}"
+            fail(f"nothing of {name} could be read: {facts.trouble[0]}", look)
     if form is DiffFormat.json:
         sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")
     elif form is DiffFormat.markdown:

@@ -1,6 +1,5 @@
 """``wdsflow graft``: fields of samples added or replaced by a join with a table."""
 
-import difflib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import console, fail, progress, warn_of_twice
+from wdsflow.cli.shared.terminal import console, fail, folder_name, progress, warn_of_twice
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.cli.shared.written_shards import writing_shards
 from wdsflow.text.escape import escape
@@ -20,7 +19,7 @@ from wdsflow.text.shell import quote_path
 if TYPE_CHECKING:
     from wdsflow.reshaping.graft.graft_report import GraftReport
     from wdsflow.reshaping.graft.refused_joins import NoMatch
-    from wdsflow.reshaping.graft.table_rows import TableError
+    from wdsflow.reshaping.graft.table_errors import NoColumn
 
 
 class AmbiguousChoice(str, Enum):
@@ -33,7 +32,9 @@ class AmbiguousChoice(str, Enum):
 
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
-Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder for the new shards.")]
+Out = Annotated[
+    Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="Folder for the new shards.")
+]
 Table = Annotated[
     str,
     typer.Option(
@@ -102,8 +103,9 @@ def graft(
 @contextmanager
 def explained_join(typed: Typed, urls: list[str]) -> Iterator[None]:
     """Report why a join is refused, and what to do; exit."""
+    from wdsflow.reshaping.graft.join_on import WrongJoin
     from wdsflow.reshaping.graft.refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
-    from wdsflow.reshaping.graft.table_rows import TableError
+    from wdsflow.reshaping.graft.table_errors import NoColumn, NoTable, TableError
 
     try:
         yield
@@ -113,8 +115,14 @@ def explained_join(typed: Typed, urls: list[str]) -> Iterator[None]:
         fail(str(error), *(f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()))
     except ContradictedJoin as error:
         fail(str(error), *error.evidence, f"join on the {error.column}: {typed.again(on=_instead(error.column))}")
+    except NoColumn as error:
+        fail(str(error), *error.advice, _other_columns(error, typed))
+    except NoTable as error:
+        fail(str(error), f"such as: {typed.again(table=error.near)}" if error.near else "")
     except TableError as error:
-        fail(str(error), *_columns(error))
+        fail(str(error), *error.advice)
+    except WrongJoin as error:
+        fail(str(error), f"for a value in the json: {typed.again(on=f'json:{error.text}')}" if error.text else "")
 
 
 _RESOLUTIONS = {
@@ -136,20 +144,28 @@ def _no_match(error: "NoMatch", urls: list[str], outcome: str) -> NoReturn:
     raise typer.Exit(1) from None
 
 
-def _columns(error: "TableError") -> list[str]:
-    if not error.columns:
-        return []
-    wanted = str(error).rpartition(" ")[2].strip("'")
-    near = difflib.get_close_matches(wanted, error.columns, 1)
-    found = [f"did you mean {escape(near[0], 100)}?"] if near else []
-    return [*found, f"it has {', '.join(escape(each, 60) for each in error.columns[:50])}"]
+def _other_columns(error: "NoColumn", typed: Typed) -> str:
+    """Return the command with columns that there are; "" if it is not known which are meant."""
+    from wdsflow.reshaping.graft.join_on import parse_on, parse_set
+
+    wanted = parse_on(typed.given["on"]).column
+    near = error.near(wanted) or (next(filter(str.isprintable, error.names), "") if len(error.names) > 1 else "")
+    names = {wanted: near}
+    names |= {each.column: error.near(each.column) for each in parse_set(typed.given["fields"])}
+    names |= {name: name for name in names if name in error.names}
+    if error.column in error.names or not all(names.values()):
+        return ""
+    on = typed.given["on"] if names[wanted] == wanted else f"{typed.given['on'].partition('=')[0]}={names[wanted]}"
+    fields = [f"{text.partition('=')[0]}={names[text.partition('=')[2]]}" for text in typed.given["fields"]]
+    return f"such as: {typed.again(on=on, fields=fields)}"
 
 
 def _show(report: "GraftReport", out: Path, urls: list[str]) -> None:
     shell = console()
     unread = [shard for shard in report.shards if shard.lost and not shard.samples]
     if len(unread) == len(report.shards):
-        fail(f"nothing could be read: {escape(unread[0].url, 300)}: {unread[0].lost[0]}")
+        what = f"nothing could be read: {escape(unread[0].url, 300)}: {unread[0].lost[0]}"
+        fail(what, f"see what is wrong: {Typed.spell('validate', *urls)}")
     for line in str(report).splitlines():
         shell.print(line, soft_wrap=True)
     for option in report.idle:

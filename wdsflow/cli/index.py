@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wdsflow.cli.shared.help_panels import OUTPUT
-from wdsflow.cli.shared.terminal import cannot_write, console, fail, is_misplaced, no_shards, progress
+from wdsflow.cli.shared.terminal import cannot_write, console, fail, folder_name, is_misplaced, no_shards, progress
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.text.shell import quote_path
 
@@ -34,6 +34,7 @@ Out = Annotated[
     typer.Option(
         "--output",
         "-o",
+        parser=folder_name,
         metavar="FOLDER",
         help="Folder for the files, if shards are not local or cannot have files next to them.",
         show_default=False,
@@ -87,7 +88,7 @@ def index(
             kinds = [kind for kind, is_asked in asked.items() if is_asked] or DEFAULT
             report = index_shards(urls, kinds, out=out, force=force, jobs=jobs, begin=begin)
     except NoShards as error:
-        no_shards(error)
+        no_shards(error, typed)
     except Busy as error:
         fail(str(error), elsewhere)
     except FileExistsError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import console, fail, progress, several
+from wdsflow.cli.shared.terminal import console, fail, folder_name, progress, several
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.cli.shared.written_shards import writing_shards
 from wdsflow.shards.source.base import local_file
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from wdsflow.repair.repair_report import RepairReport
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
-Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder for the new shards.")]
+Out = Annotated[
+    Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="Folder for the new shards.")
+]
 Caption = Annotated[
     str | None,
     typer.Option(
@@ -77,7 +79,8 @@ def repair(
         with progress() as begin:
             report = run(urls, out, begin=begin, jobs=jobs, **options, **switches)  # type: ignore[arg-type]
     if all(shard.unread for shard in report.shards):
-        fail(_nothing(report))
+        look = Typed.spell("validate", *urls) + (" --allow-pipe" if allow_pipe else "")
+        fail(_nothing(report), f"see what is wrong: {look}")
     for option in report.idle:
         print(f"wdsflow: {escape(option, 200)} changed nothing: {_why_idle(option, report)}", file=sys.stderr)
     _show(report, out, Typed.spell("validate", *urls) + (" --allow-pipe" if allow_pipe else ""))

@@ -10,7 +10,7 @@ import typer
 
 from wdsflow.cli.shared.help_panels import MACHINES, OTHER, SAMPLES
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import console, fail, progress, warn_of_twice
+from wdsflow.cli.shared.terminal import console, fail, folder_name, progress, warn_of_twice
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.cli.shared.written_shards import writing_shards
 from wdsflow.text.shell import quote_path
@@ -27,7 +27,9 @@ class OnRepeatedKeys(str, Enum):
 
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
-Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder for the new shards.")]
+Out = Annotated[
+    Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="Folder for the new shards.")
+]
 Samples = Annotated[
     int | None, typer.Option(metavar="N", help="At most N samples in a shard; all shards equal.", show_default=False)
 ]

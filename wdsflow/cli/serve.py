@@ -1,6 +1,5 @@
 """``wdsflow serve``: shards over HTTP, of which nothing is written."""
 
-import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +18,7 @@ from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.ledger_choice import LedgerChoice
+    from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
     from wdsflow.serving.chosen_samples import LedgerSamples
     from wdsflow.serving.grafted_samples import GraftedSamples
     from wdsflow.serving.shard_server import Counts
@@ -123,7 +122,7 @@ def serve(
                 _unpack_first(len(shards), typed)
             kept = _kept(shards, ledger, {"where": where, "keep": keep, "unknown": unknown}, stack)
             grafted = _grafted(shards, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
-            views = ShardViews(shards, grafted or _of_ledger(kept))
+            views = ShardViews(shards, grafted or _of_ledger(shards, kept))
 
         def started(url: str) -> None:
             if host is not None and not is_loopback(host):
@@ -165,12 +164,9 @@ def _check_host(host: str | None, typed: Typed) -> None:
 def _shards(urls: list[str]) -> list[str]:
     """Return the shards. Raises ValueError, such as NoShards."""
     from wdsflow.filtering.jsonl.jsonl_names import is_lines
-    from wdsflow.shards.source.base import local_file
-    from wdsflow.shards.urls import NoShards, expand
+    from wdsflow.shards.urls import expand_existing
 
-    found = expand(urls).urls
-    if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
-        raise NoShards(found[0], f"no such file: {os.path.abspath(str(local_file(found[0])))}")
+    found = expand_existing(urls)
     for url in found:
         if url.startswith("pipe:") or is_lines(url):
             what = "a file of JSON lines" if is_lines(url) else "the output of a command"
@@ -189,7 +185,7 @@ def _unpack_first(shards: int, typed: Typed) -> NoReturn:
     )
 
 
-def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: ExitStack) -> "LedgerChoice | None":
+def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: ExitStack) -> "LedgerSubset | None":
     """Return which samples are served, None for all. Raises ValueError, such as LedgerError."""
     if ledger is None and all(value is None for value in flags.values()):
         return None
@@ -201,23 +197,26 @@ def _kept(shards: list[str], ledger: Path | None, flags: dict[str, Any], stack: 
     canonical_recipe(asked)  # a predicate that means nothing is reported first
     if ledger is None:
         raise NoLedger(nearest_ledger(Path.cwd()))
-    from wdsflow.filtering.ledger_choice import LedgerChoice
+    from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 
-    return LedgerChoice(shards, ledger, asked, stack.enter_context(scratch("serve")))
+    found = LedgerSubset(ledger, asked)
+    if found.compares:
+        found.compare(shards, stack.enter_context(scratch("serve")))
+    return found
 
 
-def _of_ledger(kept: "LedgerChoice | None") -> "LedgerSamples | None":
+def _of_ledger(shards: list[str], kept: "LedgerSubset | None") -> "LedgerSamples | None":
     if kept is None:
         return None
     from wdsflow.serving.chosen_samples import LedgerSamples
 
-    return LedgerSamples(kept)
+    return LedgerSamples(shards, kept)
 
 
 def _grafted(
     shards: list[str],
     asked: tuple[str | None, str | None, list[str] | None, AmbiguousChoice, bool],
-    kept: "LedgerChoice | None",
+    kept: "LedgerSubset | None",
     stack: ExitStack,
     typed: Typed,
 ) -> "GraftedSamples | None":
@@ -225,10 +224,15 @@ def _grafted(
     table, on, fields, ambiguous, drop_unmatched = asked
     if table is None:
         if on or fields or "ambiguous" in typed.given or drop_unmatched:
-            raise Misuse("--on, --set, --ambiguous and --drop-unmatched are about a table: name it with --graft")
+            without = typed.again(on=None, fields=None, ambiguous=None, drop_unmatched=None)
+            raise Misuse(
+                "--on, --set, --ambiguous and --drop-unmatched are about a table: name it with --graft",
+                f"without a table: {without}",
+            )
         return None
     if not on or not fields:
-        raise Misuse("--graft needs what to join on and what to set, such as: --on key --set txt=caption")
+        such = typed.again(on=on or "key", fields=fields or ["txt=caption"])
+        raise Misuse("--graft needs what to join on, --on, and what to set, --set", f"such as: {such}")
     from wdsflow.mapping.scratch import scratch
     from wdsflow.reshaping.graft.join_on import parse_set
     from wdsflow.reshaping.graft.run_graft import GraftOptions, join_of
@@ -268,7 +272,7 @@ def _report(url: str, shards: list[str], counts: "Counts", joined: str, typed: T
     if report.failures:
         print(f"{how_many(len(report.failures), 'shard')} of {len(shards)} cannot be served: see above", flush=True)
     else:
-        _advise(pattern(url, served), report.total("kept"))
+        _advise(pattern(url, served), report.total("counted"))
 
 
 def _nothing_left(failed: int, shards: int, typed: Typed) -> NoReturn:

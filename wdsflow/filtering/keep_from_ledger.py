@@ -33,7 +33,7 @@ class _Outcomes:
             self._shards.move_to_end(url)
             return found
         if self._subset is None:
-            self._subset = LedgerSubset(stage.ledger, stage.where)
+            self._subset = LedgerSubset.of(stage.ledger, stage.where)
         found = {}
         rows, _ = self._subset.shard(url).rows()
         for row in rows:
@@ -79,7 +79,7 @@ class KeepFromLedger(SampleStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        subset = LedgerSubset(self.ledger, self.where)
+        subset = LedgerSubset.of(self.ledger, self.where)
         if subset.compares:
             raise LedgerError(f"{self.where} compares samples of all shards: only wdsflow cut and train can do that")
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from wdsflow.filtering.deciding.compare_samples import resolve
-from wdsflow.filtering.deciding.ledger_subset import check_scores
+from wdsflow.filtering.deciding.ledger_subset import check_scores, with_stages
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
@@ -18,12 +18,11 @@ from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
 from wdsflow.filtering.recipe.recipe_identity import digest
 from wdsflow.filtering.shard.open_samples import check_lines
 from wdsflow.shards.shard_identity import fingerprint, input_identity
-from wdsflow.shards.source.base import SourceError, local_file, local_folder
-from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.source.base import SourceError, local_folder
+from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.models.clip.clip_score import ClipScore
 
 from .caption_place import with_captions
-from .ledger_choice import with_stages
 from .pass_engine import joined
 from .run_options import RunOptions
 from .run_pass import Pass
@@ -229,7 +228,5 @@ def _layout(out: str | os.PathLike[str], recipe: Recipe, options: RunOptions, *,
 
 
 def _shards(urls: Urls) -> tuple[list[str], list[str]]:
-    found = expand([urls] if isinstance(urls, str) else urls).urls
-    if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
-        raise NoShards(found[0], f"no such file: {os.path.abspath(str(local_file(found[0])))}")
+    found = expand_existing(urls)
     return found, names_of(found)

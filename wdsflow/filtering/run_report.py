@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
+from wdsflow.shards.counts import uncounted_text
 from wdsflow.shards.samples.tar_sample import HARMLESS
 from wdsflow.text.escape import escape
 
@@ -113,6 +114,8 @@ class RunReport:
             yield from _counted("-", "dropped by", self.merged("dropped"), samples, width)
             yield from _counted("-", "quarantined:", self.merged("quarantined"), samples, width)
             yield f"{kept:>{width},}  kept{_share(kept, samples)}{' (nothing was written)' if self.dry_run else ''}"
+            if self.total("uncounted"):
+                yield f"{'':>{width}}  {uncounted_text(self.total('uncounted'))}"
         failed = self.merged("failed")
         for what, count in _sorted(failed):
             yield f"{count:>{width},}  could not be computed: {escape(what, 300)}"

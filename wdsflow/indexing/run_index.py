@@ -15,7 +15,7 @@ from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
-from wdsflow.shards.urls import expand
+from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
 from .checksums import manifest_of
@@ -92,7 +92,7 @@ def index_shards(
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise ValueError(f"there is no kind {unknown[0]!r}; there are {', '.join(KINDS)}")
     kinds = tuple(kind for kind in KINDS if kind in kinds)
-    found = expand([urls] if isinstance(urls, str) else urls).urls
+    found = expand_existing(urls)
     places = _places(list(dict.fromkeys(found)), None if out is None else local_folder(out))
     for folder, shards in places.items():
         _check_names(folder, shards, kinds)

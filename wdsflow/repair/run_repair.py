@@ -15,7 +15,7 @@ from wdsflow.shards.output_names import output_names
 from wdsflow.shards.output_record import OutputRecord, refuse_inputs
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
-from wdsflow.shards.urls import expand
+from wdsflow.shards.urls import expand_existing
 
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Job, inputs_of, repair_shard
@@ -77,7 +77,7 @@ def repair_shards(
     """
     edits = _edits(caption, rename or {}, drop_fields, drop_bad=drop_bad)
     folder = local_folder(out)
-    found = expand([urls] if isinstance(urls, str) else urls).urls
+    found = expand_existing(urls)
     targets = [folder / name for name in output_names(found)]
     refuse_inputs(found, targets)
     work = _jobs(found, targets, Job("", folder, not dry_run, allow_pipe))

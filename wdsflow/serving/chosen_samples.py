@@ -1,10 +1,10 @@
 """What is served of a shard: the samples that a ledger keeps, or grafted ones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger_choice import LedgerChoice
 from wdsflow.filtering.shard.kept_pieces import kept_pieces
 from wdsflow.shards.source.base import Source
 
@@ -30,15 +30,15 @@ class ChosenSamples(Protocol):
 class LedgerSamples:
     """The samples that a ledger keeps: see ``ChosenSamples``."""
 
-    def __init__(self, choice: LedgerChoice) -> None:
-        self._choice = choice
+    def __init__(self, urls: Sequence[str], choice: LedgerSubset) -> None:
+        self._urls, self._choice = list(urls), choice
         self.quick = not choice.recipe.stages  # these run again on all kept samples
 
     def pieces(self, number: int, source: Source) -> tuple[Iterable[Piece], ShardRecord]:
         """Return the parts of the tar that ``cut`` writes."""
-        rows, record = self._choice.decide(number)
+        rows, record = self._choice.shard(self._urls[number]).decide(number)
         return kept_pieces(source, record.url, self._choice.recipe.stages, rows, record.headers), record
 
     def record(self, number: int) -> ShardRecord:
         """Return what becomes of all samples of a shard."""
-        return self._choice.decide(number)[1]
+        return self._choice.shard(self._urls[number]).decide(number)[1]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger_choice import LedgerChoice
 from wdsflow.reshaping.graft.decide_matches import AMBIGUOUS, rows_file
 from wdsflow.reshaping.graft.graft_table import ABSENT
 from wdsflow.reshaping.graft.grafted_sample import FieldTally, GraftedFields
-from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT
+from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT, uncounted
 from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.samples.tar_samples import Samples
@@ -46,7 +46,7 @@ class GraftedSamples:
     quick = False
 
     def __init__(
-        self, urls: Sequence[str], options: GraftOptions, folder: Path, choice: LedgerChoice | None = None
+        self, urls: Sequence[str], options: GraftOptions, folder: Path, choice: LedgerSubset | None = None
     ) -> None:
         if choice is not None and choice.recipe.stages:
             raise ValueError(
@@ -73,6 +73,7 @@ class GraftedSamples:
     def _pieces(self, number: int, source: Source) -> Iterator[Piece]:
         rows = np.load(rows_file(self._places[number]))
         samples, tally, headers = Samples(source, contents=False), FieldTally(), 0
+        renaming = self._looks[number].renaming
         values = self._table.values_of(np.maximum(rows, ABSENT))
         count = 0
         for count, sample in enumerate(samples, 1):
@@ -87,7 +88,7 @@ class GraftedSamples:
             if found is None:
                 yield sample.start, sample.end
             else:
-                yield from self._fields.pieces(sample, samples.read, found[1:], tally)[0]
+                yield from self._fields.pieces(sample, samples.read, found[1:], tally, extended=renaming)[0]
         if count != len(rows) or input_identity(self._urls[number]) != self._looks[number].inputs:
             raise SourceChangedError
 
@@ -103,6 +104,9 @@ class GraftedSamples:
         if self._options.drop_unmatched:
             gone = int(((rows < 0) & (rows != DAMAGED)).sum())
             found = replace(found, kept=found.kept - gone, dropped={**found.dropped, _NO_ROW: gone})
+        found.uncounted = uncounted(
+            self._places[number], (rows >= 0) if self._options.drop_unmatched else rows != DAMAGED
+        )
         found.check()
         return found
 
@@ -129,13 +133,13 @@ class GraftedSamples:
             raise SourceError("io", look.lost[0])
         return look
 
-    def _leave_out(self, number: int, choice: LedgerChoice) -> None:
+    def _leave_out(self, number: int, choice: LedgerSubset) -> None:
         """Take samples that are not kept for damaged ones, which are in no tar."""
         look = self._looks[number]
         if look.unread:
             return
         try:
-            kept, record = choice.decide(number)
+            kept, record = choice.shard(look.url).decide(number)
             if record.input != look.inputs or record.samples != look.samples:
                 raise SourceChangedError
         except (ValueError, OSError) as error:

@@ -185,7 +185,9 @@ class ShardServer:
     async def _sizes(self, request: web.Request) -> web.Response:
         """HttpAnswer with the samples of each shard, or their sum; not where a shard is missing from it."""
         counts = await self.counted()
-        kept = {number: found.kept for number, found in counts.items() if isinstance(found, ShardRecord) and found.kept}
+        kept = {
+            number: found.counted for number, found in counts.items() if isinstance(found, ShardRecord) and found.kept
+        }
         bad = [found for found in counts.values() if isinstance(found, str)]
         if bad:
             return web.Response(status=500, text="\n".join(bad) + "\n")

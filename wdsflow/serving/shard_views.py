@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.filtering.folder.outcome_counts import uncounted
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity, stored
@@ -98,7 +99,9 @@ class ShardViews:
         record = ShardRecord(number, url, url, "", {})
         with _opened(url) as source:
             samples = Samples(source, contents=False)
-            record.samples = record.kept = sum(1 for _ in samples)
+            keys = [sample.key for sample in samples]
+        record.samples = record.kept = len(keys)
+        record.uncounted = uncounted(keys)
         record.members, record.left_out, record.damage = samples.members, dict(samples.left_out), samples.damage
         return record
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from wdsflow.shards.atomic import write_file
+from wdsflow.text.words import how_many
 
 
 def write_counts(folder: Path, samples: dict[str, int]) -> None:
@@ -18,6 +19,15 @@ def write_counts(folder: Path, samples: dict[str, int]) -> None:
     ordered = dict(sorted(known.items()))
     write_file(folder / "sizes.json", json.dumps(ordered, indent=1).encode() + b"\n")
     write_file(folder / "__len__", str(sum(ordered.values())).encode() + b"\n")
+
+
+def uncounted_text(samples: int) -> str:
+    """Return what is said of copied samples that ``write_counts`` is not told, as ``validate`` does not count them.
+
+    >>> uncounted_text(2)
+    'not counted in sizes.json: 2 samples of macOS or with the key of another one'
+    """
+    return f"not counted in sizes.json: {how_many(samples, 'sample')} of macOS or with the key of another one"
 
 
 def known_counts(folder: Path) -> dict[str, int]:

@@ -13,6 +13,7 @@ from wdsflow.shards.folder_lock import Lock
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError, local_file
 from wdsflow.shards.source.remote_listing import SUFFIXES
+from wdsflow.text.shell import quote_path
 
 INSIDE = "_wdsflow"  # no reader of shards looks into it
 
@@ -42,7 +43,7 @@ class OutputRecord:
 
     Raises:
         Busy: another run works in the folder.
-        FileExistsError: there is a file in place of the folder, or its record cannot be read.
+        FileExistsError: there is something else in place of the folder, or its record cannot be read.
     """
 
     def __init__(
@@ -53,8 +54,7 @@ class OutputRecord:
         reasons: Mapping[str, str],
         is_whole: Callable[[dict[str, Any]], object] = lambda report: None,
     ) -> None:
-        if folder.exists() and not folder.is_dir():
-            raise FileExistsError(f"{folder} is a file: choose a folder for the output")
+        need_folder(folder)
         self.folder, self._inside = folder, folder / INSIDE
         self._kind, self._did, self._reasons, self._is_whole = kind, did, reasons, is_whole
         self._asked, self._done = self._inside / f"{kind}.json", self._inside / f"{kind}.jsonl"
@@ -114,7 +114,7 @@ class OutputRecord:
         """
         names = list(names)
         for name in names:
-            if not force and name not in self.outputs and (self.folder / name).exists():
+            if not force and name not in self.outputs and os.path.lexists(self.folder / name):
                 raise FileExistsError(
                     f"{self.folder / name} exists already, and no {self._kind} wrote it: choose another folder"
                 )
@@ -220,6 +220,20 @@ class OutputRecord:
             return f"it cannot be read now: {error}"
         except KeyError:
             return "its record is not whole"
+
+
+def need_folder(folder: Path) -> None:
+    """Raise FileExistsError if no folder can be made there: a file has its name, or a link that leads nowhere."""
+    for each in (folder, *folder.parents):
+        if os.path.isdir(each):
+            return
+        if os.path.islink(each) and not os.path.exists(each):
+            there = quote_path(os.path.realpath(each))
+            raise FileExistsError(
+                f"{each} is a link that leads nowhere: choose another folder, or create it: mkdir -p {there}"
+            )
+        if each == folder and os.path.lexists(each):
+            raise FileExistsError(f"{folder} is a file: choose a folder for the output")
 
 
 def refuse_inputs(urls: Iterable[str], paths: Iterable[Path]) -> None:

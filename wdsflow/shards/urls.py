@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from wdsflow.shards.source.base import SourceError, local_path
+from wdsflow.shards.source.base import SourceError, local_file, local_path
 from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing, listed
 from wdsflow.text.shell import quote
 
@@ -50,6 +50,14 @@ def expand(urls: Iterable[str]) -> Expansion:
     found = Expansion([], [])
     for pattern in [urls] if isinstance(urls, str) else urls:
         _expand_one(pattern, found, lists=True)
+    return found
+
+
+def expand_existing(urls: str | Iterable[str]) -> list[str]:
+    """Return the shards, of which one may be missing, but not all; those elsewhere count as there. Raises NoShards."""
+    found = expand([urls] if isinstance(urls, str) else urls).urls
+    if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
+        raise NoShards(found[0], f"no such file: {os.path.abspath(str(local_file(found[0])))}")
     return found
 
 

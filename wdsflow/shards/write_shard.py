@@ -169,14 +169,18 @@ def exactly(source: Readable, offset: int, size: int) -> bytes:
     return data
 
 
-def header(name: str, size: int) -> bytes:
-    """Return the header of a regular member: 512 bytes, more where a name or a size does not fit USTAR."""
+def header(name: str, size: int, *, extended: bool = False) -> bytes:
+    """Return the header of a regular member: 512 bytes, more where a name or a size does not fit USTAR.
+
+    ``extended``: repeat name and size in an extended header, which takes precedence over global ones.
+    """
     raw = name.encode("utf-8", "surrogateescape")
     split = _split(raw)
-    if split is None or size > _LARGEST or not raw:
+    if split is None or size > _LARGEST or not raw or extended:
         info = tarfile.TarInfo(name)
         info.size, info.mode, info.mtime = size, 0o444, 0
         info.uname = info.gname = _OWNER.decode()
+        info.pax_headers = {"path": name, "size": str(size)} if extended else {}
         return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
     prefix, base = split
     digits = b"%011o" % size

@@ -24,6 +24,18 @@ def escape(text: str, limit: int = 120) -> str:
     return "".join(_spelled(char) for char in text)
 
 
+def both_ends(text: str, limit: int = 120) -> str:
+    """Return ``text`` without its middle if it has more than ``limit`` characters: of a key, the ends tell it from others.
+
+    >>> both_ends("abcdefghijkl", limit=9), both_ends("abc")
+    ('abc...jkl', 'abc')
+    """
+    if len(text) <= limit:
+        return text
+    kept = limit - 3
+    return f"{text[: kept - kept // 2]}...{text[len(text) - kept // 2 :]}"
+
+
 def _spelled(char: str) -> str:
     if unicodedata.category(char) not in _HIDDEN:
         return char

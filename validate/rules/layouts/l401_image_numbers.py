@@ -1,10 +1,7 @@
-from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.text.words import how_many
-
-from ..kit.base import TallyRule, first_seen
+from ..kit.interleaved_rule import InterleavedRule
 
 
-class ImageNumbers(TallyRule):
+class ImageNumbers(InterleavedRule):
     """Json and sample do not have the same number of images.
 
     What: the json of a sample has places for images, and the sample has more or fewer images: ``<image>`` tokens in the
@@ -23,10 +20,6 @@ class ImageNumbers(TallyRule):
     """
 
     code = "L401"
-    severity = "warning"
-    requires = ("W001", "W002", "W006", "W010", "W012", "W022", "W029", "W030")  # each splits samples
     tallies = ("interleaved.images-differ",)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'sample')} {verb} more or fewer images than places for them{first_seen(detail)}"
+    about_one = "has more or fewer images than places for them"
+    about_several = "have more or fewer images than places for them"

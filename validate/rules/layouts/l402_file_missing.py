@@ -1,10 +1,7 @@
-from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.text.words import how_many
-
-from ..kit.base import TallyRule, first_seen
+from ..kit.interleaved_rule import InterleavedRule
 
 
-class FileMissing(TallyRule):
+class FileMissing(InterleavedRule):
     """A file that the json lists is not in the sample.
 
     What: the json of an interleaved sample lists files (``image`` or ``images`` next to ``conversations`` or
@@ -23,10 +20,6 @@ class FileMissing(TallyRule):
     """
 
     code = "L402"
-    severity = "warning"
-    requires = ("W001", "W002", "W006", "W010", "W012", "W022", "W029", "W030")  # each splits samples
     tallies = ("interleaved.file-missing",)
-
-    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        verb = "does" if count == 1 else "do"
-        return f"{how_many(count, 'sample')} {verb} not have all files that the json lists{first_seen(detail)}"
+    about_one = "does not have all files that the json lists"
+    about_several = "do not have all files that the json lists"

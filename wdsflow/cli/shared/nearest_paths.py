@@ -31,12 +31,12 @@ def nearest_shards(pattern: str) -> str:
     wanted = os.path.join(top, missing) if known else missing
     if not rest and (near := _closest(wanted, shards)):
         return near[0]
-    if not rest and shards and _holds_shards(top):
+    close = _closest(wanted, folders)
+    if not rest and not close and shards and _holds_shards(top):
         return top
     if not missing and (pattern := deeper(path)):
         return pattern
-    near = _closest(wanted, folders) or folders[: len(folders) == 1]
-    for folder in near:
+    for folder in close or folders[: len(folders) == 1]:
         return next((each for each in (os.path.join(folder, *rest), folder) if _holds_shards(each)), "")
     return ""
 

@@ -11,9 +11,9 @@ import typer
 
 from wdsflow.text.escape import escape
 
-from .nearest_paths import existing, nearest_ledger, nearest_shards
+from .nearest_paths import existing, nearest_ledger
 from .run_arguments import Misuse, NoLedger
-from .terminal import WRONG_USE, is_misplaced
+from .terminal import WRONG_USE, about_shards, is_misplaced
 from .typed_command import Typed, free
 
 _EXAMPLE = "min_side >= 200"  # a predicate for any shards
@@ -64,7 +64,7 @@ def _advice(error: Exception, typed: Typed) -> Iterator[str]:
     from wdsflow.shards.urls import NoShards
 
     if isinstance(error, NoShards):
-        yield from _about_shards(error.pattern, error.hint, typed)
+        yield from about_shards(error, typed)
     elif isinstance(error, NoCaptions):
         yield from _about_captions(error, typed)
     elif isinstance(error, MissingScore):
@@ -87,19 +87,12 @@ def _advice(error: Exception, typed: Typed) -> Iterator[str]:
             yield typed.again(**error.changed)
         elif isinstance(error, NoLedger):
             yield from rescore(typed)
+    elif typed.name == "serve" and type(error) is ValueError:
+        yield "to see the options: wdsflow serve --help"
 
 
 def _elsewhere(typed: Typed, **changed: Any) -> str:
     return typed.again(out=free(Path(typed.given["out"])), restart=None, **changed)
-
-
-def _about_shards(pattern: str, hint: str, typed: Typed) -> Iterator[str]:
-    yield hint or "quote the pattern to keep the shell from expanding braces; folders work too"
-    near = nearest_shards(pattern)
-    if near and len(typed.given.get("urls") or ()) == 1:
-        yield typed.again(urls=[near])
-    elif near:
-        yield f"did you mean {near}?"
 
 
 def _about_captions(error: Any, typed: Typed) -> Iterator[str]:

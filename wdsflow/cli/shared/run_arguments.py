@@ -9,6 +9,7 @@ import typer
 
 from .cli_options import EngineChoice
 from .help_panels import LINES, MACHINES, MAIN, OTHER, OUTPUT, SAMPLES
+from .terminal import folder_name
 from .typed_command import free
 
 Urls = Annotated[
@@ -16,7 +17,15 @@ Urls = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="OUT", help="Output folder.", rich_help_panel=MAIN, show_default=False),
+    typer.Option(
+        "--output",
+        "-o",
+        parser=folder_name,
+        metavar="OUT",
+        help="Output folder.",
+        rich_help_panel=MAIN,
+        show_default=False,
+    ),
 ]
 Where = Annotated[
     str | None,

@@ -53,7 +53,7 @@ def check_subset(options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None
     from wdsflow.validate.advice.invocation import train_data
 
     try:
-        LedgerSubset(options.ledger, options.where)
+        LedgerSubset.of(options.ledger, options.where)
     except LedgerError as error:
         asked = Path(options.ledger)
         near = None if isinstance(error, MissingScore) else nearest_ledger(asked)

@@ -40,9 +40,24 @@ def fail(message: str, *hints: str) -> NoReturn:
     raise typer.Exit(WRONG_USE)
 
 
-def no_shards(error: "NoShards") -> NoReturn:
+def no_shards(error: "NoShards", typed: Typed | None = None) -> NoReturn:
     """Report that a pattern matches no shards, with a suggestion; exit with status 2."""
-    fail(str(error), error.hint or "quote the pattern to keep the shell from expanding braces; folders work too")
+    fail(str(error), *about_shards(error, typed))
+
+
+def about_shards(error: "NoShards", typed: Typed | None) -> Iterator[str]:
+    """Yield what may have been meant by a pattern that matches no shards."""
+    from .nearest_paths import nearest_shards
+
+    yield error.hint or "quote the pattern to keep the shell from expanding braces; folders work too"
+    near = nearest_shards(error.pattern) if typed is not None and error.pattern else ""
+    if not near or typed is None:
+        return
+    if len(typed.given.get("urls") or ()) == 1:
+        yield typed.again(urls=[near])
+        return
+    names = [name for name in ("before", "after") if typed.given.get(name) == error.pattern]
+    yield typed.again(**dict.fromkeys(names[:1], near)) if names else f"did you mean {near}?"
 
 
 def console(stream: TextIO | None = None) -> "Console":
@@ -60,6 +75,13 @@ def console(stream: TextIO | None = None) -> "Console":
     elif shutil.get_terminal_size().columns > 120:
         options["width"] = 120  # longer lines are hard to read
     return Quiet(file=stream, markup=False, highlight=False, emoji=False, **options)
+
+
+def folder_name(text: str) -> Path:
+    """Parse an option that names a folder: "" is no name, but what a variable of the shell gives that is not set."""
+    if not text:
+        raise typer.BadParameter("it is empty: name a folder, or . for this one; is a variable of the shell not set?")
+    return Path(text)
 
 
 def check_output(path: Path | None, name: str, typed: Typed) -> None:

@@ -21,13 +21,15 @@ def writing_shards(typed: Typed, out: Path) -> Iterator[None]:
     try:
         yield
     except NoShards as error:
-        no_shards(error)
+        no_shards(error, typed)
     except OtherOptions as error:
         fail(str(error), f"to replace them: {typed.again(restart=True)}", f"to keep them: {elsewhere}")
     except FileExistsError as error:
         fail(str(error), f"elsewhere: {elsewhere}")
-    except (ValueError, Busy) as error:
-        fail(str(error))
+    except Busy as error:
+        fail(str(error), f"to run at the same time, in another folder: {elsewhere}")
+    except ValueError as error:
+        fail(str(error), f"to see the options: wdsflow {typed.name} --help")
     except KeyboardInterrupt:
         print("wdsflow: interrupted; the same command resumes this run", file=sys.stderr)
         raise

@@ -1,8 +1,8 @@
-"""Which samples of shards a predicate keeps, by the scores in ledgers: what ``cut`` copies, as ranges of the shards."""
+"""Which samples of shards a recipe keeps, by the scores in ledgers: what ``cut`` writes, without writing it."""
 
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -13,14 +13,17 @@ from typing import NamedTuple
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.manifest import read_manifests
+from wdsflow.filtering.folder.outcome_counts import count as count_outcomes
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import names_of
-from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore, calls_of, read_about, same_shard
 from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.scores_from_ledger import read_scored
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
+from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.shard.same_keys import part_twins
+from wdsflow.filtering.where.language.values import Call
 from wdsflow.shards.compact import compact
 from wdsflow.shards.samples.copy_ranges import with_headers
 from wdsflow.shards.samples.tar_sample import Range
@@ -30,6 +33,8 @@ from wdsflow.text.shell import quote, quote_path
 
 from .compare_samples import add_resolved, gathers_like, resolve
 from .program import Program, program_of
+
+_OF_LINES = ("image_token", "video_token", "chunk_end", "media_root")
 
 
 class StagedLedger(LedgerError):
@@ -56,18 +61,17 @@ class KeptSamples(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardLedger:
-    """A shard, its ledger, and what is kept. ``known``: the result, where it takes the ledgers of all shards."""
+    """A shard and its ledger.
+
+    ``resolved``: the folder with the values of scores that compare samples. ``known``: what is kept, if that is decided.
+    """
 
     url: str
     name: str
     scored: Layout
     recipe: Recipe
+    resolved: Layout | None = None
     known: KeptSamples | None = None
-
-    @property
-    def path(self) -> Path:
-        """The ledger."""
-        return self.scored.ledger(self.name)
 
     def kept(self) -> KeptSamples:
         """Return which samples are kept. Reads the ledger, and a few pieces of the shard to compare it with.
@@ -77,46 +81,76 @@ class ShardLedger:
         """
         return self.known or _kept(*self.rows())
 
-    def rows(self, *, decided: bool = True) -> tuple[list[Row], Sequence[Range]]:
+    def rows(self) -> tuple[list[Row], Sequence[Range]]:
         """Return all samples with their outcomes, and the global headers of the shard. Raises as ``kept``."""
+        program, record = program_of(self.recipe), self._record()
+        return self._rows(record, None if program.dataset_calls else program.scores), record.headers
+
+    def decide(self, number: int) -> tuple[list[Row], ShardRecord]:
+        """Return the kept samples in the order of the tar, and what became of all samples. Raises as ``kept``."""
+        record = self._record(number)
+        rows = self._rows(record)
+        count_outcomes(rows, record, program_of(self.recipe))
+        record.check()
+        return [row for row in rows if row.outcome == "kept"], record
+
+    def check(self) -> None:
+        """Raise LedgerError if there is no ledger, or if the shard has changed since."""
+        path = self.scored.ledger(self.name)
+        same_shard(read_about(path), self._record(), path)
+
+    def _record(self, number: int = 0) -> ShardRecord:
+        return ShardRecord(number, self.url, self.name, "", input_identity(self.url))
+
+    def _rows(self, record: ShardRecord, calls: Collection[Call] | None = None) -> list[Row]:
         program = program_of(self.recipe)
-        rows, about = read_ledger(self.path, calls=None if program.dataset_calls else program.scores)
-        same_shard(about, ShardRecord(0, self.url, self.name, "", input_identity(self.url)), self.path)
-        if decided:
-            decide(program, rows)
-        return rows, [(start, end) for start, end in about["headers"]]
+        rows = read_scored(self.scored, self.name, record, calls=calls)
+        if self.resolved is not None:
+            add_resolved(program, rows, self.resolved, self.name)
+        decide(program, rows)
+        return rows
 
 
 class LedgerSubset:
-    """The samples that a predicate keeps. A sample for which it is unknown is not kept, as ``cut`` quarantines it.
+    """The samples that a recipe keeps, by the ledgers of ``score`` or ``filter``.
 
     Args:
         folder: the folder that ``score`` or ``filter`` wrote.
-        where: the predicate.
+        recipe: which samples are kept.
 
     Raises:
-        LedgerError: the folder has no ledgers, they are of samples that stages changed, or they lack a score.
-        ValueError: the predicate is invalid (WhereError).
+        LedgerError: the folder has no ledgers, or they lack a score of the predicate (MissingScore).
+        ValueError: the recipe is invalid (WhereError).
     """
 
-    def __init__(self, folder: str | os.PathLike[str], where: str) -> None:
+    def __init__(self, folder: str | os.PathLike[str], recipe: Recipe) -> None:
         self.folder = local_folder(folder)
-        self.recipe = canonical_recipe(Recipe(where=where))
-        if not self.recipe.where:
-            raise ValueError("the predicate is empty: without one, all samples are kept")
         self._scored = scored = Layout(self.folder)
-        self._records = list(read_manifests(scored.manifests()).values()) if scored.inside.is_dir() else []
+        self.recipe = with_stages(canonical_recipe(recipe), scored)
+        self._resolved: Layout | None = None
+        self._records = list(read_manifests(scored.manifests()).values())
         if not self._records:
-            raise LedgerError(f"{self.folder} has no ledgers: give the folder that filter or score wrote")
-        if recorded_recipe(scored.run_file).get("stages"):
-            raise StagedLedger(
-                f"{self.folder} was scored with stages, which change samples: only wdsflow cut can write those"
-            )
+            raise LedgerError(_no_ledgers(scored))
         check_scores(program_of(self.recipe), scored, [record.name for record in self._records])
         self._by_place = {_place(record.url): record for record in self._records}
         self._by_name: dict[str, list[ShardRecord]] = {}
         for record in self._records:
             self._by_name.setdefault(names_of([record.url])[0], []).append(record)
+
+    @staticmethod
+    def of(folder: str | os.PathLike[str], where: str) -> "LedgerSubset":
+        """Return the samples of shards that a predicate keeps. One for which it is unknown is not: ``cut`` quarantines it.
+
+        Raises StagedLedger if the ledgers are of samples that stages changed; ValueError for an empty predicate.
+        """
+        if not where.strip():
+            raise ValueError("the predicate is empty: without one, all samples are kept")
+        found = LedgerSubset(folder, Recipe(where=where))
+        if found.recipe.stages:
+            raise StagedLedger(
+                f"{found.folder} was scored with stages, which change samples: only wdsflow cut can write those"
+            )
+        return found
 
     @property
     def where(self) -> str:
@@ -130,15 +164,34 @@ class LedgerSubset:
 
     def shard(self, url: str) -> ShardLedger:
         """Return the ledger of a shard: of its path or url, otherwise of its name. Raises LedgerError."""
-        return ShardLedger(url, self._record(url).name, self._scored, self.recipe)
+        return ShardLedger(url, self._record(url).name, self._scored, self.recipe, self._resolved)
 
     def shards(self, urls: Sequence[str]) -> list[ShardLedger]:
         """Return the ledgers of shards. A predicate that compares samples compares those of these shards, in this order.
 
         Raises LedgerError, SourceError.
         """
-        found = [self.shard(url) for url in urls]
-        return _compared(found) if self.compares and found else found
+        if not self.compares:
+            return [self.shard(url) for url in urls]
+        with TemporaryDirectory(prefix="wdsflow-") as scratch:
+            self.compare(urls, Path(scratch))
+            shards = [self.shard(url) for url in urls]
+            self._resolved = None
+            return [replace(shard, resolved=None, known=shard.kept()) for shard in shards]
+
+    def compare(self, urls: Sequence[str], folder: Path) -> None:
+        """Compute the scores that compare the samples of shards, in this order. ``folder``: an empty one, used from now on.
+
+        Raises LedgerError if the ledger of a shard is missing or of another shard, SourceError.
+        """
+        layout, shards = Layout(folder), [self.shard(url) for url in dict.fromkeys(urls)]
+        for shard in shards:
+            shard.check()  # before its values are compared with others
+        for each in (layout.spool, layout.inside / "resolved"):
+            each.mkdir(parents=True, exist_ok=True)
+        names = [(number, shard.name) for number, shard in enumerate(shards)]
+        resolve(program_of(self.recipe), names, self._scored, layout)
+        self._resolved = layout
 
     def samples(self, urls: Sequence[str]) -> int:
         """Return the number of samples of shards, by their ledgers. Raises LedgerError."""
@@ -178,6 +231,24 @@ def check_scores(program: Program, scored: Layout, names: Sequence[str]) -> None
             raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
 
 
+def with_stages(recipe: Recipe, scored: Layout) -> Recipe:
+    """Return the recipe with the stages, and the settings for JSON lines, of the scores. Raises LedgerError."""
+    if not (scored.inside / "ledger").is_dir():
+        raise LedgerError(_no_ledgers(scored))
+    found_recipe = recorded_recipe(scored.run_file)
+    if not found_recipe:
+        raise LedgerError(f"{scored.run_file} does not record how {scored.folder} was scored: score again")
+    stages = read_stages(found_recipe.get("stages", []))
+    if recipe.stages and recipe.stages != stages:
+        raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
+    given = {name: found_recipe[name] for name in _OF_LINES if isinstance(found_recipe.get(name), str)}
+    return replace(recipe, stages=stages, **given)
+
+
+def _no_ledgers(scored: Layout) -> str:
+    return f"{scored.folder} has no ledgers: give the folder that filter or score wrote"
+
+
 def score_command(urls: Sequence[str], folder: str | os.PathLike[str], where: str) -> tuple[str, Path]:
     """Return the command that computes the scores of a predicate, as a ledger was made, and the new folder that it writes.
 
@@ -189,25 +260,6 @@ def score_command(urls: Sequence[str], folder: str | os.PathLike[str], where: st
     words = [*map(quote_path, compact(list(urls))), "-o", quote_path(str(new)), "--scores", quote(calls)]
     words += ["--recipe", quote_path(str(run_file))] if run_file.is_file() else []
     return " ".join(["wdsflow score", *words]), new
-
-
-def _compared(shards: Sequence[ShardLedger]) -> list[ShardLedger]:
-    """Decide a predicate that compares samples: its scores are of all shards together."""
-    program = program_of(shards[0].recipe)
-    found: list[ShardLedger] = []
-    with TemporaryDirectory(prefix="wdsflow-") as scratch:
-        layout = Layout(Path(scratch))
-        for folder in (layout.spool, layout.inside / "resolved"):
-            folder.mkdir(parents=True)
-        for shard in shards:
-            shard.rows(decided=False)  # raises if it has changed, before its values are compared with others
-        resolve(program, [(number, shard.name) for number, shard in enumerate(shards)], shards[0].scored, layout)
-        for shard in shards:
-            rows, headers = shard.rows(decided=False)
-            add_resolved(program, rows, layout, shard.name)
-            decide(program, rows)
-            found.append(replace(shard, known=_kept(rows, headers)))
-    return found
 
 
 def _kept(rows: Sequence[Row], headers: Sequence[Range]) -> KeptSamples:

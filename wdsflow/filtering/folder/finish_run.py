@@ -29,7 +29,7 @@ def finish(layout: Layout, names: Sequence[str], *, tars: bool) -> bool:
                 sizes = {}
                 for record in records:
                     if record.output is not None:
-                        sizes[record.name] = record.kept
+                        sizes[record.name] = record.counted
                     sizes |= {name: part["samples"] for name, part in record.parts.items()}
             write_file(layout.folder / "sizes.json", json.dumps(sizes, indent=1).encode() + b"\n")
             write_file(layout.folder / "__len__", f"{sum(sizes.values())}\n".encode())

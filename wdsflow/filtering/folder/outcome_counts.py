@@ -1,12 +1,14 @@
 """Counts the outcomes of the samples of a shard, with an example of each kind."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, Row
 from wdsflow.filtering.where.language.values import Unknown, Value, spelled
+from wdsflow.scan.naming import is_junk
 
 from .shard_record import ShardRecord
 
@@ -39,8 +41,19 @@ def count(rows: Sequence[Row], record: ShardRecord, program: "Program") -> None:
                 if failed[what] == 1:
                     examples[f"failed {what}"] = _example(row, value.detail)
     record.samples = len(rows)
+    if not is_lines(record.url):
+        record.uncounted = uncounted(row.key for row in rows if row.outcome == "kept")
     record.dropped, record.quarantined = dict(sorted(dropped.items())), dict(sorted(quarantined.items()))
     record.failed, record.examples = dict(sorted(failed.items())), dict(sorted(examples.items()))
+
+
+def uncounted(keys: Iterable[str]) -> int:
+    """Return how many samples ``validate`` does not count: those of macOS and the like, and of keys that come again."""
+    known, found = set[str](), 0
+    for key in keys:
+        found += is_junk(key) or key in known
+        known.add(key)
+    return found
 
 
 def _example(row: Row, about: str) -> tuple[str, str]:

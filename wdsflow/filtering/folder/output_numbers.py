@@ -55,7 +55,7 @@ def give_numbers(layout: Layout, records: Sequence[ShardRecord]) -> dict[str, in
     sync_folder(layout.folder)
     with suppress(OSError):
         layout.waiting.rmdir()
-    return {dense: record.kept for dense, record in zip(names, with_samples, strict=True)}
+    return {dense: record.counted for dense, record in zip(names, with_samples, strict=True)}
 
 
 def take_numbers(layout: Layout) -> None:

@@ -12,7 +12,7 @@ from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.recipe.recipe_identity import canonical, differences
 from wdsflow.shards.atomic import remove_stale, write_file
 from wdsflow.shards.folder_lock import Lock
-from wdsflow.shards.output_record import refuse_inputs
+from wdsflow.shards.output_record import need_folder, refuse_inputs
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError
 
@@ -29,8 +29,10 @@ from .tidy_folder import remove_between
 def held(layout: Layout, index: int, count: int) -> Iterator[list[int]]:
     """Lock a folder for one run, or for one slice of a run; yield the descriptors that workers inherit.
 
-    Raises Busy.
+    Raises Busy; FileExistsError if something else is in place of the folder.
     """
+    for folder in filter(None, (layout.folder, layout.quarantine_folder)):
+        need_folder(folder)
     layout.inside.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         locks = [stack.enter_context(Lock(layout.lock(), shared=count > 1))]

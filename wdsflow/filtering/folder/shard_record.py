@@ -20,6 +20,7 @@ class ShardRecord:
     input: dict[str, Any]
     samples: int = 0
     kept: int = 0
+    uncounted: int = 0  # kept, but no samples to validate: of macOS, or of a key that came before
     dropped: dict[str, int] = field(default_factory=dict)  # term of the predicate -> samples
     quarantined: dict[str, int] = field(default_factory=dict)  # error -> samples
     failed: dict[str, int] = field(
@@ -41,6 +42,11 @@ class ShardRecord:
     # Scores that failed for all samples: how often, error and detail. Not in the manifest.
     struck: dict[str, tuple[int, str, str]] = field(default_factory=dict)
 
+    @property
+    def counted(self) -> int:
+        """The samples of the output as ``validate`` counts them."""
+        return self.kept - self.uncounted
+
     def check(self) -> None:
         """Raise RuntimeError if the counts do not add up."""
         if self.samples != self.kept + sum(self.dropped.values()) + sum(self.quarantined.values()):
@@ -48,7 +54,9 @@ class ShardRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {name: value for name, value in asdict(self).items() if name != "struck"}
+        return {
+            name: value for name, value in asdict(self).items() if name != "struck" and (value or name != "uncounted")
+        }
 
     @staticmethod
     def from_line(line: bytes) -> "ShardRecord":

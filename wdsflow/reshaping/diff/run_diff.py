@@ -17,7 +17,7 @@ from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
-from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.urls import NoShards, expand_existing
 
 from .compare_part import compare_part
 from .key_parts import KeyParts
@@ -107,9 +107,9 @@ def _expanded(urls: Urls) -> list[str]:
     """Return the shards; a folder may have none, if it is one of the outputs of wdsflow."""
     given = [urls] if isinstance(urls, str) else list(urls)
     try:
-        return expand(given).urls
+        return expand_existing(given)
     except NoShards:
-        folders = [path for path in map(local_path, given) if path is not None and (Path(path) / INSIDE).is_dir()]
+        folders = [path for path in map(local_path, given) if path and (Path(path) / INSIDE).is_dir()]
         if len(folders) == len(given):  # everything was left out
             return []
         raise

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from wdsflow.shards.counts import uncounted_text
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
@@ -24,6 +25,7 @@ class ShardGraft:
     output: str | None = None  # None: nothing was written
     samples: int = 0
     written: int = 0
+    uncounted: int = 0  # of the written ones, those that sizes.json does not count
     matched: int = 0
     unmatched: int = 0
     ambiguous: int = 0
@@ -114,6 +116,8 @@ class GraftReport:
         lines.append(f"samples: {' + '.join(parts)} = {self.total('samples'):,}")
         if self.resolved:
             lines.append(f"  {self.resolved}")
+        if self.total("uncounted"):
+            lines.append(f"  {uncounted_text(self.total('uncounted'))}")
         if self.total("dropped"):
             lines.append(f"  left out: {self.total('dropped'):,} x no row was set")
         lines += _counted("not possible", impossible)

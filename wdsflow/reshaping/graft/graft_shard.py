@@ -20,7 +20,7 @@ from .decide_matches import AMBIGUOUS, rows_file
 from .graft_report import ShardGraft
 from .graft_table import ABSENT, GraftTable
 from .grafted_sample import FieldTally, GraftedFields
-from .look_shard import DAMAGED, WITHOUT, ShardLook, notes_file
+from .look_shard import DAMAGED, WITHOUT, ShardLook, notes_file, uncounted
 from .noted_samples import NotedSamples
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: Shar
     import numpy as np
 
     rows = np.load(rows_file(job.place))
-    if not _is_written(rows, drop=job.drop_unmatched):
+    written = (rows >= 0) if job.drop_unmatched else (rows != DAMAGED)
+    if not written.any():
         _count_unwritten(rows, job, report)
         return
     with seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, _):
@@ -76,11 +77,7 @@ def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: Shar
     tally = pieces.tally
     report.set, report.missed, report.impossible = fields.set_in(tally, report.matched), tally.missed, tally.impossible
     report.left_out += Counter(job.look.left_out)
-    report.output = str(job.target)
-
-
-def _is_written(rows: "NDArray[Any]", *, drop: bool) -> bool:
-    return bool(((rows >= 0) if drop else (rows != DAMAGED)).any())
+    report.output, report.uncounted = str(job.target), uncounted(job.place, written)
 
 
 def _count_unwritten(rows: "NDArray[Any]", job: GraftJob, report: ShardGraft) -> None:
@@ -144,7 +141,9 @@ class _Pieces:
             report.damaged[sample.trouble] += 1
             return []
         if values is not None:
-            pieces, possible = self._fields.pieces(sample, samples.read, values[1:], self.tally)
+            pieces, possible = self._fields.pieces(
+                sample, samples.read, values[1:], self.tally, extended=self._job.look.renaming
+            )
             report.matched += possible
             return pieces
         report.unmatched += row == ABSENT

@@ -45,7 +45,13 @@ class GraftedFields:
         self.read_json = any(each.name for each in fields)
 
     def pieces(
-        self, sample: TarSample, read: Callable[[Row], bytes], values: Sequence[Any], tally: FieldTally
+        self,
+        sample: TarSample,
+        read: Callable[[Row], bytes],
+        values: Sequence[Any],
+        tally: FieldTally,
+        *,
+        extended: bool = False,
     ) -> tuple[Pieces, bool]:
         """Return the new pieces of a sample, and whether that was possible; if not, nothing is set in the sample.
 
@@ -58,6 +64,7 @@ class GraftedFields:
             read: returns the contents of one of its members.
             values: of one row of the table, in the order of the columns.
             tally: counts what is not set.
+            extended: a global header of the tar changes names or sizes, and new members need extended headers.
         """
         contents: dict[str, bytes] = {}
         inside: list[tuple[str, Any]] = []
@@ -80,7 +87,7 @@ class GraftedFields:
         for label, reason in unset:
             tally.unset[label] += 1
             tally.missed[f"{label}: {reason}"] += 1
-        return _replaced(sample, contents), True
+        return _replaced(sample, contents, extended=extended), True
 
     def set_in(self, tally: FieldTally, samples: int) -> Counter[str]:
         """Return in how many of some samples each field was set, by --set."""
@@ -102,25 +109,26 @@ class GraftedFields:
         return ""
 
 
-def _replaced(sample: TarSample, contents: dict[str, bytes]) -> Pieces:
+def _replaced(sample: TarSample, contents: dict[str, bytes], *, extended: bool) -> Pieces:
     pieces: Pieces = []
     at, fields = sample.start, sample.fields
     there = [(row[3], row, name) for name in contents if (row := fields.get(name)) is not None]
     for start, row, name in sorted(there) if len(there) > 1 else there:
         if start > at:
             pieces.append((at, start))
-        pieces.append(member(row[0], contents[name]))
+        pieces.append(member(row[0], contents[name], extended=extended))
         at = row[2] + (row[1] + 511 & -512)
     if sample.end > at:
         pieces.append((at, sample.end))
     if len(there) < len(contents):
-        pieces += [member(f"{sample.key}.{name}", data) for name, data in contents.items() if name not in fields]
+        new = ((f"{sample.key}.{name}", data) for name, data in contents.items() if name not in fields)
+        pieces += [member(*each, extended=extended) for each in new]
     return pieces
 
 
-def member(name: str, data: bytes) -> bytes:
+def member(name: str, data: bytes, *, extended: bool = False) -> bytes:
     """Return a member of a tar: its header, its contents and their padding."""
-    return b"".join((header(name, len(data)), data, bytes(-len(data) % BLOCK)))
+    return b"".join((header(name, len(data), extended=extended), data, bytes(-len(data) % BLOCK)))
 
 
 def _unfit(value: Any, *, inside: bool) -> str:

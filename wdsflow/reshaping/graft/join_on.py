@@ -37,6 +37,14 @@ class FieldToSet:
         return f"{self.field}:{self.name}={self.column}" if self.name else f"{self.field}={self.column}"
 
 
+class WrongJoin(ValueError):
+    """What is nothing to join on; ``text``: if it may be the name of a value in the json, otherwise ""."""
+
+    def __init__(self, message: str, text: str) -> None:
+        super().__init__(message)
+        self.text = text
+
+
 def parse_on(text: str) -> JoinOn:
     """Parse ``key``, ``json:url``, ``sha256`` or ``xxh3``, each with ``=COLUMN`` if the column has another name. Raises ValueError.
 
@@ -48,7 +56,10 @@ def parse_on(text: str) -> JoinOn:
     if kind == "json" and name:
         return JoinOn("json", name, column or name)
     if colon or kind not in {"key", *HASHES}:
-        raise ValueError(f"{text!r} is nothing to join on: give key, json:NAME, sha256 or xxh3, with =COLUMN if needed")
+        raise WrongJoin(
+            f"{text!r} is nothing to join on: give key, json:NAME, sha256 or xxh3, with =COLUMN if needed",
+            "" if colon or not kind else text,
+        )
     return JoinOn(kind, "", column or kind)
 
 

@@ -1,6 +1,7 @@
 """The first pass over a shard: which row of the table each sample has. Nothing is written but that."""
 
 import json
+from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
+from wdsflow.scan.naming import is_junk
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.field_names import IMAGE_FIELDS
@@ -24,6 +26,7 @@ from .join_on import JoinOn, join_text
 from .noted_samples import Note, note_of, write_notes
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 CHECKED = ("url", "sha256")  # by these, keys are compared with what they were when the table was made
@@ -77,6 +80,7 @@ class ShardLook:
     unread: bool = False
     noted: bool = False  # whether the places of all samples were noted
     headers: list[Range] = field(default_factory=list)
+    renaming: bool = False  # a global header changes names or sizes
 
 
 def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> ShardLook:
@@ -86,7 +90,7 @@ def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> Sha
     notes, rows_at = job.place.with_suffix(".json"), job.place.with_suffix(".npy")
     try:
         inputs = input_identity(job.url)
-        if notes.exists():
+        if notes.exists() and keys_file(job.place).exists():
             before = ShardLook(**json.loads(notes.read_bytes()))
             if (before.url, before.inputs) == (job.url, inputs) and not job.url.startswith("pipe:"):
                 return before
@@ -95,7 +99,8 @@ def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> Sha
             seekable(job.url, job.place.parent, allow_pipe=job.allow_pipe, here=False) as (source, damage),
             open(notes_file(job.place), "wb") as file,
         ):
-            rows = _Look(look, job, table, wanted, file).run(source, stop)
+            walk = _Look(look, job, table, wanted, file)
+            rows = walk.run(source, stop)
         look.lost += [damage] if damage else []
         if input_identity(job.url) != inputs:
             raise SourceChangedError
@@ -103,6 +108,8 @@ def look_at(job: LookJob, table: GraftTable, wanted: Wanted, stop: Event) -> Sha
         return ShardLook(job.url, lost=[str(error)], unread=True)
     with open(rows_at, "wb") as file:
         np.save(file, rows)
+    with open(keys_file(job.place), "wb") as file:
+        np.save(file, np.frombuffer(walk.keys, np.uint64))
     write_file(notes, json.dumps(vars(look)).encode())
     return look
 
@@ -112,11 +119,25 @@ def notes_file(place: Path) -> Path:
     return place.with_suffix(".samples")
 
 
+def keys_file(place: Path) -> Path:
+    """Return the file with a hash of each sample's key, 0 for files of macOS and the like."""
+    return place.with_suffix(".keys.npy")
+
+
+def uncounted(place: Path, written: "NDArray[np.bool_]") -> int:
+    """Return how many of the written samples of a shard are none for ``validate``: junk, or of a key that came before."""
+    import numpy as np
+
+    keys = np.load(keys_file(place))[written]
+    return int(len(keys) - len(np.unique(keys[keys != 0])))
+
+
 class _Look:
     def __init__(self, look: ShardLook, job: LookJob, table: GraftTable, wanted: Wanted, file: BinaryIO) -> None:
         self._look, self._job, self._table, self._wanted, self._file = look, job, table, wanted, file
         self._notes: list[Note] = []
         look.noted = not job.url.startswith("pipe:")  # a command may give other bytes the next time
+        self.keys = array("Q")
         self._values: list[str | None] = []
         self._told: list[tuple[str, list[str | None]]] = []  # key, and what its json says of the checked columns
         self._parts: list[Any] = []
@@ -124,6 +145,7 @@ class _Look:
 
     def run(self, source: Source, stop: Event) -> "NDArray[Any]":
         import numpy as np
+        from xxhash import xxh3_64_intdigest
 
         wanted = self._wanted
         samples = Samples(source, contents=False, keep=wanted.on.kind == "json" or bool(wanted.checked))
@@ -133,6 +155,8 @@ class _Look:
             if stop.is_set():
                 raise InterruptedError("given up")
             self._look.samples += 1
+            junk = "/" in sample.key and is_junk(sample.key)
+            self.keys.append(0 if junk else xxh3_64_intdigest(sample.key.encode("utf-8", "surrogateescape")))
             if self._look.noted:
                 self._notes.append(note_of(sample, wanted.touched))
             if sample.trouble:
@@ -146,7 +170,7 @@ class _Look:
                 self._find()
         self._find()
         self._look.left_out, self._look.troubles = dict(samples.left_out), dict(troubles)
-        self._look.headers = samples.headers
+        self._look.headers, self._look.renaming = samples.headers, samples.global_records
         self._look.lost += [each for each in samples.damage if not any(text in each for text in HARMLESS)]
         rows = np.concatenate([np.empty(0, np.int64), *self._parts])
         rows[self._damaged] = DAMAGED

@@ -18,7 +18,7 @@ from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
-from wdsflow.shards.urls import expand
+from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
 from .decide_matches import Matches, decide
@@ -29,7 +29,8 @@ from .grafted_sample import GraftedFields
 from .join_on import HASHES, FieldToSet, JoinOn, join_text, parse_on, parse_set
 from .look_shard import CHECKED, CHECKED_IMAGE, LookJob, ShardLook, Wanted, digits_of, look_at
 from .refused_joins import AmbiguousJoin, ContradictedJoin, NoMatch
-from .table_rows import TableError, TableFiles, find_table
+from .table_errors import NoColumn, TableError
+from .table_rows import TableFiles, find_table
 
 _CODE = 1  # version of the result of a graft
 _WORK = "graft"  # folder of the table and of the rows of each shard while a run works
@@ -123,7 +124,7 @@ def graft_shards(
     asked = GraftOptions(
         files, str(table), join_of(files, on), tuple(parse_set(fields)), ambiguous, drop_unmatched, jobs, allow_pipe
     )
-    found = expand([urls] if isinstance(urls, str) else urls).urls
+    found = expand_existing(urls)
     return _graft(asked, found, local_folder(out), begin, force=force, restart=restart)
 
 
@@ -292,7 +293,9 @@ class GraftRun:
 
     def _count(self, shards: Iterable[ShardGraft]) -> None:
         assert self._record is not None
-        self._record.count({Path(shard.output).name: shard.written for shard in shards if shard.output})
+        self._record.count(
+            {Path(shard.output).name: shard.written - shard.uncounted for shard in shards if shard.output}
+        )
 
     def _list(self, table: GraftTable, matches: Matches) -> list[str]:
         """Write the rows that no sample has, a line each, and return the first of them."""
@@ -340,7 +343,7 @@ def _columns(asked: GraftOptions) -> tuple[list[str], tuple[tuple[str, int], ...
     columns = list(dict.fromkeys(each.column for each in asked.fields))
     for column in (asked.on.column, *columns):
         if column not in names:
-            raise TableError(f"{asked.named} has no column {column!r}", names)
+            raise NoColumn(asked.named, column, names, asked.table.text(asked.table.files[0]))
     checked: list[tuple[str, int]] = []
     if asked.on.kind == "key":
         for column in (CHECKED_IMAGE,) if asked.table.kind == "ledger" else CHECKED:

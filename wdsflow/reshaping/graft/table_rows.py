@@ -25,9 +25,12 @@ from wdsflow.shards.output_names import output_names
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceError, local_file
 from wdsflow.shards.source.opening import open_source
+from wdsflow.text.shell import quote_path
+from wdsflow.text.words import how_many
 
 from .graft_table import Batch
 from .join_on import JoinOn, join_text
+from .table_errors import NoColumn, NoTable, TableError
 
 _KINDS = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl"}
 _PACKED = re.compile(r"\.(gz|bz2|xz|zst|zstd)$", re.IGNORECASE)
@@ -38,14 +41,6 @@ _LONG_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of larger ones
 _BETWEEN = "\0"  # between the shard and the key of a ledger's row
 
 Columns = Sequence[str]
-
-
-class TableError(ValueError):
-    """A table that cannot be read, or that lacks a column; ``columns`` are those that it has."""
-
-    def __init__(self, text: str, columns: Iterable[str] = ()) -> None:
-        super().__init__(text)
-        self.columns = list(columns)
 
 
 @dataclass
@@ -68,6 +63,10 @@ class TableFiles:
         if self.kind == "jsonl":
             return list(dict.fromkeys(name for row, _ in islice(_objects(path), _FIRST) for name in row))
         return next((row for row, _ in _cells(path, self.kind)), [])
+
+    def text(self, path: Path) -> str:
+        """Return the path of a file of text whose first line has the names of columns; "" of another."""
+        return str(path) if self.kind in {"csv", "tsv"} else ""
 
     def batches(self, on: JoinOn, columns: Columns) -> Iterator[Batch]:
         """Yield the rows. Raises TableError, naming the place, if a file is not a table or lacks a column."""
@@ -148,6 +147,8 @@ def find_table(given: str | Path) -> TableFiles:
     Raises TableError.
     """
     text = str(given)
+    if not text:
+        raise TableError("the table has no name: is a variable of the shell not set?")
     path = Path(text).expanduser()
     if (path / "_wdsflow" / "ledger").is_dir():
         return _ledger(path)
@@ -158,7 +159,8 @@ def find_table(given: str | Path) -> TableFiles:
     else:
         found = [Path(each) for part in expand_braces(str(path)) for each in glob.glob(part)]
         if not found:
-            raise TableError(f"there is no table {text}")
+            there = path.parent.iterdir() if path.parent.is_dir() else ()
+            raise NoTable(text, (str(each) for each in there if kind_of(each)))
     files = sorted(found, key=lambda each: natural(str(each)))
     kinds = {kind_of(each) for each in files}
     if len(kinds) != 1 or None in kinds:
@@ -218,11 +220,10 @@ def _real(url: str) -> str:
     return url if path is None else os.path.realpath(path)
 
 
-def _require(path: Path, names: Sequence[str], wanted: Iterable[str]) -> None:
+def _require(path: Path, names: Sequence[str], wanted: Iterable[str], text: str = "") -> None:
     for column in wanted:
         if names.count(column) != 1:
-            how = "two columns" if column in names else "no column"
-            raise TableError(f"{path} has {how} {column!r}", names)
+            raise NoColumn(str(path), column, names, text)
 
 
 def _parquet(path: Path) -> Any:
@@ -250,7 +251,7 @@ def _of_csv(path: Path, kind: str, on: JoinOn, columns: Columns) -> Iterator[Bat
     names = next(rows, ([], 0))[0]
     if not names:
         return
-    _require(path, names, [on.column, *columns])
+    _require(path, names, [on.column, *columns], str(path))
     key, places = names.index(on.column), [names.index(name) for name in columns]
     cells = ((join_text(row[key], on.kind), tuple(row[at] or None for at in places), size) for row, size in rows)
     yield from _in_batches(cells)
@@ -304,13 +305,19 @@ def _cells(path: Path, kind: str) -> Iterator[tuple[list[str], int]]:
             for row in rows:
                 width = width or len(row)
                 if row and len(row) != width:
-                    found = f"{len(row):,} fields instead of {width:,}"
-                    raise TableError(f"{path}, line {rows.line_num:,} has {found}: is a quote missing?")
+                    found = f"{how_many(len(row), 'field')} instead of {width:,}"
+                    what = f"{path}, line {rows.line_num:,} has {found}: is a quote or a comma missing?"
+                    raise TableError(what, _look_at(path, rows.line_num))
                 if row:
                     yield row, sum(map(len, row))
         except csv.Error as error:
-            raise TableError(f"{path}, line {rows.line_num:,}: {error}: is a quote missing?") from None
+            what = f"{path}, line {rows.line_num:,}: {error}: is a quote missing?"
+            raise TableError(what, _look_at(path, rows.line_num)) from None
         check()
+
+
+def _look_at(path: Path, line: int) -> str:
+    return "" if _PACKED.search(path.name) else f"to see it: sed -n {line}p {quote_path(str(path))}"
 
 
 class _opened:  # noqa: N801 - used as a function

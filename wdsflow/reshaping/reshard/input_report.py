@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from wdsflow.shards.samples.tar_sample import HARMLESS
 
+JUNK = "of macOS, or a name that begins with a dot in a folder"  # no sample to a reader
+
 
 class Apart(NamedTuple):
     """Samples whose members are not next to each other: how many, and the place of one among the samples of its tar."""
@@ -43,6 +45,11 @@ class InputReport:
     def lost(self) -> list[str]:
         """The damage that loses something."""
         return [damage for damage in self.damage if not any(text in damage for text in HARMLESS)]
+
+    @property
+    def unusable(self) -> int:
+        """Samples that cannot be copied."""
+        return self.dropped.total() - self.dropped[JUNK]
 
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from wdsflow.repair.contents import Contents
 from wdsflow.repair.regroup import SPARSE_LIMIT
+from wdsflow.scan.naming import is_junk
 from wdsflow.shards.atomic import write_file, writing
 from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.samples.tar_samples import Samples
@@ -22,7 +23,7 @@ from wdsflow.shards.source.unpack import seekable, unpack
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 
-from .input_report import Apart, InputReport
+from .input_report import JUNK, Apart, InputReport
 from .sample_rows import PIECE, RowFile, rows_of
 
 _CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
@@ -108,6 +109,9 @@ def _walk(source: Source, job: InputJob, found: InputReport, stop: Event) -> boo
     with _opened(job.key_file if job.keys else None) as keys:
         for sample in samples:  # few calls: with small samples, this loop takes as long as copying
             found.samples += 1
+            if "/" in sample.key and is_junk(sample.key):
+                found.dropped[JUNK] += 1
+                continue
             key = sample.key.encode("utf-8", "surrogateescape")
             digest = xxh3_64_intdigest(key)
             seen(digest, sample)
@@ -177,7 +181,7 @@ def _with_plain_headers(job: InputJob, found: InputReport, stop: Event) -> None:
         for sample in samples:
             if stop.is_set():
                 raise InterruptedError("given up")
-            if _unusable(sample):
+            if is_junk(sample.key) or _unusable(sample):
                 continue
             for row in sample.fields.values():
                 contents.copy(Member(*row), row[0], writer)

@@ -9,7 +9,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many, size
 
 from .epoch_evenness import evenness
-from .input_report import InputReport
+from .input_report import JUNK, InputReport
 from .reshard_options import Grid
 from .write_output import OutputReport
 
@@ -61,7 +61,7 @@ class ReshardReport:
     @property
     def lost(self) -> bool:
         """Whether anything could not be read or written whole."""
-        return any(found.lost or found.dropped for found in self.inputs)
+        return any(found.lost or found.unusable for found in self.inputs)
 
     @property
     def empty(self) -> list[str]:
@@ -80,7 +80,7 @@ class ReshardReport:
 
     def _lines(self) -> Iterable[str]:
         yield from _damage(self.inputs)
-        yield f"before: {evenness([found.samples for found in self.inputs if not found.unread], self.grid)}"
+        yield f"before: {evenness([found.samples - found.dropped[JUNK] for found in self.inputs if not found.unread], self.grid)}"
         for part in self.parts:
             yield from _part_lines(part, self.grid)
         yield from (f"written again: {escape(line, 600)}" for line in self.changed[:_LISTED])
@@ -93,7 +93,7 @@ class ReshardReport:
         yield from _counted("left out", self.left_out)
         if self.renamed:
             examples = [each for part in self.parts for output in part.outputs for each in output.examples][:3]
-            shown = ", ".join(escape(each, 80) for each in examples)
+            shown = ", ".join(escape(each, 200) for each in examples)
             yield f"renamed: {how_many(self.renamed, 'sample')} whose key was in the shard already, such as {shown}"
         members = sum((found.left_out for found in self.inputs), Counter[str]())
         if members:
@@ -102,7 +102,7 @@ class ReshardReport:
 
 
 def _damage(inputs: Iterable[InputReport]) -> Iterable[str]:
-    hurt = [found for found in inputs if found.lost or found.dropped]
+    hurt = [found for found in inputs if found.lost or found.unusable]
     for found in hurt[:_LISTED]:
         yield f"{escape(found.url, 300)}: {how_many(found.rows, 'sample')} of {found.samples:,} can be copied"
         yield from (f"  lost: {escape(trouble, 300)}" for trouble in found.lost[:3])

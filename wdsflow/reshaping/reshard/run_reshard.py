@@ -17,7 +17,7 @@ from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
-from wdsflow.shards.urls import expand
+from wdsflow.shards.urls import expand_existing
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
@@ -87,7 +87,7 @@ def reshard_shards(
     options = checked(wishes)
     grid = parse_grid(even_for, "--even-for") if even_for is not None else options.divisible_by or _USUAL
     folder = local_folder(out)
-    found = expand([urls] if isinstance(urls, str) else urls).urls
+    found = expand_existing(urls)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     places = [folder / part.name if part.name else folder for part in options.parts]

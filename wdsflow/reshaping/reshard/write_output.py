@@ -17,6 +17,7 @@ from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.tar_entry import Ending, Entry, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.shards.write_shard import header
+from wdsflow.text.escape import both_ends
 
 from .open_inputs import OpenInputs
 from .read_inputs import key_bytes
@@ -26,6 +27,7 @@ from .shard_bounds import Bounds
 _CODE = 1  # version of the result
 _AHEAD = 64  # samples that are announced before they are read
 _EXAMPLES = 3  # renamed keys that are reported
+_SHOWN = 80  # characters of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +201,7 @@ def _write_renamed(
             tar.add(data + bytes(-len(data) % BLOCK))
     report.renamed += 1
     if len(report.examples) < _EXAMPLES:
-        report.examples.append(f"{key} -> {new}")
+        report.examples.append(f"{both_ends(key, _SHOWN)} -> {both_ends(new, _SHOWN)}")
 
 
 def _entries(source: Source, start: int, end: int) -> Iterator[Entry]:

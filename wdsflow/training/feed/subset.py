@@ -49,7 +49,7 @@ class Subset:
         self._size = 0
         self._lock = threading.Lock()
         try:
-            ledger = LedgerSubset(options.ledger, options.where)
+            ledger = LedgerSubset.of(options.ledger, options.where)
             self._shards = {shard.url: shard for shard in ledger.shards(list(dict.fromkeys(urls)))}
         except (LedgerError, SourceError) as error:
             raise explained(error, options, data) from None

@@ -64,7 +64,7 @@ def scan_kept(
     assert options.where is not None
     flags = ["--dry-run"] if dry_run else []
     try:
-        ledger = LedgerSubset(options.ledger, options.where)
+        ledger = LedgerSubset.of(options.ledger, options.where)
         shards = {shard.url: shard for shard in ledger.shards(list(every) if ledger.compares else list(some))}
         samples = ledger.samples(some)
     except (LedgerError, SourceError) as error:

@@ -1,0 +1,67 @@
+"""Tables that cannot be read, and what to do about it."""
+
+import difflib
+from collections.abc import Iterable
+
+from wdsflow.text.escape import escape
+from wdsflow.text.shell import quote_path
+
+_SHOWN = 50  # columns
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+class TableError(ValueError):
+    """A table that cannot be read. ``advice``: what to do, a line each."""
+
+    def __init__(self, text: str, *advice: str) -> None:
+        super().__init__(text)
+        self.advice = list(advice)
+
+
+class NoTable(TableError):
+    """No file of that name. ``near``: an existing table with nearly that name, or ""."""
+
+    def __init__(self, text: str, tables: Iterable[str]) -> None:
+        super().__init__(f"there is no table {text}")
+        self.near = next(iter(difflib.get_close_matches(text, list(tables), 1)), "")
+
+
+class NoColumn(TableError):
+    """A table without a column, or with several of that name.
+
+    Args:
+        named: the table.
+        column: its name.
+        names: the columns that there are.
+        text: the file, if it is one of text whose first line has the names, otherwise "".
+    """
+
+    def __init__(self, named: str, column: str, names: Iterable[str], text: str = "") -> None:
+        self.column, self.names = column, [name for name in names if name.strip()]
+        if times := self.names.count(column):
+            super().__init__(f"{named} has {times} columns {column!r}: give each a name of its own in its first line")
+        elif not self.names and text:
+            super().__init__(f"{text} is empty, or has no names in its first line: it names the columns")
+        else:
+            super().__init__(f"{named} has no column {column!r}", *self._advice(text))
+
+    def near(self, column: str) -> str:
+        """Return the name that is nearest to that of a column, "" if none is."""
+        plain = {name.strip().casefold(): name for name in reversed(self.names) if name.isprintable()}
+        wanted = column.strip().casefold()
+        near = [wanted] if wanted in plain else difflib.get_close_matches(wanted, plain, 1)
+        return plain[near[0]] if near else ""
+
+    def _advice(self, text: str) -> Iterable[str]:
+        if text and self.names[0].startswith(("\udcff\udcfe", "\udcfe\udcff")):
+            yield f"it is UTF-16, not UTF-8; to convert it: iconv -f UTF-16 -t UTF-8 {quote_path(text)} > utf8.csv"
+            return
+        more = len(self.names) - _SHOWN
+        shown = ", ".join(escape(each, 60) for each in self.names[:_SHOWN])
+        yield f"it has {shown}{f' and {more:,} more' if more > 0 else ''}" if shown else "it has no columns"
+        if text and len(self.names) == 1:
+            apart = [what for separator, what in _SEPARATORS.items() if separator in self.names[0]]
+            ends = "give it a name that ends in .tsv" if apart[:1] == ["tabs"] else "save it with commas"
+            yield from (f"its columns are separated by {what}, not by commas: {ends}" for what in apart[:1])
+        elif text and not self.near(self.column):
+            yield "its first line is taken for the names of the columns"
