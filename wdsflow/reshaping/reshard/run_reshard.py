@@ -10,13 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.reshaping.shard_jobs import run_on_shards
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_record import INSIDE, OutputRecord
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
@@ -174,7 +175,7 @@ class _Run:
     def _read(self) -> list[InputReport]:
         """Look at all inputs. Raises NothingRead, MembersApart."""
         done: dict[int, InputReport] = {}
-        run_in_threads(
+        run_on_shards(
             self._inputs, read_input, lambda job, found: done.update({job.number: found}), self._jobs, self._begin
         )
         found = [done[job.number] for job in self._inputs]
