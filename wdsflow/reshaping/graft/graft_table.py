@@ -52,6 +52,7 @@ class GraftTable:
     24 bytes for each row are mapped into memory.
 
     Attributes:
+        folder: where it is.
         rows: how many there are.
         valued: how many of them have a value to join on.
 
@@ -63,6 +64,7 @@ class GraftTable:
     def __init__(self, folder: Path) -> None:
         import numpy as np
 
+        self.folder = folder
         about = json.loads((folder / "about.json").read_bytes())
         if about.get("format") != _FORMAT:
             raise FileNotFoundError(f"{folder} holds a table of another version")

@@ -11,13 +11,14 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from wdsflow.reshaping.shard_jobs import run_on_shards
 from wdsflow.shards.atomic import writing
 from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
-from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand
 from wdsflow.text.words import how_many
 
@@ -217,10 +218,8 @@ class GraftRun:
         wanted = Wanted(asked.on, touched, self._checked, _digits(asked.on, table))
         found: dict[Path, ShardLook] = {}
 
-        def look(job: LookJob, stop: Event) -> ShardLook:
-            return look_at(job, table, wanted, stop)
-
-        run_in_threads(work, look, lambda job, seen: found.update({job.place: seen}), asked.jobs, self._begin)
+        look = partial(_look, folder=table.folder, wanted=wanted)
+        run_on_shards(work, look, lambda job, seen: found.update({job.place: seen}), asked.jobs, self._begin)
         return [found[place] for place in places]
 
     def place(self, target: Path) -> Path:
@@ -271,11 +270,9 @@ class GraftRun:
                 about = {**vars(shard), "output": shard.output and job.target.name}
                 record.add(job.target.name, self._made_from(job), about, written=bool(shard.output))
 
-        def write(job: GraftJob, stop: Event) -> ShardGraft:
-            return graft_shard(job, table, fields, stop)
-
+        write = partial(_graft_one, folder=table.folder, fields=fields)
         try:
-            run_in_threads(todo, write, note, asked.jobs, self._begin)
+            run_on_shards(todo, write, note, asked.jobs, self._begin)
             record.finish([job.target.name for job in work])
         except BaseException:
             with suppress(OSError):  # the first error counts
@@ -312,6 +309,16 @@ class GraftRun:
                     for number, row in zip(part.tolist(), table.values_of(part), strict=True)
                 )
         return shown
+
+
+def _look(job: LookJob, stop: Event, *, folder: Path, wanted: Wanted) -> ShardLook:
+    with GraftTable(folder) as table:
+        return look_at(job, table, wanted, stop)
+
+
+def _graft_one(job: GraftJob, stop: Event, *, folder: Path, fields: GraftedFields) -> ShardGraft:
+    with GraftTable(folder) as table:
+        return graft_shard(job, table, fields, stop)
 
 
 def _identity(table: TableFiles) -> list[Any]:
