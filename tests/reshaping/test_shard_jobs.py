@@ -7,9 +7,11 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
+import psutil
 import pytest
 
 from wdsflow.reshaping import shard_jobs
+from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.reshaping.reshard import reshard_shards
 from wdsflow.reshaping.shard_jobs import run_on_shards
 from wdsflow.shards.write_shard import ShardWriter
@@ -88,6 +90,31 @@ def test_a_shard_that_kills_who_works_on_it_ends_the_run_by_name(tmp_path, alway
     urls = shards(tmp_path / "in", 6)
     with pytest.raises(OSError, match=r"5\.tar: the process that worked on this shard died"):
         run([*(Job(url) for url in urls[:5]), Job(urls[5], "killed")])
+
+
+def test_ctrl_c_stops_the_processes_and_leaves_whole_shards_only(tmp_path, always):
+    urls = shards(tmp_path / "in", 8, 500)
+    table = tmp_path / "t.jsonl"
+    table.write_text(
+        "".join(f'{{"key": "{shard:02}{sample:03}", "n": 1}}\n' for shard in range(8) for sample in range(500))
+    )
+    options = {"table": table, "on": "key", "fields": ["n=n"], "jobs": 2}
+    steps: list[object] = []
+
+    def step(_: object) -> None:
+        steps.append(_)
+        if len(steps) == 8 + 5:  # in the second pass
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        graft_shards(urls, tmp_path / "out", begin=lambda _: step, **options)
+    left = sorted(path.name for path in (tmp_path / "out").iterdir() if path.suffix not in {"", ".json"})
+    assert 5 <= len(left) < 8
+    assert all(name.endswith(".tar") for name in left)
+    assert psutil.Process().children(recursive=True) == []
+    again = graft_shards(urls, tmp_path / "out", **options)
+    assert again.resumed >= 5
+    assert again.total("matched") == 8 * 500
 
 
 def test_processes_make_the_same_shards(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from threading import Event
 from typing import Any
 
 from wdsflow.reshaping.shard_jobs import run_on_shards
-from wdsflow.shards.atomic import writing
+from wdsflow.shards.atomic import remove_stale, writing
 from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
@@ -276,6 +276,7 @@ class GraftRun:
             record.finish([job.target.name for job in work])
         except BaseException:
             with suppress(OSError):  # the first error counts
+                remove_stale(record.folder)  # of processes that were stopped
                 self._count(done.values())
             raise
         self._count(done.values())

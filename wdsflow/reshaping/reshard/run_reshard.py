@@ -132,7 +132,6 @@ class _Run:
         try:
             self._tidy(keep=True)  # of a run that was killed
             (self._scratch / "copies").mkdir(parents=True, exist_ok=True)
-            remove_stale(self._scratch / "copies")
             return self._all(root, grid, ready)
         except (OSError, KeyboardInterrupt) as error:
             keep = not isinstance(error, FileExistsError)  # that is a refusal
@@ -148,6 +147,7 @@ class _Run:
             if path.is_file():
                 path.unlink(missing_ok=True)
         with suppress(OSError):  # there are copies
+            remove_stale(self._scratch / "copies")  # of processes that were stopped
             (self._scratch / "copies").rmdir()
             self._scratch.rmdir()
 
