@@ -103,7 +103,7 @@ def graft_shards(
         drop_unmatched: leave out samples in which nothing could be set for lack of a row.
         force: write all shards again, and replace outputs that exist, whatever wrote them.
         restart: remove first what earlier runs wrote into ``out``.
-        jobs: shards at a time.
+        jobs: shards at a time; large sets on this machine are worked on in as many processes, if it is more than one.
         allow_pipe: run ``pipe:`` urls in a shell.
         begin: called with the number of shards, once for each of the two passes; what it returns is called after each.
 

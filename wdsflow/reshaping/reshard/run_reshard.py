@@ -72,7 +72,7 @@ def reshard_shards(
         even_for: "RANKSxWORKERS" for which the report says how even an epoch is; by default those of
             ``divisible_by``, otherwise one rank with four workers.
         restart: remove first what earlier runs wrote into ``out``.
-        jobs: shards read or written at a time.
+        jobs: shards read or written at a time; large sets on this machine are read in as many processes.
         allow_pipe: run ``pipe:`` urls in a shell.
         begin: called with the number of shards of a pass; what it returns is called after each of them.
         wishes: sizes, order and parts, as ``ReshardWishes`` describes them.
