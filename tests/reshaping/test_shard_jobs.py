@@ -100,6 +100,7 @@ def test_ctrl_c_stops_the_processes_and_leaves_whole_shards_only(tmp_path, alway
     )
     options = {"table": table, "on": "key", "fields": ["n=n"], "jobs": 2}
     steps: list[object] = []
+    others = set(psutil.Process().children(recursive=True))  # of other tests
 
     def step(_: object) -> None:
         steps.append(_)
@@ -111,7 +112,7 @@ def test_ctrl_c_stops_the_processes_and_leaves_whole_shards_only(tmp_path, alway
     left = sorted(path.name for path in (tmp_path / "out").iterdir() if path.suffix not in {"", ".json"})
     assert 5 <= len(left) < 8
     assert all(name.endswith(".tar") for name in left)
-    assert psutil.Process().children(recursive=True) == []
+    assert set(psutil.Process().children(recursive=True)) <= others
     again = graft_shards(urls, tmp_path / "out", **options)
     assert again.resumed >= 5
     assert again.total("matched") == 8 * 500
