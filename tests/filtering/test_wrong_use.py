@@ -170,7 +170,7 @@ def test_a_server_that_has_no_shards_is_named_with_what_it_answered(here, name, 
     ("out", "message"),
     [
         ("in", "is an input: choose another folder for the output"),
-        ("file", "cannot write: Not a directory: file/_wdsflow"),
+        ("file", "file is a file: choose a folder for the output"),
         ("file/out", "cannot write: Not a directory: file/out/_wdsflow"),
         ("in-scores", "in-scores holds a score with --scores "),
         ("others", "others/00000.tar exists already, and no run wrote it: choose another folder"),

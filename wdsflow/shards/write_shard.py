@@ -175,7 +175,7 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
     ``extended``: repeat name and size in an extended header, which takes precedence over global ones.
     """
     raw = name.encode("utf-8", "surrogateescape")
-    split = _split(raw)
+    split = (b"", raw) if len(raw) <= 100 else _split(raw)
     if split is None or size > _LARGEST or not raw or extended:
         info = tarfile.TarInfo(name)
         info.size, info.mode, info.mtime = size, 0o444, 0
@@ -184,14 +184,20 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
         return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
     prefix, base = split
     digits = b"%011o" % size
-    checksum = b"%06o\0 " % (_FIXED + sum(prefix) + sum(base) + sum(digits))
-    return base.ljust(100, b"\0") + _MODE + digits + _TIME + checksum + _REST + prefix.ljust(167, b"\0")
+    checksum = _FIXED + sum(prefix) + sum(base) + sum(digits)
+    return b"%b%b%b%b%06o\0 %b%b" % (
+        base.ljust(100, b"\0"),
+        _MODE,
+        digits,
+        _TIME,
+        checksum,
+        _REST,
+        prefix.ljust(167, b"\0"),
+    )
 
 
 def _split(name: bytes) -> tuple[bytes, bytes] | None:
     """Part a long name at a slash so that both halves fit their fields."""
-    if len(name) <= 100:
-        return b"", name
     cut = name.rfind(b"/", 0, 156)
     if cut < 1 or not 0 < len(name) - cut - 1 <= 100:
         return None

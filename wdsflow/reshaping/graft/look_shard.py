@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -151,23 +152,27 @@ class _Look:
         samples = Samples(source, contents=False, keep=wanted.on.kind == "json" or bool(wanted.checked))
         value_of = self._way(samples)
         troubles: Counter[str] = Counter()
-        for sample in samples:
-            if stop.is_set():
-                raise InterruptedError("given up")
-            self._look.samples += 1
+        noted, touched, checked = self._look.noted, wanted.touched, bool(wanted.checked)
+        values = self._values
+        for sample in samples:  # few calls: with small samples, this loop takes as long as copying
+            if noted:
+                self._notes.append(note_of(sample, touched))
             junk = "/" in sample.key and is_junk(sample.key)
             self.keys.append(0 if junk else xxh3_64_intdigest(sample.key.encode("utf-8", "surrogateescape")))
-            if self._look.noted:
-                self._notes.append(note_of(sample, wanted.touched))
             if sample.trouble:
                 troubles[sample.trouble] += 1
                 self._damaged.append(sample.number)
-                self._add(sample.key, None, [])
+                values.append(None)
             else:
-                value = value_of(sample)
-                self._add(sample.key, value, self._checked(samples, sample) if self._wanted.checked else [])
-            if len(self._values) == _AT_ONCE:
+                values.append(value_of(sample))
+            if checked:
+                told = self._checked(samples, sample) if not sample.trouble else []
+                self._told.append((sample.key, told))
+            if not len(values) & 63 and stop.is_set():
+                raise InterruptedError("given up")
+            if len(values) == _AT_ONCE:
                 self._find()
+                noted, values = self._look.noted, self._values
         self._find()
         self._look.left_out, self._look.troubles = dict(samples.left_out), dict(troubles)
         self._look.headers, self._look.renaming = samples.headers, samples.global_records
@@ -176,19 +181,16 @@ class _Look:
         rows[self._damaged] = DAMAGED
         return rows
 
-    def _add(self, key: str, value: str | None, told: list[str | None]) -> None:
-        self._values.append(value)
-        if self._wanted.checked:
-            self._told.append((key, told))
-        if value is not None and len(self._look.examples) < _EXAMPLES:
-            self._look.examples.append(value.removeprefix(self._job.scope))
-
     def _find(self) -> None:
         import numpy as np
 
         if self._look.noted:
             self._look.noted = write_notes(self._file, self._notes)
             self._notes = []
+        self._look.samples += len(self._values)
+        if len(self._look.examples) < _EXAMPLES:
+            there = (value.removeprefix(self._job.scope) for value in self._values if value is not None)
+            self._look.examples += islice(there, _EXAMPLES - len(self._look.examples))
         found = self._table.find(self._values)
         rows = found.rows + np.where(found.several, SEVERAL, 0)
         without = np.array([value is None for value in self._values], np.bool_)

@@ -11,13 +11,14 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from wdsflow.shards.atomic import writing
+from wdsflow.reshaping.shard_jobs import run_on_shards
+from wdsflow.shards.atomic import remove_stale, writing
 from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.output_record import INSIDE, OutputRecord, refuse_inputs
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
-from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.words import how_many
 
@@ -103,7 +104,7 @@ def graft_shards(
         drop_unmatched: leave out samples in which nothing could be set for lack of a row.
         force: write all shards again, and replace outputs that exist, whatever wrote them.
         restart: remove first what earlier runs wrote into ``out``.
-        jobs: shards at a time.
+        jobs: shards at a time; large sets on this machine are worked on in as many processes, if it is more than one.
         allow_pipe: run ``pipe:`` urls in a shell.
         begin: called with the number of shards, once for each of the two passes; what it returns is called after each.
 
@@ -218,10 +219,8 @@ class GraftRun:
         wanted = Wanted(asked.on, touched, self._checked, _digits(asked.on, table))
         found: dict[Path, ShardLook] = {}
 
-        def look(job: LookJob, stop: Event) -> ShardLook:
-            return look_at(job, table, wanted, stop)
-
-        run_in_threads(work, look, lambda job, seen: found.update({job.place: seen}), asked.jobs, self._begin)
+        look = partial(_look, folder=table.folder, wanted=wanted)
+        run_on_shards(work, look, lambda job, seen: found.update({job.place: seen}), asked.jobs, self._begin)
         return [found[place] for place in places]
 
     def place(self, target: Path) -> Path:
@@ -272,14 +271,13 @@ class GraftRun:
                 about = {**vars(shard), "output": shard.output and job.target.name}
                 record.add(job.target.name, self._made_from(job), about, written=bool(shard.output))
 
-        def write(job: GraftJob, stop: Event) -> ShardGraft:
-            return graft_shard(job, table, fields, stop)
-
+        write = partial(_graft_one, folder=table.folder, fields=fields)
         try:
-            run_in_threads(todo, write, note, asked.jobs, self._begin)
+            run_on_shards(todo, write, note, asked.jobs, self._begin)
             record.finish([job.target.name for job in work])
         except BaseException:
             with suppress(OSError):  # the first error counts
+                remove_stale(record.folder)  # of processes that were stopped
                 self._count(done.values())
             raise
         self._count(done.values())
@@ -315,6 +313,16 @@ class GraftRun:
                     for number, row in zip(part.tolist(), table.values_of(part), strict=True)
                 )
         return shown
+
+
+def _look(job: LookJob, stop: Event, *, folder: Path, wanted: Wanted) -> ShardLook:
+    with GraftTable(folder) as table:
+        return look_at(job, table, wanted, stop)
+
+
+def _graft_one(job: GraftJob, stop: Event, *, folder: Path, fields: GraftedFields) -> ShardGraft:
+    with GraftTable(folder) as table:
+        return graft_shard(job, table, fields, stop)
 
 
 def _identity(table: TableFiles) -> list[Any]:

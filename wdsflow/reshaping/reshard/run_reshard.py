@@ -10,13 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.reshaping.shard_jobs import run_on_shards
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_record import INSIDE, OutputRecord
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, local_file, local_folder
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
@@ -71,7 +72,7 @@ def reshard_shards(
         even_for: "RANKSxWORKERS" for which the report says how even an epoch is; by default those of
             ``divisible_by``, otherwise one rank with four workers.
         restart: remove first what earlier runs wrote into ``out``.
-        jobs: shards read or written at a time.
+        jobs: shards read or written at a time; large sets on this machine are read in as many processes.
         allow_pipe: run ``pipe:`` urls in a shell.
         begin: called with the number of shards of a pass; what it returns is called after each of them.
         wishes: sizes, order and parts, as ``ReshardWishes`` describes them.
@@ -131,7 +132,6 @@ class _Run:
         try:
             self._tidy(keep=True)  # of a run that was killed
             (self._scratch / "copies").mkdir(parents=True, exist_ok=True)
-            remove_stale(self._scratch / "copies")
             return self._all(root, grid, ready)
         except (OSError, KeyboardInterrupt) as error:
             keep = not isinstance(error, FileExistsError)  # that is a refusal
@@ -147,6 +147,7 @@ class _Run:
             if path.is_file():
                 path.unlink(missing_ok=True)
         with suppress(OSError):  # there are copies
+            remove_stale(self._scratch / "copies")  # of processes that were stopped
             (self._scratch / "copies").rmdir()
             self._scratch.rmdir()
 
@@ -174,7 +175,7 @@ class _Run:
     def _read(self) -> list[InputReport]:
         """Look at all inputs. Raises NothingRead, MembersApart."""
         done: dict[int, InputReport] = {}
-        run_in_threads(
+        run_on_shards(
             self._inputs, read_input, lambda job, found: done.update({job.number: found}), self._jobs, self._begin
         )
         found = [done[job.number] for job in self._inputs]

@@ -13,6 +13,8 @@ from wdsflow.shards.write_shard import ShortSourceError
 from .file_sink import Sink
 from .tar_sample import Range
 
+_CAN_FILL = hasattr(os, "preadv")  # not on Windows
+
 
 def merge(ranges: Iterable[Range]) -> list[Range]:
     """Sort ranges and join those that touch or overlap.
@@ -97,16 +99,17 @@ class RangeWriter:
 
     def copy(self, source: Source, start: int, end: int) -> None:
         """Append a range of a tar; if the tar lacks the last padding, it is added. Raises ShortSourceError, OSError."""
-        length = source.length
-        missing = 0 if length is None else max(0, end - length)
-        if missing >= BLOCK:
-            raise ShortSourceError(f"the source ends at byte {length}, {missing} too early")
+        length, sink, missing = source.length, self._sink, 0
+        if length is not None and end > length:
+            missing = end - length
+            if missing >= BLOCK:
+                raise ShortSourceError(f"the source ends at byte {length}, {missing} too early")
         at, end = start, end - missing
         while at < end:
-            count = _read(source, at, self._sink.room(end - at))
+            count = _read(source, at, sink.room(end - at))
             if not count:
                 raise ShortSourceError(f"the source ends at byte {at}, {end - at} too early")
-            self._sink.took(count)
+            sink.took(count)
             at += count
         if missing:
             self._sink.add(bytes(missing))
@@ -129,7 +132,7 @@ def joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
 
 
 def _read(source: Source, at: int, room: memoryview) -> int:
-    if source.fd >= 0 and hasattr(os, "preadv"):
+    if _CAN_FILL and source.fd >= 0:
         return os.preadv(source.fd, [room], at)
     data = source.read_at(at, len(room))
     room[: len(data)] = data

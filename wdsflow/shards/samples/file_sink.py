@@ -47,7 +47,12 @@ class Sink:
 
     def add(self, data: bytes) -> None:
         """Append bytes. Raises OSError."""
-        at = 0
+        at, start = 0, self._filled
+        if (end := start + len(data)) < _STEP:  # nearly always
+            self._buffer[start:end] = data
+            self._filled = end
+            self.size += len(data)
+            return
         while at < len(data):
             room = self.room(len(data) - at)
             count = len(room)

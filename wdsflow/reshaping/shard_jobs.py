@@ -1,0 +1,107 @@
+"""Work on shards in threads, or in processes where the work of Python takes longer than the start of processes."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from wdsflow.shards.source.base import local_file
+from wdsflow.shards.thread_jobs import Begin, run_in_threads
+
+if TYPE_CHECKING:
+    from wdsflow.engines.mark import Mark
+
+_LONG = 0.8  # seconds of a core; two processes start in 0.3
+
+
+class ShardJob(Protocol):
+    """What is to be done with a shard."""
+
+    @property
+    def url(self) -> str:
+        """The shard."""
+
+
+Job = TypeVar("Job", bound=ShardJob)
+Result = TypeVar("Result")
+
+
+class _Task(NamedTuple):
+    do: Callable[[Any, Event], Any]
+    job: Any
+
+    def without(self, _: int) -> "_Task":
+        """Return the same task: which sample is at fault is not known."""
+        return self
+
+
+def run_on_shards(
+    work: Sequence[Job],
+    do: Callable[[Job, Event], Result],
+    note: Callable[[Job, Result], object],
+    jobs: int,
+    begin: Begin | None = None,
+) -> None:
+    """Do what ``run_in_threads`` does; use processes if the first shards show that the others will take long.
+
+    Args:
+        work: what is to be done; jobs can be pickled.
+        do: a function of a module, or a ``partial`` of one with arguments that can be pickled. A process gives it an
+            event that is never set: it is stopped from outside.
+        note: called in this thread.
+        jobs: shards at a time.
+        begin: for a display of progress.
+    """
+    step = begin(len(work)) if begin else None
+
+    def noted(job: Job, result: Result) -> None:
+        note(job, result)
+        if step:
+            step(job)
+
+    first, rest = work[:jobs], work[jobs:]
+    sizes = [_size(job.url) for job in work] if jobs > 1 and len(rest) > 1 else [0]
+    used = time.process_time()
+    run_in_threads(first, do, noted, jobs)
+    used = time.process_time() - used
+    if all(sizes) and used * sum(sizes[jobs:]) / sum(sizes[:jobs]) > _LONG:
+        _run_in_processes(rest, do, noted, jobs)
+    else:
+        run_in_threads(rest, do, noted, jobs)
+
+
+def work_in_process(task: _Task, _: "Mark") -> Any:
+    """Do it in a process that does nothing else; an error of the system is an answer."""
+    try:
+        return task.do(task.job, Event())
+    except OSError as error:
+        if type(error).__module__ != "builtins":  # such an error cannot be pickled
+            raise
+        return error
+
+
+def _run_in_processes(
+    work: Sequence[Job], do: Callable[[Job, Event], Result], note: Callable[[Job, Result], object], jobs: int
+) -> None:
+    from wdsflow.engines.base import Trouble, work_on
+    from wdsflow.engines.local import LocalEngine
+
+    engine = LocalEngine[_Task](work_in_process, jobs)
+    with closing(work_on(engine, [_Task(do, job) for job in work])) as answers:
+        for task, answer in answers:
+            if isinstance(answer, OSError):
+                raise answer
+            if isinstance(answer, Trouble):
+                raise OSError(f"{task.job.url}: {answer.text}") if not answer.where else RuntimeError(answer.where)
+            note(task.job, answer)
+
+
+def _size(url: str) -> int:
+    """Return the bytes of a file of this machine; 0 for anything else: what waits for a storage is done in threads."""
+    path = local_file(url)
+    try:
+        return 0 if path is None else Path(path).stat().st_size
+    except OSError:
+        return 0
