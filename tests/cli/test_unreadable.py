@@ -8,8 +8,10 @@ import sys
 import pytest
 
 from tests.cli import shards
+from tests.printed.pasted import commands
 from tests.shards.archives import write_tar
 from wdsflow.cli.main import main
+from wdsflow.text.shell import quote
 
 WORDS = {"validate": [], "inspect": [], "repair": ["-o", "out"]}
 
@@ -45,9 +47,19 @@ def test_one_line_tells_that_nothing_could_be_read(unreadable, capsys, command):
         assert run(command, url, "--allow-pipe", *WORDS[command]) == 2, url
         shown = capsys.readouterr()
         assert shown.out == ""
-        (line,) = shown.err.splitlines()
+        line, *hints = shown.err.splitlines()
+        if command == "repair" and name.endswith("nowhere.tar"):  # none of the shards exists
+            assert (line, hints[0]) == ("wdsflow: no shards match 'nowhere.tar'", f"  no such file: {name}")
+            continue
         assert line.startswith(f"wdsflow: nothing could be read: {name}: ")
         assert reason in line
+        assert [commands(each) for each in hints] == (
+            [[f"wdsflow validate {quote(url)}{_pipe(url)}"]] if command == "repair" else []
+        )
+
+
+def _pipe(url: str) -> str:
+    return " --allow-pipe" if url.startswith("pipe:") else ""
 
 
 @pytest.mark.parametrize("form", ["json", "sarif", "junit", "github", "html"])
