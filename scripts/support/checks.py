@@ -22,13 +22,16 @@ WORK = ROOT / ".test"
 LIMIT = 3 * 3600.0  # seconds for all steps; on an idle machine they take a few minutes
 MARK = "mark.webdataset"
 PARTS = (  # of the tests, each for one process, those that take long first; the other folders and the doctests are one more
+    ("tests/conformance", "tests/engines"),
     ("tests/filtering",),
-    ("tests/cli", "tests/printed"),
-    ("tests/conformance", "tests/engines", "tests/mapping", "tests/pages"),
-    ("tests/stages", "tests/models"),
-    ("tests/reshaping", "tests/serving", "tests/indexing", "tests/shards"),
-    ("tests/scan", "tests/validate"),
     ("tests/training",),
+    ("tests/cli", "tests/printed"),
+    ("tests/stages", "tests/models"),
+    ("tests/reshaping", "tests/serving"),
+    ("tests/test_readme.py", "tests/test_demo.py", "tests/test_examples.py", "tests/test_tiny_clip.py"),
+    ("tests/mapping", "tests/pages"),
+    ("tests/scan", "tests/validate"),
+    ("tests/shards", "tests/indexing", "tests/repair"),
 )
 ONCE = ("-q", "--only-expected-skips", "-p", "no:cacheprovider")  # others run beside it in the same folder
 # Processes that share cores: threads of one operation would wait for each other, and memory go back and forth to the system.
@@ -157,7 +160,7 @@ def pytest_in_parts(out: TextIO, *options: str) -> None:
     listed = [folder for part in PARTS for folder in part]
     rest = ("tests", "wdsflow", *(f"--ignore={folder}" for folder in listed))
     # More processes than cores, because tests wait a lot.
-    lanes, parts = 2 * (os.cpu_count() or 1), [",".join(part) for part in (rest, *PARTS)]
+    lanes, parts = 2 * (os.cpu_count() or 1), [",".join(part) for part in (*PARTS, rest)]
     script = [PYTHON, "scripts/support/forked_pytest.py", str(lanes), *parts, "--"]
     call(
         out, *script, *ONCE, seed(), *options, environment=SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
