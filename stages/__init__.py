@@ -3,6 +3,8 @@
 Each is a callable from samples to samples that works wherever samples are webdataset's dicts.
 """
 
+from inspect import isabstract
+
 from .base import Counts, Dropped, SampleStage, Stage, StageError
 from .batch import Batch
 from .clean_text import CleanText
@@ -19,26 +21,6 @@ from .select import Select
 from .shuffle import Shuffle
 from .tokenize import Tokenize
 from .unbatch import Unbatch
-
-# A stage that is not in here is not shipped: nothing registers itself by being imported.
-STAGES: dict[str, type[Stage]] = {
-    stage.name: stage
-    for stage in (
-        Batch,
-        CleanText,
-        Decode,
-        Drop,
-        HasFields,
-        JsonText,
-        Rename,
-        Resize,
-        Sample,
-        Select,
-        Shuffle,
-        Tokenize,
-        Unbatch,
-    )
-}
 
 __all__ = [
     "STAGES",
@@ -63,3 +45,9 @@ __all__ = [
     "Tokenize",
     "Unbatch",
 ]
+
+_OFFERED = [globals()[name] for name in __all__ if name != "STAGES"]
+# A stage that is not in __all__ is not shipped: nothing registers itself by being imported.
+STAGES: dict[str, type[Stage]] = {
+    each.name: each for each in _OFFERED if isinstance(each, type) and issubclass(each, Stage) and not isabstract(each)
+}

@@ -1,7 +1,10 @@
 import pickle
+import re
+from typing import get_args
 
 import pytest
 
+from wdsflow.cli.shared import cli_options
 from wdsflow.readers import READERS, UnknownReader, resolve
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, Stop
@@ -32,10 +35,13 @@ def test_a_name_that_is_all_wrong_lists_what_there_is() -> None:
     with pytest.raises(UnknownReader) as error:
         resolve("tfds!!", {})
 
-    assert (
-        "open-clip, open-clip-3.3, open-clip-4, webdataset-1, webdataset-0.2, datasets, datasets-tables, ray-data, timm"
-        in str(error.value)
-    )
+    assert ", ".join(("open-clip", *READERS)) in str(error.value)
+
+
+def test_the_help_of_for_names_every_reader() -> None:
+    option = get_args(cli_options.Readers)[1]
+
+    assert [name for name in READERS if name not in re.split(r"[ ,]+", option.help.rstrip("."))] == []
 
 
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)

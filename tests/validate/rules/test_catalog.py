@@ -33,7 +33,9 @@ def test_a_rule_lies_in_a_file_with_its_code(rule: type[Rule]):
 
 @pytest.mark.parametrize("code", RULES)
 def test_every_rule_has_a_golden_file(code: str):
-    assert (GOLDEN / f"{code}.txt").is_file(), f"write tests/validate/rules/golden/{code}.txt"
+    assert (GOLDEN / f"{code}.txt").is_file(), (
+        f"add a case {code} to cases.py, and run pytest tests/validate/rules -k {code} with WDSFLOW_UPDATE_GOLDENS=1"
+    )
 
 
 def test_every_golden_file_belongs_to_a_rule():
@@ -46,7 +48,7 @@ def test_every_manual_page_has_its_parts_in_order(rule: type[Rule]):
     lines = (rule.__doc__ or "").rstrip().splitlines()
     paragraphs = re.split(r"\n\s*\n", (rule.__doc__ or "").strip())
 
-    assert 10 <= len(lines) <= 30
+    assert 10 <= len(lines) <= 30, "a manual page has 10 to 30 lines"
     assert paragraphs[0].endswith(".")
     assert len(paragraphs[0].splitlines()) == 1
     assert len(paragraphs) == 5
