@@ -55,6 +55,8 @@ def ensure(purpose: str) -> None:
     wanted = _fingerprint(purpose)
     if stamp.is_file() and stamp.read_text() == wanted and python().exists():
         return
+    if VENV.is_symlink():  # what another checkout uses would change under it
+        sys.exit(f"{VENV} is a link to {VENV.resolve()}: remove it, and run this again to get an environment here")
     start = time.monotonic()
     print(f"{AGAIN if stamp.is_file() else FIRST_TIME} ... ", end="", flush=True)
     if not _has_pip():
