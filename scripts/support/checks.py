@@ -160,7 +160,7 @@ def pytest_in_parts(out: TextIO, *options: str) -> None:
     listed = [folder for part in PARTS for folder in part]
     rest = ("tests", "wdsflow", *(f"--ignore={folder}" for folder in listed))
     # More processes than cores, because tests wait a lot.
-    lanes, parts = 2 * (os.cpu_count() or 1), [",".join(part) for part in (*PARTS, rest)]
+    lanes, parts = 2 * (os.cpu_count() or 1), [",".join(part) for part in (rest, *PARTS)]
     script = [PYTHON, "scripts/support/forked_pytest.py", str(lanes), *parts, "--"]
     call(
         out, *script, *ONCE, seed(), *options, environment=SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
