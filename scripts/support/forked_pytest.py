@@ -66,8 +66,11 @@ def _pytest(arguments: list[str]) -> NoReturn:
     print("$ pytest", *arguments, flush=True)
     sys.argv = ["pytest", *arguments]
     # Asserts in plugins of others need no better messages.
-    status = int(pytest.main(["-W", "ignore:Module already imported", *arguments]))
-    # As Python ends, but for the search through all objects, and what the libraries' own parts say about it.
+    _end(int(pytest.main(["-W", "ignore:Module already imported", *arguments])))
+
+
+def _end(status: int) -> NoReturn:
+    """End as Python does, but for the search through all objects, and what libraries say about what is left of theirs."""
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
     sys.stdout.flush()
@@ -76,4 +79,4 @@ def _pytest(arguments: list[str]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    _end(main(sys.argv[1:]))

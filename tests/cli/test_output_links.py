@@ -46,3 +46,10 @@ def test_a_shard_that_is_a_link_to_nothing_is_not_replaced(command: str):
     assert f"wdsflow: {name} exists already" in done.err
     assert name.is_symlink()
     assert pasted(done.commands[-1]).status == 0
+
+
+def test_a_link_to_itself_is_refused_without_a_command_that_could_not_work():
+    os.symlink("loop", "loop")
+    done = run("reshard", "a.tar", "-o", "loop")
+    assert done.status == 2
+    assert "wdsflow: loop is a link that leads nowhere: choose another folder\n" in done.err

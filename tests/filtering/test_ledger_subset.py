@@ -167,3 +167,12 @@ def test_of_shards_with_the_same_name_any_one_is_served_by_its_own_ledger(tmp_pa
     assert run("score", *data, "-o", tmp_path / "scored", "--scores", "caption_words", "--workers", 0).status == 0
     subset = LedgerSubset(tmp_path / "scored", Recipe(where="caption_words > 1"))
     assert LedgerSamples(data[1:], subset).record(0).kept == 1
+
+
+def test_a_shard_by_two_names_is_refused_where_samples_are_compared(here):
+    assert run("score", "in", "-o", "compared", "--scores", "duplicate", "--workers", 0).status == 0
+    subset = LedgerSubset.of("compared", "not duplicate")
+    [alone] = subset.shards(["in/00000.tar"])
+    assert alone.kept().kept
+    with pytest.raises(LedgerError, match=r"have one ledger, .* name each shard once"):
+        subset.shards(["in/00000.tar", "./in/00000.tar"])

@@ -63,3 +63,26 @@ def test_graft_copies_files_of_macos_and_says_that_they_are_not_counted(here: Pa
     done = run("graft", "a.tar", "-o", "out", "--from", "t.csv", "--on", "key", "--set", "txt=caption")
     assert "not counted in sizes.json: 6 samples" in done.out
     assert json.loads(Path("out/sizes.json").read_bytes()) == {"a.tar": 3}
+
+
+def test_shards_of_files_of_macos_alone_part_no_samples(here: Path):
+    Path("mac").mkdir()
+    for name, members in (
+        ("0.tar", ["k.jpg"]),
+        ("1.tar", ["__MACOSX/._a.jpg"]),
+        ("2.tar", ["__MACOSX/._c.jpg"]),
+        ("3.tar", ["l.jpg"]),
+        ("4.tar", []),
+    ):
+        write_tar(here / "mac" / name, [(member, b"1") for member in members])
+    assert run("reshard", "mac", "-o", "out", "--shards", 1).status == 0
+    assert json.loads(Path("out/sizes.json").read_text()) == {"00000.tar": 2}
+
+
+def test_the_sample_that_is_parted_is_named_and_a_shard_of_files_of_macos_between_hides_none(here: Path):
+    Path("mac").mkdir()
+    write_tar(here / "twins.tar", [(f"p/{name}", b"1") for name in ("._1.jpg", "1.jpg", "._1.txt", "1.txt")])
+    assert "such as p/1 in twins.tar" in run("reshard", "twins.tar", "-o", "out").err
+    for name, member in (("0.tar", "k.jpg"), ("1.tar", "__MACOSX/._a.jpg"), ("2.tar", "k.txt")):
+        write_tar(here / "mac" / name, [(member, b"1")])
+    assert "such as k in mac/0.tar" in run("reshard", "mac", "-o", "out").err

@@ -14,7 +14,8 @@ from .main import main
 
 def run() -> NoReturn:
     """Run the command line and end this process."""
-    leave_pandas_out()
+    if sys.argv[1:2] != ["train"]:  # that runs OpenCLIP's code, and the user's, in this process
+        leave_pandas_out()
     try:
         main()
         code: object = 0

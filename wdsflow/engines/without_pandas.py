@@ -7,10 +7,11 @@ from types import ModuleType
 
 
 def leave_pandas_out() -> None:
-    """Let Arrow take pandas as missing in this process, which is wdsflow's own; all others import it as always.
+    """Let Arrow take pandas as missing where we call it, in a process that is wdsflow's own.
 
     Arrow imports pandas with the first list that it converts, only to recognise objects of pandas, of which we have
-    none. Of others in this process, ``to_pandas`` works as ever; a table of pandas' own objects they make by pandas.
+    none. Others can import pandas as always, and ``to_pandas`` and ``from_pandas`` work. But if our list came first,
+    ``pa.array`` takes their Series for any sequence: NaN stays NaN. So it is not for processes that train.
     """
     if not any(isinstance(finder, _LeftOut) for finder in sys.meta_path):
         sys.meta_path.insert(0, _LeftOut())

@@ -14,6 +14,7 @@ from wdsflow.reshaping.graft.decide_matches import AMBIGUOUS, rows_file
 from wdsflow.reshaping.graft.graft_table import ABSENT
 from wdsflow.reshaping.graft.grafted_sample import FieldTally, GraftedFields
 from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT, uncounted
+from wdsflow.reshaping.graft.refused_joins import NoMatch
 from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.samples.tar_samples import Samples
@@ -62,6 +63,12 @@ class GraftedSamples:
         if choice is not None:
             for number in range(len(urls)):
                 self._leave_out(number, choice)
+            found = self._kept.values()
+            if found and not any(record.kept for record in found):
+                raise NoMatch(
+                    f"{choice.where or 'the recipe'} keeps none of {sum(record.samples for record in found):,} samples",
+                    [],
+                )
         self._matches = run.decide(self._table, self._looks)
         self._fields = GraftedFields(options.fields, run.columns)
 

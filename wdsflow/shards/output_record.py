@@ -228,10 +228,9 @@ def need_folder(folder: Path) -> None:
         if os.path.isdir(each):
             return
         if os.path.islink(each) and not os.path.exists(each):
-            there = quote_path(os.path.realpath(each))
-            raise FileExistsError(
-                f"{each} is a link that leads nowhere: choose another folder, or create it: mkdir -p {there}"
-            )
+            there = os.path.realpath(each)
+            create = "" if os.path.islink(there) else f", or create it: mkdir -p {quote_path(there)}"
+            raise FileExistsError(f"{each} is a link that leads nowhere: choose another folder{create}")
         if each == folder and os.path.lexists(each):
             raise FileExistsError(f"{folder} is a file: choose a folder for the output")
 

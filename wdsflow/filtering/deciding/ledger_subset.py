@@ -185,7 +185,12 @@ class LedgerSubset:
         Raises LedgerError if the ledger of a shard is missing or of another shard, SourceError.
         """
         layout, shards = Layout(folder), [self.shard(url) for url in dict.fromkeys(urls)]
+        of: dict[str, str] = {}
         for shard in shards:
+            if (other := of.setdefault(shard.name, shard.url)) != shard.url:
+                raise LedgerError(
+                    f"{other} and {shard.url} have one ledger, and {self.where} compares samples: name each shard once"
+                )
             shard.check()  # before its values are compared with others
         for each in (layout.spool, layout.inside / "resolved"):
             each.mkdir(parents=True, exist_ok=True)

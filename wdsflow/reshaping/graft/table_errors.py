@@ -41,7 +41,7 @@ class NoColumn(TableError):
         if times := self.names.count(column):
             super().__init__(f"{named} has {times} columns {column!r}: give each a name of its own in its first line")
         elif not self.names and text:
-            super().__init__(f"{text} is empty, or has no names in its first line: it names the columns")
+            super().__init__(f"{text} is empty, or has no names in its first line, which must name the columns")
         else:
             super().__init__(f"{named} has no column {column!r}", *self._advice(text))
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.reshaping.shard_jobs import run_on_shards
+from wdsflow.scan.naming import is_junk
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_record import INSIDE, OutputRecord
@@ -223,8 +224,8 @@ def _refuse_apart(inputs: Sequence[InputReport]) -> None:
     total = sum(found.apart.samples for found in inputs)
     where = next((found for found in inputs if found.apart.samples), None)
     key = _key_at(where, where.apart.place) if where is not None else ""
-    for one, other in pairwise(inputs):
-        if one.samples and one.last[0] == other.first[0] and set(one.last[1]).isdisjoint(other.first[1]):
+    for one, other in pairwise(found for found in inputs if found.last[1]):  # those with samples
+        if one.last[0] == other.first[0] and set(one.last[1]).isdisjoint(other.first[1]):
             total += 1
             where, key = (one, one.last[0]) if where is None else (where, key)
     if where is not None:
@@ -237,7 +238,6 @@ def _refuse_apart(inputs: Sequence[InputReport]) -> None:
 
 def _key_at(found: InputReport, place: int) -> str:
     with suppress(SourceError), open_source(str(found.copy or found.url)) as source:
-        for number, sample in enumerate(Samples(source, contents=False)):
-            if number == place:
-                return sample.key
+        keys = (sample.key for sample in Samples(source, contents=False) if not is_junk(sample.key))
+        return next(islice(keys, place, None), "")
     return ""
