@@ -92,3 +92,24 @@ def test_processes_that_tests_leave_behind_fail_the_run(tmp_path: Path, command:
     done = inner("from tests import processes; processes.PATIENCE = 0.1; import pytest", tmp_path)
     assert done.returncode == ("sleep" in command), done.stdout
     assert ("tests have left processes behind" in done.stdout) == ("sleep" in command)
+
+
+def test_of_parts_in_processes_of_their_own_each_prints_and_one_that_fails_or_dies_fails_the_whole(
+    tmp_path: Path,
+) -> None:
+    for name, line in {"a": "pass", "b": "assert 0", "c": "__import__('os').abort()"}.items():
+        (tmp_path / f"test_{name}.py").write_text(f"def test_{name}(): {line}\n")
+    parts = [str(tmp_path / f"test_{name}.py") for name in "abc"]
+    code = f"import support.forked_pytest as each; each.LARGE = (); raise SystemExit(each.main({['2', *parts, '--', '-q', '-p', 'no:cacheprovider']!r}))"
+    path = os.pathsep.join([str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")])
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(
+        run, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "1 passed" in done.stdout
+    assert "1 failed" in done.stdout
+    assert sorted(done.stdout.splitlines()[-2:]) == [
+        f"{parts[1]}: pytest ended with status 1",
+        f"{parts[2]}: pytest ended with status -6",
+    ]

@@ -38,26 +38,29 @@ def main(arguments: list[str]) -> int:
         for name in LARGE:
             importlib.import_module(name)
         gc.freeze()  # neither looked through nor copied in each process
-    running: dict[int, IO[bytes]] = {}
-    failed = False
+    running: dict[int, tuple[str, IO[bytes]]] = {}
+    failed: list[str] = []
     while waiting or running:
         while waiting and len(running) < lanes:
-            folders, printed = waiting.pop(0).split(","), tempfile.TemporaryFile()  # noqa: SIM115 - of the child, too
+            part, printed = waiting.pop(0), tempfile.TemporaryFile()  # noqa: SIM115 - of the child, too
             process = os.fork()
             if not process:
                 for stream in (1, 2):
                     os.dup2(printed.fileno(), stream)
-                for each in (printed, *running.values()):
+                for each in (printed, *(file for _, file in running.values())):
                     each.close()
-                _pytest([*options, *folders])
-            running[process] = printed
+                _pytest([*options, *part.split(",")])
+            running[process] = part, printed
         process, status = os.wait()
-        failed = failed or bool(status)
-        with running.pop(process) as output:
+        part, output = running.pop(process)
+        with output:
             output.seek(0)
             shutil.copyfileobj(output, sys.stdout.buffer)
             sys.stdout.buffer.flush()
-    return int(failed)
+        if status:
+            failed.append(f"{part}: pytest ended with status {os.waitstatus_to_exitcode(status)}")
+    print(*failed, sep="\n")
+    return int(bool(failed))
 
 
 def _pytest(arguments: list[str]) -> NoReturn:

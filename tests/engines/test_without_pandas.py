@@ -24,3 +24,19 @@ def test_what_we_convert_loads_no_pandas_and_what_others_convert_does() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
 
     assert done.stdout.splitlines() == ["{'a': [1, None]} False", "[False, True] 1"], done.stderr
+
+
+@pytest.mark.parametrize(("command", "left_out"), [("validate", True), ("train", False)])
+def test_commands_leave_it_out_but_training_in_which_others_may_want_it(command: str, left_out: bool) -> None:
+    code = f"""
+import sys
+sys.argv = ["wdsflow", {command!r}, "--help"]
+from wdsflow.cli.entry_point import run
+try:
+    run()
+except SystemExit:
+    print(any(type(finder).__name__ == "_LeftOut" for finder in sys.meta_path))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.stdout.splitlines()[-1:] == [str(left_out)], done.stderr

@@ -141,6 +141,7 @@ def test_damage_is_exit_status_one_and_a_shard_that_is_missing_is_not_silent(pla
         ("key;caption\n0a;new\n", "its columns are separated by semicolons, not by commas: save it with commas", None),
         ("key\tcaption\n0a\tnew\n", "separated by tabs, not by commas: give it a name that ends in .tsv", None),
         ("key,caption,caption\n0a,1,2\n", "t.csv has 2 columns 'caption': give each a name of its own", None),
+        ("my key;the,text\n0a;1,2\n", "it has my key;the, text", None),
         ("", "t.csv is empty, or has no names in its first line, which must name the columns", None),
     ],
 )

@@ -102,6 +102,13 @@ def test_a_join_without_rows_says_that_nothing_is_served(folder: Path, tmp_path:
     assert done.err.startswith("wdsflow: nothing is served: ")
 
 
+def test_a_ledger_that_keeps_nothing_is_named_as_the_cause(folder: Path):
+    words = ("--graft", folder / "new.jsonl", *JOIN, "--ledger", folder / "scores", "--where", "min_side > 99999")
+    done = run("serve", folder / "in", *words, "--port", 0)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith("wdsflow: nothing is served: min_side > 99999 keeps none of 60 samples\n")
+
+
 def test_one_sample_has_a_row(folder: Path, tmp_path: Path):
     table = tmp_path / "one.jsonl"
     table.write_text((folder / "new.jsonl").read_text().splitlines()[0] + "\n")

@@ -58,7 +58,9 @@ def bisect(
     if not any(SHARDS in word or FOLDER in word for word in command):
         fail(
             f"name a command after --, with {SHARDS} where it takes the shards",
-            f"such as: {typed.again()} -- python train.py '{SHARDS}'" if not command else "",
+            f"such as: {typed.again()} {SHARDS!r}"
+            if command
+            else f"such as: {typed.again()} -- python train.py {SHARDS!r}",
         )
     if match == "":
         fail("--match needs a text: every run prints an empty one")

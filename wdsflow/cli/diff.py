@@ -88,7 +88,7 @@ def diff(
         cannot_write(error, f"free space in {folder}, or name another folder with the environment variable TMPDIR")
     for name, facts, urls in zip("AB", found.sides, (before, after), strict=True):
         if facts.shards and len(facts.trouble) >= len(facts.shards) and not facts.fields:
-            look = f"see what is wrong: {Typed.spell('validate', *urls.split('::'))}"
+            look = f"see what is wrong: {typed.look('validate', *urls.split('::'))}"
             fail(f"nothing of {name} could be read: {facts.trouble[0]}", look)
     if form is DiffFormat.json:
         sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")

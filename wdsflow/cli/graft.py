@@ -97,7 +97,7 @@ def graft(
     with writing_shards(typed, out), explained_join(typed, urls), progress() as begin:
         report = graft_shards(urls, out, jobs=jobs, begin=begin, **what, **switches)  # type: ignore[arg-type]
     warn_of_twice(urls)
-    _show(report, out, urls)
+    _show(report, out, urls, typed)
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def explained_join(typed: Typed, urls: list[str]) -> Iterator[None]:
     try:
         yield
     except NoMatch as error:
-        _no_match(error, urls, "nothing is served" if typed.name == "serve" else "nothing was written")
+        _no_match(error, urls, typed)
     except AmbiguousJoin as error:
         fail(str(error), *(f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()))
     except ContradictedJoin as error:
@@ -136,11 +136,12 @@ def _instead(column: str) -> str:
     return "xxh3" if column == "image_xxh3" else f"json:{column}"
 
 
-def _no_match(error: "NoMatch", urls: list[str], outcome: str) -> NoReturn:
+def _no_match(error: "NoMatch", urls: list[str], typed: Typed) -> NoReturn:
+    outcome = "nothing is served" if typed.name == "serve" else "nothing was written"
     print(f"wdsflow: {outcome}: {escape(str(error), 500)}", file=sys.stderr)
     for line in error.advice:
         print(f"  {escape(line, 500)}", file=sys.stderr)
-    print(f"  see what samples have: {Typed.spell('inspect', *urls, keys=5)}", file=sys.stderr)
+    print(f"  see what samples have: {typed.look('inspect', *urls, keys=5)}", file=sys.stderr)
     raise typer.Exit(1) from None
 
 
@@ -153,19 +154,19 @@ def _other_columns(error: "NoColumn", typed: Typed) -> str:
     names = {wanted: near}
     names |= {each.column: error.near(each.column) for each in parse_set(typed.given["fields"])}
     names |= {name: name for name in names if name in error.names}
-    if error.column in error.names or not all(names.values()):
+    if error.column in error.names or not all(names.values()) or error.is_parted_otherwise:
         return ""
     on = typed.given["on"] if names[wanted] == wanted else f"{typed.given['on'].partition('=')[0]}={names[wanted]}"
     fields = [f"{text.partition('=')[0]}={names[text.partition('=')[2]]}" for text in typed.given["fields"]]
     return f"such as: {typed.again(on=on, fields=fields)}"
 
 
-def _show(report: "GraftReport", out: Path, urls: list[str]) -> None:
+def _show(report: "GraftReport", out: Path, urls: list[str], typed: Typed) -> None:
     shell = console()
     unread = [shard for shard in report.shards if shard.lost and not shard.samples]
     if len(unread) == len(report.shards):
         what = f"nothing could be read: {escape(unread[0].url, 300)}: {unread[0].lost[0]}"
-        fail(what, f"see what is wrong: {Typed.spell('validate', *urls)}")
+        fail(what, f"see what is wrong: {typed.look('validate', *urls)}")
     for line in str(report).splitlines():
         shell.print(line, soft_wrap=True)
     for option in report.idle:

@@ -79,11 +79,10 @@ def repair(
         with progress() as begin:
             report = run(urls, out, begin=begin, jobs=jobs, **options, **switches)  # type: ignore[arg-type]
     if all(shard.unread for shard in report.shards):
-        look = Typed.spell("validate", *urls) + (" --allow-pipe" if allow_pipe else "")
-        fail(_nothing(report), f"see what is wrong: {look}")
+        fail(_nothing(report), f"see what is wrong: {again.look('validate', *urls)}")
     for option in report.idle:
         print(f"wdsflow: {escape(option, 200)} changed nothing: {_why_idle(option, report)}", file=sys.stderr)
-    _show(report, out, Typed.spell("validate", *urls) + (" --allow-pipe" if allow_pipe else ""))
+    _show(report, out, again.look("validate", *urls))
     raise typer.Exit(int(report.lost or bool(report.idle or report.warning)))
 
 

@@ -13,7 +13,7 @@ from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.reshaping.graft.decide_matches import AMBIGUOUS, rows_file
 from wdsflow.reshaping.graft.graft_table import ABSENT
 from wdsflow.reshaping.graft.grafted_sample import FieldTally, GraftedFields
-from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT, uncounted
+from wdsflow.reshaping.graft.look_shard import DAMAGED, WITHOUT, uncounted_of
 from wdsflow.reshaping.graft.refused_joins import NoMatch
 from wdsflow.reshaping.graft.run_graft import GraftOptions, GraftRun
 from wdsflow.shards.output_names import output_names
@@ -64,7 +64,7 @@ class GraftedSamples:
             for number in range(len(urls)):
                 self._leave_out(number, choice)
             found = self._kept.values()
-            if found and not any(record.kept for record in found):
+            if len(found) == len(urls) and not any(record.kept for record in found):
                 raise NoMatch(
                     f"{choice.where or 'the recipe'} keeps none of {sum(record.samples for record in found):,} samples",
                     [],
@@ -111,7 +111,7 @@ class GraftedSamples:
         if self._options.drop_unmatched:
             gone = int(((rows < 0) & (rows != DAMAGED)).sum())
             found = replace(found, kept=found.kept - gone, dropped={**found.dropped, _NO_ROW: gone})
-        found.uncounted = uncounted(
+        found.uncounted = uncounted_of(
             self._places[number], (rows >= 0) if self._options.drop_unmatched else rows != DAMAGED
         )
         found.check()

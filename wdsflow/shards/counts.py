@@ -22,7 +22,7 @@ def write_counts(folder: Path, samples: dict[str, int]) -> None:
 
 
 def uncounted_text(samples: int) -> str:
-    """Return what is said of copied samples that ``write_counts`` is not told, as ``validate`` does not count them.
+    """Return what is said of copied samples that ``write_counts`` is not told, as readers do not count them.
 
     >>> uncounted_text(2)
     'not counted in sizes.json: 2 samples of macOS or with the key of another one'

@@ -56,8 +56,7 @@ Wall-clock time of `wdsflow reshard` with two threads, compared with `cp` and `s
 cache: 4 x 5,000 samples of 20 KB, and 500 samples of 1.5 MB. They become 7 shards.
 The first pass, over the headers, takes about 20 microseconds of one core for each sample, whatever its size: the smaller
 the samples, the larger its part. A fixed part is the record by which a run resumes, which is synced for each shard.
-From about a second on, that pass runs in processes: over 24 x 5,000 samples (3.1 GB) it takes 2.0 s with `--jobs 2`, on the two
-hardware threads of this machine, instead of 3.9 s in threads. The sets of the table are too small for that.
+Where it would take longer than a second, that pass runs in processes; the sets of the table are too small for that.
 """
 
 GRAFTS = """\
@@ -65,8 +64,8 @@ GRAFTS = """\
 
 `graft-small`, `graft-large`: `wdsflow graft` of a caption for each sample, by key, from a Parquet file whose rows are in another
 order; its two passes, the table and the sync of all files are in the time. Compared with `cp` of the new shards and `sync`. Of
-small samples the work in Python counts most, of large ones the copy. Larger sets are worked on in processes: a graft of 24 x 5,000
-samples (3.1 GB) takes 0.7 times as long as in threads. The sets of the table are too small for that.
+small samples the work in Python counts most, of large ones the copy. Larger sets are worked on in processes; those
+of the table are too small for that.
 """
 
 SERVING = """\

@@ -57,7 +57,7 @@ def about_shards(error: "NoShards", typed: Typed | None) -> Iterator[str]:
         yield typed.again(urls=[near])
         return
     names = [name for name in ("before", "after") if typed.given.get(name) == error.pattern]
-    yield typed.again(**dict.fromkeys(names[:1], near)) if names else f"did you mean {near}?"
+    yield f"did you mean {near}?{f' {typed.again(**dict.fromkeys(names[:1], near))}' if names else ''}"
 
 
 def console(stream: TextIO | None = None) -> "Console":

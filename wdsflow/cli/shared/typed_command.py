@@ -35,6 +35,10 @@ class Typed:
                 words += _words(parameter, value)
         return " ".join([*words, *(["--", *map(quote, self._training)] if self._training is not None else [])])
 
+    def look(self, command: str, *urls: str, **options: object) -> str:
+        """Return another command for the same shards, as ``spell``; it may run ``pipe:`` urls if this one may."""
+        return self.spell(command, *urls, **options) + (" --allow-pipe" if self.given.get("allow_pipe") else "")
+
     @staticmethod
     def spell(command: str, *urls: str, **options: object) -> str:
         """Return another command, with options by their names; None leaves one out.

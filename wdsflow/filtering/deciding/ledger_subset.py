@@ -185,9 +185,9 @@ class LedgerSubset:
         Raises LedgerError if the ledger of a shard is missing or of another shard, SourceError.
         """
         layout, shards = Layout(folder), [self.shard(url) for url in dict.fromkeys(urls)]
-        of: dict[str, str] = {}
+        urls_of: dict[str, str] = {}  # ledger -> shard
         for shard in shards:
-            if (other := of.setdefault(shard.name, shard.url)) != shard.url:
+            if (other := urls_of.setdefault(shard.name, shard.url)) != shard.url:
                 raise LedgerError(
                     f"{other} and {shard.url} have one ledger, and {self.where} compares samples: name each shard once"
                 )

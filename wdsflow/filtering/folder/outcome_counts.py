@@ -48,7 +48,7 @@ def count(rows: Sequence[Row], record: ShardRecord, program: "Program") -> None:
 
 
 def uncounted(keys: Iterable[str]) -> int:
-    """Return how many samples ``validate`` does not count: those of macOS and the like, and of keys that come again."""
+    """Return how many samples readers do not count: those of macOS and the like, and of keys that come again."""
     known, found = set[str](), 0
     for key in keys:
         found += is_junk(key) or key in known

@@ -20,7 +20,7 @@ from .decide_matches import AMBIGUOUS, rows_file
 from .graft_report import ShardGraft
 from .graft_table import ABSENT, GraftTable
 from .grafted_sample import FieldTally, GraftedFields
-from .look_shard import DAMAGED, WITHOUT, ShardLook, notes_file, uncounted
+from .look_shard import DAMAGED, WITHOUT, ShardLook, notes_file, uncounted_of
 from .noted_samples import NotedSamples
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _write(job: GraftJob, table: GraftTable, fields: GraftedFields, report: Shar
     tally = pieces.tally
     report.set, report.missed, report.impossible = fields.set_in(tally, report.matched), tally.missed, tally.impossible
     report.left_out += Counter(job.look.left_out)
-    report.output, report.uncounted = str(job.target), uncounted(job.place, written)
+    report.output, report.uncounted = str(job.target), uncounted_of(job.place, written)
 
 
 def _count_unwritten(rows: "NDArray[Any]", job: GraftJob, report: ShardGraft) -> None:

@@ -125,7 +125,7 @@ def keys_file(place: Path) -> Path:
     return place.with_suffix(".keys.npy")
 
 
-def uncounted(place: Path, written: "NDArray[np.bool_]") -> int:
+def uncounted_of(place: Path, written: "NDArray[np.bool_]") -> int:
     """Return how many of the written samples of a shard are none for ``validate``: junk, or of a key that came before."""
     import numpy as np
 

@@ -7,7 +7,7 @@ from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 
 _SHOWN = 50  # columns
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 
 
 class TableError(ValueError):
@@ -38,6 +38,7 @@ class NoColumn(TableError):
 
     def __init__(self, named: str, column: str, names: Iterable[str], text: str = "") -> None:
         self.column, self.names = column, [name for name in names if name.strip()]
+        self.is_parted_otherwise = bool(text) and any(each in name for name in self.names for each in _SEPARATORS)
         if times := self.names.count(column):
             super().__init__(f"{named} has {times} columns {column!r}: give each a name of its own in its first line")
         elif not self.names and text:
@@ -61,7 +62,9 @@ class NoColumn(TableError):
         yield f"it has {shown}{f' and {more:,} more' if more > 0 else ''}" if shown else "it has no columns"
         if text and len(self.names) == 1:
             apart = [what for separator, what in _SEPARATORS.items() if separator in self.names[0]]
-            ends = "give it a name that ends in .tsv" if apart[:1] == ["tabs"] else "save it with commas"
-            yield from (f"its columns are separated by {what}, not by commas: {ends}" for what in apart[:1])
+            usual = "tabs" if ".tsv" in text else "commas"
+            ending = {"tabs": ".tsv", "commas": ".csv"}.get(apart[0]) if apart else None
+            ends = f"give it a name that ends in {ending}" if ending else f"save it with {usual}"
+            yield from (f"its columns are separated by {what}, not by {usual}: {ends}" for what in apart[:1])
         elif text and not self.near(self.column):
             yield "its first line is taken for the names of the columns"

@@ -15,10 +15,9 @@ from wdsflow.training.feed_options import FeedOptions
 from .field_fixes import command
 
 _TICKS = 4  # looks in the time that a preflight may be idle
-_WORK, _BYTES = (
-    0.1,
-    16 << 10,
-)  # of a processor's time (a bar takes some), and read in one tick: whoever does less does nothing
+# Whoever does less in one tick does nothing.
+_WORK = 0.1  # of a processor's time; a bar takes some
+_BYTES = 16 << 10  # read
 
 Begin = Callable[..., Callable[[ShardEvidence], None] | None]  # takes a number of shards, and what they are
 
