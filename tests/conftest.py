@@ -84,6 +84,15 @@ def no_process_is_left() -> Iterator[None]:
         pytest.fail("tests have left processes behind:\n" + "\n".join(told))
 
 
+@pytest.fixture(scope="session")
+def real_readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The readers themselves, for tests of what is predicted about them and promised by advice."""
+    from tests.conformance.compare import RealReaders  # few tests need it
+
+    with RealReaders(tmp_path_factory.mktemp("readers")) as readers:
+        yield readers
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_timeout_set_timer() -> Any:
     """If a test takes too long, print the stacks of all its processes; pytest-timeout knows this one's threads only."""

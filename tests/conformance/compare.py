@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
@@ -28,6 +29,7 @@ class Environment:
     python: str = sys.executable
     path: tuple[str, ...] = ()
     missing: str = ""  # why it cannot be run here
+    starts_more: bool = False  # processes of its own, which take time as long as they live
 
 
 def environments(variables: Mapping[str, str]) -> list[Environment]:
@@ -53,7 +55,9 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
             path=(head,),
             missing=_unset("WDSFLOW_OPEN_CLIP_HEAD", head) or _lacks("open_clip_train"),
         ),
-        Environment("ray-data", "ray-data", python=ray or sys.executable, missing=without_ray),
+        Environment(
+            "ray-data", "ray-data", python=ray or sys.executable, missing=without_ray, starts_more=True
+        ),
         Environment("webdataset-0.2", "webdataset", missing=_lacks("webdataset")),
         Environment("timm", "timm", missing=_lacks("timm")),
     ]
@@ -73,9 +77,45 @@ class ReaderDiedError(RuntimeError):
     """A reader's process ended before it answered."""
 
 
-class RealReader:
-    """A reader in a process of its own, which reads one shard set after another."""
+class RealReaders:
+    """Processes in which readers run: one for those of the same environment, so that what they share is imported once."""
 
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._processes: dict[tuple[str, tuple[str, ...], bool], _Process] = {}
+
+    def __enter__(self) -> "RealReaders":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            process.close()
+
+    @contextmanager
+    def open(self, environment: Environment) -> "Iterator[RealReader]":
+        """Give a reader; one that starts processes besides ends with the block."""
+        place = environment.python, environment.path, environment.starts_more
+        if place not in self._processes:
+            self._processes[place] = _Process(environment, self._scratch)
+        yield RealReader(environment.program, self._processes[place])
+        if environment.starts_more:
+            self._processes.pop(place).close()
+
+
+class RealReader:
+    """A reader in another process, which reads one shard set after another."""
+
+    def __init__(self, program: str, process: "_Process") -> None:
+        self._program = program
+        self._process = process
+
+    def read(self, urls: Iterable[str], options: Options, code: str = "stages = []") -> dict[str, Any]:
+        """Return what came of reading the shards, with stages of some code in the pipeline; see readers.py."""
+        job = {"reader": self._program, "urls": list(urls), "options": asdict(options), "code": code}
+        return self._process.answer(job)
+
+
+class _Process:
     def __init__(self, environment: Environment, scratch: Path) -> None:
         variables = {
             **os.environ,
@@ -86,7 +126,7 @@ class RealReader:
         }
         self._errors = (scratch / f"{environment.reader}.log").open("w+")
         self._process = subprocess.Popen(
-            [environment.python, str(_SCRIPT), environment.program],
+            [environment.python, str(_SCRIPT)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -94,27 +134,20 @@ class RealReader:
             env=variables,
             cwd=scratch,
         )
-        self._answer()
 
-    def read(self, urls: Iterable[str], options: Options, code: str = "stages = []") -> dict[str, Any]:
-        """Return what came of reading the shards, with stages of some code in the pipeline; see readers.py."""
+    def answer(self, job: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
-        job = {"urls": list(urls), "options": asdict(options), "code": code}
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             self._errors.seek(0)
             raise ReaderDiedError(self._errors.read()[-2000:])
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        result: dict[str, Any] = json.loads(line)
+        return result
 
     def close(self) -> None:
-        """End the process."""
         self._process.communicate()
         self._errors.close()
 
@@ -164,14 +197,14 @@ def options_for(reader: str, seed: int, shards: int) -> Options:
     )
 
 
-def compare(process: RealReader, reader: str, seeds: Iterable[int], folder: Path) -> Iterator[Comparison]:
+def compare(real_reader: RealReader, reader: str, seeds: Iterable[int], folder: Path) -> Iterator[Comparison]:
     """Make each seed's shard set, read it, predict it, compare, and remove it again where both agree."""
     for seed in seeds:
         made = make_set(seed, folder, tables=reader in _TABLES, labels=reader == "timm")
         options = options_for(reader, seed, len(made.shards))
         asker = READERS[reader](options)
         prediction = predict(scan_all(made.urls, scan_options("full", [asker], made.urls)), asker)
-        real = process.read(made.urls, options)
+        real = real_reader.read(made.urls, options)
         differences = tuple(_differences(reader, prediction, real))
         yield Comparison(made, options, prediction, real, differences)
         if not differences:

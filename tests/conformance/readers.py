@@ -1,10 +1,10 @@
-"""Runs a real reader over shard sets: a script of its own, in the reader's environment, without wdsflow.
+"""Runs real readers over shard sets: a script of its own, in the readers' environment, without wdsflow.
 
-    python readers.py READER < jobs > results
+    python readers.py < jobs > results
 
-Each line in is a job, ``{"urls": [...], "options": {...}}``; each line out is what came of it: ``keys`` of the samples
+Each line in is a job, ``{"reader": ..., "urls": [...], "options": {...}}``; each line out is what came of it: ``keys`` of the samples
 that came out, worker by worker; ``error``, the exception that ended it; ``stall``, true where a worker would go on
-endlessly without a batch. READER is a name of READERS below. A job for open-clip or webdataset may have ``code`` that makes ``stages``, which are put in front of the stage that decodes.
+endlessly without a batch. A reader is a name of READERS below. A job for open-clip or webdataset may have ``code`` that makes ``stages``, which are put in front of the stage that decodes.
 """
 
 import json
@@ -17,6 +17,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import patch
 
 Job = dict[str, Any]
 Result = dict[str, Any]
@@ -39,12 +40,13 @@ def open_clip() -> Reader:
     def read(job: Job) -> Result:
         options = job["options"]
         result: Result = {"keys": [], "error": None, "stall": False}
-        for rank in range(options["world_size"]):
-            for worker in range(max(1, options["workers"])):
-                os.environ.update(RANK=str(rank), WORLD_SIZE=str(options["world_size"]))
-                os.environ.update(WORKER=str(worker), NUM_WORKERS=str(max(1, options["workers"])))
+        ranks, workers = options["world_size"], max(1, options["workers"])
+        for rank in range(ranks):
+            for worker in range(workers):
+                place = {"RANK": rank, "WORLD_SIZE": ranks, "WORKER": worker, "NUM_WORKERS": workers}
                 try:
-                    keys = one_worker(job)
+                    with patch.dict(os.environ, {name: str(value) for name, value in place.items()}):
+                        keys = one_worker(job)
                 except Exception as error:
                     result["error"] = describe(error)
                     return result
@@ -291,11 +293,12 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the readers print must not stand among the results
-    read = READERS[sys.argv[1]]()
-    out.write('{"ready": true}\n')
-    out.flush()
+    prepared: dict[str, Reader] = {}
     for line in sys.stdin:
-        out.write(json.dumps(read(json.loads(line))) + "\n")
+        job = json.loads(line)
+        name = job["reader"]
+        read = prepared[name] = prepared.get(name) or READERS[name]()
+        out.write(json.dumps(read(job)) + "\n")
         out.flush()
 
 

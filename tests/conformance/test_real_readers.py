@@ -1,12 +1,11 @@
 """The predictions against the readers themselves; scripts/conformance does the same with more shard sets."""
 
 import os
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.compare import Environment, RealReader, compare, environments
+from tests.conformance.compare import Environment, RealReaders, compare, environments
 from wdsflow.readers import READERS
 
 SETS = {  # in the gate
@@ -23,16 +22,16 @@ SETS = {  # in the gate
 
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("environment", environments(os.environ), ids=lambda environment: environment.reader)
-def test_the_prediction_is_what_the_real_reader_does(environment: Environment, times: int, tmp_path: Path) -> None:
+def test_the_prediction_is_what_the_real_reader_does(
+    environment: Environment, times: int, real_readers: RealReaders, tmp_path: Path
+) -> None:
     if environment.missing:
         pytest.skip(environment.missing)
-    shards = tmp_path / "shards"
-    shards.mkdir()
 
-    with closing(RealReader(environment, tmp_path)) as reader:
+    with real_readers.open(environment) as reader:
         wrong = [
             str(result)
-            for result in compare(reader, environment.reader, range(times * SETS[environment.reader]), shards)
+            for result in compare(reader, environment.reader, range(times * SETS[environment.reader]), tmp_path)
             if result.differences
         ]
 

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import pytest
 from support import faults, scenes
 
-from tests.conformance.compare import RealReader, environments
+from tests.conformance.compare import RealReader, RealReaders, environments
 from tests.conformance.generate import make_set
 from tests.printed.follow import follow
 from tests.printed.pasted import commands, run, snippets, texts
@@ -29,11 +29,10 @@ GOLDEN = Path(__file__).parents[1] / "validate" / "rules" / "golden"
 
 
 @pytest.fixture(scope="module")
-def readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, RealReader]]:
-    scratch = tmp_path_factory.mktemp("readers")
+def readers(real_readers: RealReaders) -> Iterator[Mapping[str, RealReader]]:
     at_hand = [each for each in environments(os.environ) if each.reader in READERS and not each.missing]
     with ExitStack() as stack:
-        yield {each.reader: stack.enter_context(closing(RealReader(each, scratch))) for each in at_hand}
+        yield {each.reader: stack.enter_context(real_readers.open(each)) for each in at_hand}
 
 
 @pytest.fixture(autouse=True)
