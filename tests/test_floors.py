@@ -52,24 +52,31 @@ def parsed(path: Path) -> ast.Module:
 
 
 def statements(tree: ast.AST, *, for_types: bool) -> Iterator[ast.AST]:
-    """Yield all nodes below a tree, those that only type checkers look at where asked for."""
-    for node in ast.iter_child_nodes(tree):
-        if for_types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            yield from statements(node, for_types=for_types)
+    """Yield all statements below a tree, those that only type checkers look at where asked for."""
+    todo = [tree]
+    while todo:
+        for node in ast.iter_child_nodes(todo.pop()):
+            if isinstance(node, ast.expr):  # most nodes; they hold no statement
+                continue
+            if for_types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+                yield node
+                todo.append(node)
 
 
-def imports_of(module: str, path: Path, *, for_types: bool = True) -> Iterator[tuple[str, int]]:
-    """Yield (absolute name, dots of the import statement) for each import of a module, those in functions included."""
+@cache
+def imports_of(module: str, path: Path, *, for_types: bool = True) -> list[tuple[str, int]]:
+    """Return (absolute name, dots of the import statement) for each import of a module, those in functions included."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    found: list[tuple[str, int]] = []
     for node in statements(parsed(path), for_types=for_types):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, 0) for alias in node.names)
+            found += [(alias.name, 0) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             name = ".".join([*base, *([node.module] if node.module else [])])
-            yield name, node.level
-            yield from ((f"{name}.{alias.name}", node.level) for alias in node.names if alias.name != "*")
+            found.append((name, node.level))
+            found += [(f"{name}.{alias.name}", node.level) for alias in node.names if alias.name != "*"]
+    return found
 
 
 def room_of(name: str) -> str | None:

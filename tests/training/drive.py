@@ -1,8 +1,8 @@
 """Runs `wdsflow train` on tiny models, some of which die on the way. A program: its processes share one import of torch.
 
-    python drive.py scenarios.json
+    python drive.py < scenarios > statuses
 
-Each scenario: "words" behind `wdsflow train`, "name" of the files for a line a batch and for what is said, "signal"
+Each line in is a list of scenarios. Each scenario: "words" behind `wdsflow train`, "name" of the files for a line a batch and for what is said, "signal"
 with which the process ends itself after the batch "at", or with "decoders_of" a rank the decoders of that rank; "ranks"
 how many processes train, as srun starts them: where one fails, the others must end by themselves. They run one after
 the other; the exit statuses of each are printed.
@@ -14,7 +14,6 @@ import json
 import os
 import socket
 import sys
-from pathlib import Path
 
 import psutil
 
@@ -115,14 +114,15 @@ def wait(children):
 def main():
     for name in ("open_clip_train.main", "wdsflow.training.openclip", "wdsflow.training.launch.resume"):
         importlib.import_module(name)
-    for scenario in json.loads(Path(sys.argv[1]).read_text()):
-        ranks = scenario.get("ranks", 1)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        children = [fork(scenario, rank, ranks, port) for rank in range(ranks)]
-        sys.stdout.write(f"{' '.join(map(str, wait(children)))}\n")
-        sys.stdout.flush()
+    for line in sys.stdin:
+        for scenario in json.loads(line):
+            ranks = scenario.get("ranks", 1)
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            children = [fork(scenario, rank, ranks, port) for rank in range(ranks)]
+            sys.stdout.write(f"{' '.join(map(str, wait(children)))}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def driven(folder, names):
     numbers = {name: number for number, name in enumerate(CASES)}
     todo = [each for name in names for each in scenarios(folder, CASES[name], data, numbers[name])]
     expected = [" ".join([status] * CASES[name].ranks) for name in names for status in ("0", "-9", "0")]
-    assert drive(folder, todo) == expected
+    assert drive(todo) == expected
     return folder
 
 

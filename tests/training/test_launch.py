@@ -46,7 +46,7 @@ def said(tmp_path_factory):
         given = [*quiet, "--memory", "80MiB", "--", *command(folder, name, "--train-num-samples", "6400")]
         killed = {"signal": signal.SIGKILL, "at": 3, "decoders_of": ranks - 1}
         scenarios.append({"words": given, "name": str(folder / name), "ranks": ranks, **killed})
-    statuses = drive(folder, scenarios)
+    statuses = drive(scenarios)
     names = [Path(scenario["name"]).name for scenario in scenarios]
     return {
         name: (status, (folder / f"{name}.0.said").read_text(), folder)

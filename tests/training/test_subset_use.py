@@ -154,7 +154,7 @@ def test_a_training_that_was_killed_resumes_and_another_subset_is_refused(tmp_pa
         }
         for name, words, end, last in runs
     ]
-    assert drive(tmp_path, scenarios) == ["0", "-9", "1", "0"]
+    assert drive(scenarios) == ["0", "-9", "1", "0"]
     whole = (tmp_path / "whole.0").read_text().split()
     assert (tmp_path / "again.0").read_text().split() == whole[3:]
     said = (tmp_path / "other.0.said").read_text()

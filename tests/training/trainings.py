@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.cli import shards
 
 BATCHES = 8  # of one rank, an epoch
-_DRIVER = Path(__file__).with_name("drive.py")
 _MODEL = {
     "embed_dim": 8,
     "vision_cfg": {"image_size": 32, "layers": 1, "width": 16, "head_width": 8, "patch_size": 8},
@@ -45,11 +45,25 @@ def command(folder: Path, name: str, *more: str) -> list[str]:
     return [word for flag, value in words.items() for word in (f"--{flag}", str(value))] + list(more)
 
 
-def drive(folder: Path, scenarios: list[dict[str, Any]]) -> list[str]:
-    """Run trainings as drive.py says; return the exit statuses of each."""
-    (folder / "scenarios.json").write_text(json.dumps(scenarios))
+def drive(scenarios: list[dict[str, Any]]) -> list[str]:
+    """Run trainings as drive.py says, in forks of a process that stays for the next; return the exit statuses of each."""
+    driver = _driver()
+    assert driver.stdin is not None
+    assert driver.stdout is not None
+    driver.stdin.write(json.dumps(scenarios) + "\n")
+    driver.stdin.flush()
+    return [driver.stdout.readline().rstrip("\n") for _ in scenarios]
+
+
+@cache
+def _driver() -> "subprocess.Popen[str]":
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    run = [sys.executable, str(_DRIVER), str(folder / "scenarios.json")]
-    done = subprocess.run(run, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout.splitlines()
+    run = [sys.executable, str(Path(__file__).with_name("drive.py"))]
+    return subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def end_driver() -> None:
+    """End the process that ``drive`` has started, if it has."""
+    if _driver.cache_info().currsize:
+        _driver().communicate()
+        _driver.cache_clear()
