@@ -22,10 +22,10 @@ WORK = ROOT / ".test"
 LIMIT = 3 * 3600.0  # seconds for all steps; on an idle machine they take a few minutes
 MARK = "mark.webdataset"
 PARTS = (  # of the tests, each for one process, those that take long first; the other folders and the doctests are one more
-    ("tests/conformance", "tests/engines"),
+    ("tests/conformance", "tests/printed", "tests/engines"),
     ("tests/filtering",),
     ("tests/training",),
-    ("tests/cli", "tests/printed"),
+    ("tests/cli",),
     ("tests/stages", "tests/models"),
     ("tests/reshaping", "tests/serving"),
     ("tests/test_readme.py", "tests/test_demo.py", "tests/test_examples.py", "tests/test_tiny_clip.py"),
@@ -135,49 +135,43 @@ def site(out: TextIO) -> None:
 
 
 def tests(out: TextIO) -> None:
-    """Doctests, README blocks and tests, with the webdataset that OpenCLIP 3.3 wants."""
-    pytest_in_parts(out, "-m", "not deep")
+    """Doctests, README blocks and tests; with webdataset 1.x too, those that look at webdataset."""
+    pytest_in_parts(out, [*_parts(), _with_webdataset1()], "-m", "not deep")
 
 
 def webdataset1(out: TextIO) -> None:
-    """Once more with webdataset 1.x, the tests that look at webdataset."""
+    """The tests that look at webdataset, with webdataset 1.x alone; `tests` has them too."""
+    pytest_in_parts(out, [_with_webdataset1()])
+
+
+def deep(out: TextIO) -> None:
+    """What takes long: more cases of the property tests, new ones each time, and slow proofs; not part of the gate."""
+    pytest_in_parts(out, _parts(), "--hypothesis-profile", "search", "-m", "deep or hypothesis")
+
+
+def _parts() -> list[str]:
+    listed = [folder for part in PARTS for folder in part]
+    rest = ("tests", "wdsflow", *(f"--ignore={folder}" for folder in listed))
+    return [",".join(part) for part in (rest, *PARTS)]
+
+
+def _with_webdataset1() -> str:
     # Only the files with such tests: to import all others takes longer than to run these.
     files = [
         str(path.relative_to(ROOT))
         for path in sorted((ROOT / "tests").rglob("*.py"))
         if MARK in path.read_text("utf-8")
     ]
-    pytest(out, seed(), "-m", "webdataset and not deep", *files, first_on_path=ensure_webdataset1())
+    return f"{ensure_webdataset1()}:{','.join(['-m', 'webdataset and not deep', *files])}"
 
 
-def deep(out: TextIO) -> None:
-    """What takes long: more cases of the property tests, new ones each time, and slow proofs; not part of the gate."""
-    pytest_in_parts(out, "--hypothesis-profile", "search", "-m", "deep or hypothesis")
-
-
-def pytest_in_parts(out: TextIO, *options: str) -> None:
-    """Run all tests in several processes of pytest. All have one seed, which is printed: with it the order is the same."""
-    listed = [folder for part in PARTS for folder in part]
-    rest = ("tests", "wdsflow", *(f"--ignore={folder}" for folder in listed))
-    # More processes than cores, because tests wait a lot.
-    lanes, parts = 2 * (os.cpu_count() or 1), [",".join(part) for part in (rest, *PARTS)]
+def pytest_in_parts(out: TextIO, parts: list[str], *options: str) -> None:
+    """Run tests in several processes of pytest. All have one seed, which is printed: with it the order is the same."""
+    lanes = 2 * (os.cpu_count() or 1)  # more processes than cores, because tests wait a lot
     script = [PYTHON, "scripts/support/forked_pytest.py", str(lanes), *parts, "--"]
-    call(
-        out, *script, *ONCE, seed(), *options, environment=SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
-    )
-
-
-def seed() -> str:
-    """Return the option for an order of tests that is drawn."""
-    return f"--randomly-seed={random.randrange(1 << 32)}"
-
-
-def pytest(out: TextIO, *options: str, first_on_path: Path | None = None) -> None:
-    """Run pytest in one process."""
+    seed = f"--randomly-seed={random.randrange(1 << 32)}"
     environment = SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
-    if first_on_path:
-        environment["PYTHONPATH"] = str(first_on_path)
-    call(out, PYTHON, "-m", "pytest", *ONCE, *options, environment=environment)
+    call(out, *script, *ONCE, seed, *options, environment=environment)
 
 
 def call(out: TextIO, *command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:
@@ -214,5 +208,5 @@ def give_up(process: "subprocess.Popen[bytes]") -> None:
 STEPS: dict[str, Callable[[TextIO], None]] = {
     step.__name__: step for step in (lint, types, reference, wheel, site, tests, webdataset1, deep)
 }
-BESIDE = ("lint", "types", "reference", "wheel", "site", "webdataset1")
+BESIDE = ("lint", "types", "reference", "wheel", "site")
 GATE = (*BESIDE, "tests")

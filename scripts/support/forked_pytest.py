@@ -1,8 +1,9 @@
 """Runs pytest in several processes, forked from one that has imported what is large.
 
-    python scripts/support/forked_pytest.py LANES FOLDER[,FOLDER...] ... -- OPTION...
+    python scripts/support/forked_pytest.py LANES [PATH:]FOLDER[,FOLDER...] ... -- OPTION...
 
 Each group of folders is one process, LANES of them at a time: they print when they end, and the status is 1 if one failed.
+A group may have options of its own among its folders, and a PATH in which it finds other versions of modules.
 PyTorch, OpenCLIP and transformers take ten seconds of processor time to import: here they are imported once.
 """
 
@@ -24,7 +25,6 @@ LARGE = (
     "transformers.models.auto",
     "timm",
     "stanza.pipeline.core",
-    "webdataset",
     "pyarrow.dataset",
 )
 
@@ -49,7 +49,11 @@ def main(arguments: list[str]) -> int:
                     os.dup2(printed.fileno(), stream)
                 for each in (printed, *(file for _, file in running.values())):
                     each.close()
-                _pytest([*options, *part.split(",")])
+                path, _, folders = part.rpartition(":")
+                if path:
+                    sys.path.insert(0, path)
+                    os.environ["PYTHONPATH"] = path  # of the processes that tests start
+                _pytest([*options, *folders.split(",")])
             running[process] = part, printed
         process, status = os.wait()
         part, output = running.pop(process)
