@@ -89,7 +89,7 @@ def real_readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The readers themselves, for tests of what is predicted about them and promised by advice."""
     from tests.conformance.compare import RealReaders  # few tests need it
 
-    with RealReaders(tmp_path_factory.mktemp("readers")) as readers:
+    with contextlib.closing(RealReaders(tmp_path_factory.mktemp("readers"))) as readers:
         yield readers
 
 

@@ -32,6 +32,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
+SLOW = {"docs/diff.md", "docs/mapping.md", "docs/report.md"}  # pages whose commands start browsers and processes
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SET = re.compile(r"^<!-- set: (\w+) -->$", re.MULTILINE)
@@ -124,7 +125,7 @@ def pages_to_run() -> list[str]:
 def marks_of(page: str) -> list[pytest.MarkDecorator]:
     """Return the mark of slow pages: their commands load a score that the page installs, or they are many."""
     commands = [block for other, _, block in blocks("console") if other == page]
-    slow = any(name in block for block in commands for name in scores_of_pages())
+    slow = page in SLOW or any(name in block for block in commands for name in scores_of_pages())
     return [pytest.mark.deep] if slow or page.count("/") > 1 else []
 
 

@@ -57,7 +57,7 @@ def members(path):
         return [(member.name, tar.extractfile(member).read()) for member in tar]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("program", "options", "how"),
     [

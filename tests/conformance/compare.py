@@ -55,9 +55,7 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
             path=(head,),
             missing=_unset("WDSFLOW_OPEN_CLIP_HEAD", head) or _lacks("open_clip_train"),
         ),
-        Environment(
-            "ray-data", "ray-data", python=ray or sys.executable, missing=without_ray, starts_more=True
-        ),
+        Environment("ray-data", "ray-data", python=ray or sys.executable, missing=without_ray, starts_more=True),
         Environment("webdataset-0.2", "webdataset", missing=_lacks("webdataset")),
         Environment("timm", "timm", missing=_lacks("timm")),
     ]
@@ -84,10 +82,8 @@ class RealReaders:
         self._scratch = scratch
         self._processes: dict[tuple[str, tuple[str, ...], bool], _Process] = {}
 
-    def __enter__(self) -> "RealReaders":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End the processes."""
         for process in self._processes.values():
             process.close()
 

@@ -29,6 +29,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     assert contents(first) == contents(second)
 
 
+@pytest.mark.deep
 def test_seeds_reach_every_hurt_and_leave_some_shards_sound(tmp_path: Path) -> None:
     seen: set[str] = set()
     sound = shards = 0

@@ -89,6 +89,7 @@ def test_a_changed_input_changes_the_numbers_of_others(tmp_path: Path):
     ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("moves", range(7))
 def test_a_run_that_ends_while_numbers_are_given_or_taken_is_taken_up_again(tmp_path: Path, moves, monkeypatch):
     source = sparse(tmp_path / "in")

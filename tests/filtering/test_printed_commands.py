@@ -63,7 +63,7 @@ WORDS = ("--where", "caption_words >= 2")
 COPIES = ("--where", "min_side >= 100 and not duplicate")
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(14)
 @pytest.mark.parametrize(
     ("words", "status", "commands"),
     [

@@ -117,6 +117,7 @@ def copies(tmp_path_factory):
     return folder
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("where", "kept"),
     [

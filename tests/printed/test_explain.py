@@ -37,6 +37,7 @@ def folder(tmp_path_factory):
     return made
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("command", commands())
 def test_a_command_on_a_manual_page_runs(folder, command):
     with tarfile.open(folder / "s" / "0.tar") as tar:

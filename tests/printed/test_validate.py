@@ -40,7 +40,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100000")  # sentences stay whole; commands are not wrapped at any width
 
 
-@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.deep)])
 def test_all_that_is_advised_works_and_brings_what_it_promises(tmp_path, readers, every):
     """One test, since the readers take longer to start than to read."""
     wrong = []

@@ -58,6 +58,7 @@ def hurt(r: Random, kind: str) -> bytes:
     return found
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", PACKERS)
 def test_what_ray_makes_of_a_compressed_shard_is_foretold(kind, tmp_path: Path):
     reader = READERS["ray-data"](Options())

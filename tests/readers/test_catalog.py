@@ -44,6 +44,7 @@ def test_the_help_of_for_names_every_reader() -> None:
     assert [name for name in READERS if name not in re.split(r"[ ,]+", option.help.rstrip("."))] == []
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_every_pair_of_fields_has_a_fate_that_has_words(reader: type[Reader]) -> None:
     made = reader()

@@ -66,6 +66,7 @@ FILES = {
 }
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("files", FILES.values(), ids=FILES)
 def test_the_number_of_samples_is_found_or_the_error_foreseen(tmp_path, files):
     evidence = write(tmp_path, [plain(2)] * SHARDS)
@@ -94,6 +95,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("changes", COMMANDS.values(), ids=COMMANDS)
 def test_a_command_starts_or_its_error_is_foreseen(tmp_path, changes):
     evidence = write(tmp_path, [plain(2)] * SHARDS)

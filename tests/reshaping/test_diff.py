@@ -252,6 +252,7 @@ def test_scores_are_compared_where_both_sets_have_ledgers(tmp_path: Path, capsys
     assert run("diff", tmp_path / "A", tmp_path / "A", "--ledger-a", tmp_path / "A-scores", "--ledger-b", tmp_path) == 2
 
 
+@pytest.mark.deep
 def test_scores_of_samples_with_several_images_are_compared_under_their_names(tmp_path: Path) -> None:
     for name, side in (("A", 32), ("B", 48)):
         (tmp_path / name).mkdir()
@@ -299,6 +300,7 @@ def record(side: int, number: int, digest: int) -> KeyRecord:
     return KeyRecord(side, f"{number:012d}", 0, number, (FieldRecord("txt", 1, digest, b"t"),))
 
 
+@pytest.mark.deep
 def test_parts_are_split_until_they_are_small(tmp_path: Path) -> None:
     draw = random.Random(1)
     found = SetDiff()

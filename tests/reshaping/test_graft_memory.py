@@ -43,6 +43,7 @@ def write_table(path: Path, rows: int) -> None:
     writer.close()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("rows", "shards", "most"),
     [(200_000, 10, 400), pytest.param(10_000_000, 1_000, 1024, marks=pytest.mark.deep)],

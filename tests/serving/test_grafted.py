@@ -116,6 +116,7 @@ def test_one_sample_has_a_row(folder: Path, tmp_path: Path):
         assert any(line.startswith("1 of 60 samples has a row in the table; 59 have none") for line in server.lines)
 
 
+@pytest.mark.deep
 def test_a_shard_that_changed_after_the_join_is_not_served(folder: Path, tmp_path: Path):
     write_set(tmp_path, 1, 4)
     shard = tmp_path / "in" / "00000.tar"

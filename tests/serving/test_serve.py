@@ -82,6 +82,7 @@ def test_a_shard_that_changes_is_noticed_and_never_mixed(tmp_path: Path):
         assert get(plain, "/000000.tar")[:2] == (500, f"{shard}: no such file\n".encode())
 
 
+@pytest.mark.deep
 def test_a_shard_that_is_written_into_while_it_is_sent_breaks_the_connection(tmp_path: Path):
     shard = write_tar(tmp_path / "0.tar", [("a.txt", b"x" * (30 << 20))])
     with serving(shard) as server:
@@ -100,6 +101,7 @@ def test_a_shard_that_is_written_into_while_it_is_sent_breaks_the_connection(tmp
         assert get(server, "/000000.tar")[1] == shard.read_bytes()
 
 
+@pytest.mark.deep
 def test_our_own_reader_notices_that_a_served_shard_changed(tmp_path: Path):
     shard = write_tar(tmp_path / "0.tar", [("a.txt", b"x" * (5 << 20))])
     with serving(shard) as server, open_source(f"{server.url}000000.tar") as source:
@@ -214,6 +216,7 @@ def test_a_filter_that_keeps_nothing_ends_the_server(tmp_path: Path):
     assert "nothing is served: no shard can be" in done.err
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("request_", [b"GET / HTTP/1.1", b"GET http://[ HTTP/1.1", b"nonsense"])
 def test_malformed_requests_are_answered_and_not_logged(tmp_path: Path, request_: bytes):
     write_shards(tmp_path / "in", 1, 2)

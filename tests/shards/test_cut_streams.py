@@ -76,6 +76,7 @@ def opened(request, tmp_path):
         yield opens
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", PACKERS)
 def test_a_stream_that_is_cut_is_called_so_wherever_it_comes_from(kind, opened):
     for cut in CUTS.values():
@@ -134,6 +135,7 @@ def test_the_feed_of_training_and_lines_of_json_report_a_cut_too(kind, tmp_path:
     assert (report.total("kept"), report.lost) == (100, True)
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("where", CUTS)
 @pytest.mark.parametrize("kind", PACKERS)
 def test_of_a_cut_shard_all_that_is_there_is_kept_and_the_loss_reported(kind, where, tmp_path: Path):

@@ -50,6 +50,7 @@ def expected(data):
         return [(member.name, archive.extractfile(member).read()) for member in archive]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("data", [SMALL, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("ranges", [True, False])
 @pytest.mark.parametrize("packed", [False, True])

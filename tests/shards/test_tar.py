@@ -265,7 +265,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_archives_cost_neither_time_nor_memory(case):
     data = HOSTILE[case]()

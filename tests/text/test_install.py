@@ -57,6 +57,7 @@ def test_extras_come_from_where_wdsflow_came(tmp_path, origin, wanted):
     assert requirements(("ocr", "video"), found) == [each.format(tmp_path) for each in wanted]
 
 
+@pytest.mark.deep
 def test_the_command_for_this_installation_does_what_it_says(tmp_path):
     """pip resolves what is printed: no index is asked, and nothing is installed."""
     command = install_extras("ocr", "video")

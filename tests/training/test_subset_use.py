@@ -85,6 +85,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_use_is_refused_with_commands_that_work(here, wrong):
     words, message = WRONG[wrong]
@@ -119,6 +120,7 @@ def test_a_shard_that_changed_and_one_that_was_not_scored_are_refused_with_comma
     assert "scored has no ledger of in/new.tar" in done.err
 
 
+@pytest.mark.deep
 def test_ledgers_of_samples_that_stages_changed_are_refused_with_the_cut_that_writes_them(here):
     (here / "recipe.yaml").write_text("scores: [width]\nstages:\n  - clean_text\n")
     assert run("score", "in", "-o", "staged", "--recipe", "recipe.yaml", "--workers", 0).status == 0

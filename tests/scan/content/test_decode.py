@@ -75,6 +75,7 @@ def test_without_simplejpeg_the_verdict_is_the_same():
     assert disagreements(jpegs, 300, 3) == []
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("options", ["plain", "progressive", "444", "optimized", "restarts"])
 @pytest.mark.parametrize("quality", [60, 75, 90])
 def test_most_damage_in_jpeg_data_is_found(options, quality):

@@ -64,6 +64,7 @@ def settings_of(folder):
     return {"model": tiny_models.image_classifier(folder / "classify"), "label": "1"}
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", ["clip_similarity", "zero_shot", "aesthetic", "classify", "image_text_match"])
 @pytest.mark.parametrize("side", [32, 224])
 def test_models_see_pixels_that_keep_what_their_scores_say_of_the_scale(name, side):

@@ -36,6 +36,7 @@ def urls_read(loader_, count=4):
     return [item["url"] for item in source]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("seed", range(16))
 def test_each_worker_reads_the_shards_that_are_foreseen(seed):
     rng = random.Random(seed)
@@ -78,6 +79,7 @@ def hurt_shards(rng, count):
     return contents
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_each_worker_gets_the_batches_that_are_foreseen(tmp_path, seed):
     rng = random.Random(seed)

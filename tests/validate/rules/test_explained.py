@@ -16,7 +16,7 @@ from wdsflow.validate.rules.rule_engine import run_rules
 SEEDS = [*range(20), 68, 77, 217, 252, 274, 282, 549, 722]
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_lost_is_explained(seed: int, tmp_path: Path):
     urls = make_set(seed, tmp_path).urls

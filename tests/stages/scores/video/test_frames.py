@@ -23,6 +23,7 @@ def same(found, expected):
     )
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 30, 90])
 @pytest.mark.parametrize("keys", [1, 7, 300])
 def test_uniform_frames_are_those_that_data_juicer_takes(count, keys):
