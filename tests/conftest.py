@@ -2,11 +2,13 @@
 
 import contextlib
 import gc
+import json
 import os
 import signal
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -15,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from support.stacks import print_stacks
 
 from tests import processes
+from tests.forked import Program
 from tests.processes import MARK, left_behind
 from tests.skips import SkipWatch, expected_skips
 
@@ -87,10 +90,33 @@ def no_process_is_left() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def real_readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The readers themselves, for tests of what is predicted about them and promised by advice."""
-    from tests.conformance.compare import RealReaders  # few tests need it
+    from tests.conformance.compare import RealReaders, environments  # few tests need them
 
-    with contextlib.closing(RealReaders(tmp_path_factory.mktemp("readers"))) as readers:
-        yield readers
+    readers = RealReaders(environments(os.environ), tmp_path_factory.mktemp("readers"))
+    yield readers
+    readers.close()
+
+
+@pytest.fixture(scope="session")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[list[dict[str, Any]]], list[str]]]:
+    """Small trainings, which run as training/drive.py says, one after the other; the exit statuses of each are returned."""
+    script = Path(__file__).parent / "training" / "drive.py"
+    program = Program(script, tmp_path_factory.mktemp("trainings"), {"OMP_NUM_THREADS": "1"}, path=sys.path)
+
+    def run(scenarios: list[dict[str, Any]]) -> list[str]:
+        program.ask(json.dumps(scenarios))
+        return [program.answer().rstrip("\n") for _ in scenarios]
+
+    yield run
+    program.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def early(no_process_is_left: None, request: pytest.FixtureRequest) -> None:
+    """Fork the processes of all tests before the first one leaves anything in this process."""
+    for name in ("real_readers", "drive"):
+        if any(name in getattr(item, "fixturenames", ()) for item in request.session.items):
+            request.getfixturevalue(name)
 
 
 @pytest.hookimpl(wrapper=True)

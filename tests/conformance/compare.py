@@ -1,11 +1,9 @@
 """Runs generated shard sets through the real readers and through the predictions, and tells where they differ."""
 
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 from tests.conformance.generate import ShardSet, make_set
 from tests.conformance.predict import Prediction, predict, scan_all
+from tests.forked import Program
 from wdsflow.readers import READERS, Options
 from wdsflow.readers.scan_for import scan_options
 
@@ -30,6 +29,11 @@ class Environment:
     path: tuple[str, ...] = ()
     missing: str = ""  # why it cannot be run here
     starts_more: bool = False  # processes of its own, which take time as long as they live
+
+    @property
+    def place(self) -> Hashable:
+        """What readers that run in one process have in common."""
+        return self.python, self.path, self.reader if self.starts_more else ""
 
 
 def environments(variables: Mapping[str, str]) -> list[Environment]:
@@ -71,81 +75,42 @@ def _lacks(module: str) -> str:
     return "" if find_spec(module) else f"{module} is not installed"
 
 
-class ReaderDiedError(RuntimeError):
-    """A reader's process ended before it answered."""
-
-
 class RealReaders:
     """Processes in which readers run: one for those of the same environment, so that what they share is imported once."""
 
-    def __init__(self, scratch: Path) -> None:
-        self._scratch = scratch
-        self._processes: dict[tuple[str, tuple[str, ...], bool], _Process] = {}
-
-    def close(self) -> None:
-        """End the processes."""
-        for process in self._processes.values():
-            process.close()
+    def __init__(self, environments: Iterable[Environment], scratch: Path) -> None:
+        self._programs: dict[Hashable, Program] = {}
+        variables = {"PYTHONSAFEPATH": "1", "HF_HOME": str(scratch / "hf"), "HF_HUB_OFFLINE": "1"}
+        for each in environments:
+            if not each.missing and each.place not in self._programs:
+                self._programs[each.place] = Program(_SCRIPT, scratch, variables, each.python, each.path)
 
     @contextmanager
     def open(self, environment: Environment) -> "Iterator[RealReader]":
-        """Give a reader; one that starts processes besides ends with the block."""
-        place = environment.python, environment.path, environment.starts_more
-        if place not in self._processes:
-            self._processes[place] = _Process(environment, self._scratch)
-        yield RealReader(environment.program, self._processes[place])
+        """Give a reader; one that starts processes ends with the block."""
+        yield RealReader(environment.program, self._programs[environment.place])
         if environment.starts_more:
-            self._processes.pop(place).close()
+            self._programs.pop(environment.place).close()
+
+    def close(self) -> None:
+        """End the processes."""
+        for each in self._programs.values():
+            each.close()
 
 
 class RealReader:
     """A reader in another process, which reads one shard set after another."""
 
-    def __init__(self, program: str, process: "_Process") -> None:
+    def __init__(self, name: str, program: Program) -> None:
+        self._name = name
         self._program = program
-        self._process = process
 
     def read(self, urls: Iterable[str], options: Options, code: str = "stages = []") -> dict[str, Any]:
         """Return what came of reading the shards, with stages of some code in the pipeline; see readers.py."""
-        job = {"reader": self._program, "urls": list(urls), "options": asdict(options), "code": code}
-        return self._process.answer(job)
-
-
-class _Process:
-    def __init__(self, environment: Environment, scratch: Path) -> None:
-        variables = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(environment.path),
-            "PYTHONSAFEPATH": "1",
-            "HF_HOME": str(scratch / "hf"),
-            "HF_HUB_OFFLINE": "1",
-        }
-        self._errors = (scratch / f"{environment.reader}.log").open("w+")
-        self._process = subprocess.Popen(
-            [environment.python, str(_SCRIPT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            env=variables,
-            cwd=scratch,
-        )
-
-    def answer(self, job: dict[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(job) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            self._errors.seek(0)
-            raise ReaderDiedError(self._errors.read()[-2000:])
-        result: dict[str, Any] = json.loads(line)
+        job = {"reader": self._name, "urls": list(urls), "options": asdict(options), "code": code}
+        self._program.ask(json.dumps(job))
+        result: dict[str, Any] = json.loads(self._program.answer())
         return result
-
-    def close(self) -> None:
-        self._process.communicate()
-        self._errors.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.training.trainings import BATCHES, command, drive, write_data
+from tests.training.trainings import BATCHES, command, write_data
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
 
@@ -101,7 +101,7 @@ def test_a_checkpoint_that_a_full_disk_cannot_hold_is_named_and_the_one_before_s
 QUICK = ("in the first epoch, gradients accumulated", "balanced, one file")
 
 
-def driven(folder, names):
+def driven(drive, folder, names):
     """Run the scenarios of some cases in a folder."""
     data = write_data(folder)
     numbers = {name: number for number, name in enumerate(CASES)}
@@ -112,13 +112,13 @@ def driven(folder, names):
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    return driven(tmp_path_factory.mktemp("resume"), QUICK)
+def quick(tmp_path_factory, drive):
+    return driven(drive, tmp_path_factory.mktemp("resume"), QUICK)
 
 
 @pytest.fixture(scope="module")
-def others(tmp_path_factory):
-    return driven(tmp_path_factory.mktemp("resume"), [name for name in CASES if name not in QUICK])
+def others(tmp_path_factory, drive):
+    return driven(drive, tmp_path_factory.mktemp("resume"), [name for name in CASES if name not in QUICK])
 
 
 @pytest.mark.deep

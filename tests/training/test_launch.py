@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli import shards
-from tests.training.trainings import BATCHES, command, drive, write_data
+from tests.training.trainings import BATCHES, command, write_data
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
 
@@ -26,9 +27,10 @@ AFTER = {"again": "json", "changed": "killed"}  # what another run has left
 class Runs(dict[str, tuple[str, str, Path]]):
     """Exit statuses, standard error and folder, by what the command was, which runs when it is asked for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, drive: Callable[[list[dict[str, Any]]], list[str]]) -> None:
         super().__init__()
         self.folder = folder
+        self.drive = drive
         write_data(folder)
         (folder / "json").mkdir()
         self.json = ("--train-data", shards.with_json(folder / "json", 4, 16))
@@ -37,7 +39,7 @@ class Runs(dict[str, tuple[str, str, Path]]):
         """Run the command, after the one whose output it finds."""
         if name in AFTER:
             self[AFTER[name]]
-        [status] = drive([self.scenario(name)])
+        [status] = self.drive([self.scenario(name)])
         self[name] = status, (self.folder / f"{name}.0.said").read_text(), self.folder
         return self[name]
 
@@ -69,8 +71,8 @@ class Runs(dict[str, tuple[str, str, Path]]):
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    return Runs(tmp_path_factory.mktemp("launch"))
+def said(tmp_path_factory, drive):
+    return Runs(tmp_path_factory.mktemp("launch"), drive)
 
 
 def test_captions_in_json_train(said):

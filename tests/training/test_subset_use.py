@@ -11,7 +11,7 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.training.shards import write_tar
 from tests.training.subsets import WHERE, members, write_scored
-from tests.training.trainings import command, drive, write_data
+from tests.training.trainings import command, write_data
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch.preflight import preflight
 
@@ -139,7 +139,7 @@ def test_a_wrong_predicate_is_shown_with_its_place(here):
 
 
 @pytest.mark.deep
-def test_a_training_that_was_killed_resumes_and_another_subset_is_refused(tmp_path):
+def test_a_training_that_was_killed_resumes_and_another_subset_is_refused(tmp_path, drive):
     data = write_data(tmp_path)
     scores = ("--scores", "width", "--workers", 0)
     assert run("score", data, "-o", tmp_path / "scored", *scores).status == 0

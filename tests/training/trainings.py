@@ -1,12 +1,7 @@
 """Small trainings for the tests of the launcher."""
 
 import json
-import os
-import subprocess
-import sys
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tests.cli import shards
 
@@ -43,27 +38,3 @@ def command(folder: Path, name: str, *more: str) -> list[str]:
         "name": name,
     }
     return [word for flag, value in words.items() for word in (f"--{flag}", str(value))] + list(more)
-
-
-def drive(scenarios: list[dict[str, Any]]) -> list[str]:
-    """Run trainings as drive.py says, in forks of a process that stays for the next; return the exit statuses of each."""
-    driver = _driver()
-    assert driver.stdin is not None
-    assert driver.stdout is not None
-    driver.stdin.write(json.dumps(scenarios) + "\n")
-    driver.stdin.flush()
-    return [driver.stdout.readline().rstrip("\n") for _ in scenarios]
-
-
-@cache
-def _driver() -> "subprocess.Popen[str]":
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    run = [sys.executable, str(Path(__file__).with_name("drive.py"))]
-    return subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-
-
-def end_driver() -> None:
-    """End the process that ``drive`` has started, if it has."""
-    if _driver.cache_info().currsize:
-        _driver().communicate()
-        _driver.cache_clear()
