@@ -79,6 +79,8 @@ _PLAIN = {
         "tar.bad-header",
         "tar.second-archive",
     ): "recover the members after damage",
+    ("tar.no-end-blocks",): "write the end mark",
+    ("tar.sparse",): "write sparse members in full",
 }
 
 
@@ -86,6 +88,8 @@ def _plainly(shards: Sequence[ShardEvidence]) -> str:
     does = [
         words for names, words in _PLAIN.items() if any(shard.tally(name).count for shard in shards for name in names)
     ]
+    does += ["write plain tars"] if any(shard.compression for shard in shards) else []
+    does += ["leave out shards without samples"] if any(not (shard.samples or shard.error) for shard in shards) else []
     return listed(does) or "give members names that all readers accept"
 
 

@@ -40,7 +40,7 @@ def render_set(shards: Shards, kinds: Sequence[str]) -> dict[str, bytes]:
             {"splits": {split: _timm(split, names, shards) for split, names in _splits(shards).items()}}
         )
     if "energon" in kinds:
-        counts = {name: facts.samples for name, facts in shards.items()}
+        counts = {name: facts.by_energon for name, facts in shards.items()}
         files[NV_INFO] = _json({"energon_version": None, "shard_counts": counts})
     return files
 
