@@ -30,8 +30,9 @@ def write_index(reader: str, home: Path) -> None:
         index_shards(str(home), [reader])
     except NoShards:
         return
-    if (home / ".nv-meta" / "dataset.yaml").exists():
-        (home / ".nv-meta" / "dataset.yaml").write_text(_CAPTIONING)
+    settings = home / ".nv-meta" / "dataset.yaml"
+    if settings.exists() and "Crude" in settings.read_text():
+        settings.write_text(_CAPTIONING)
 
 
 def clear(reader: str, home: Path) -> None:

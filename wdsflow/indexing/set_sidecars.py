@@ -89,11 +89,11 @@ def _energon_dataset(shards: Shards) -> dict[str, Any]:
     """Return how Energon is to read the samples: as pictures with captions, or as they are."""
     fields = set().union(*(facts.fields for facts in shards.values()))
     images = [name for name in IMAGE_FIELDS if name in fields]
-    if len(images) != 1 or "txt" not in fields:
+    if not images or "txt" not in fields:
         return {"__module__": "megatron.energon", "__class__": "CrudeWebdataset"}
     return {
         "sample_type": {"__module__": "megatron.energon", "__class__": "CaptioningSample"},
-        "field_map": {"image": images[0], "caption": "txt"},
+        "field_map": {"image": ",".join(images), "caption": "txt"},  # the first of them that a sample has
     }
 
 

@@ -17,18 +17,19 @@ _IN_A_ROW = 100  # failure_tolerance of its MapDataset
 
 
 class Energon(Reader):
-    """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of captioning samples, where ``wdsflow index --energon`` made the index.
+    """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of captioning samples, on the index of ``wdsflow index --energon``.
 
-    ``.nv-meta/dataset.yaml`` has ``sample_type: CaptioningSample`` and ``field_map: {image: jpg, caption: txt}``; the
-    image may be any of ``jpg,png,jpeg,webp``, as this field map says it. Only these fields are read and decoded, in this
-    spelling. A sample that lacks one, or has an image or a caption that does not decode, is skipped with a message;
-    100 in a row end the training with an error, so that it never hangs. Of a field that occurs twice, the last counts.
+    Its ``.nv-meta/dataset.yaml`` has ``sample_type: CaptioningSample`` and ``field_map: {image: "jpg,png,jpeg,webp",
+    caption: txt}``, where the image may be fewer of these. Only these fields are read and decoded, in this spelling. A
+    sample that lacks one, or has an image or a caption that does not decode, is skipped with a message; 100 in a row end
+    the training with an error, so that it never hangs. Of a field that occurs twice, the last counts.
 
-    Samples are found by the index. A damaged shard is not in it: its samples are lost. (``energon prepare`` refuses a set
-    with a shard that is missing or cut inside a member; it takes one with a damaged header or without an end mark as far
-    as it goes.) There is no index at all, and training ends at once, where a shard is compressed, has no sample, a sparse
-    member or a name that is not UTF-8, or where two samples of a folder have the same key, members of one sample that
-    are not adjacent among them. All of these ``energon prepare`` refuses as well, but for sparse members.
+    Samples are found by the index. A damaged shard is not in it: its samples are lost. There is no index at all, and
+    training ends at once, where a shard is compressed, has no sample, a sparse member or a sample whose name is not
+    UTF-8, or where a key occurs twice in one folder, which includes members of a sample that are not adjacent.
+
+    The index of ``energon prepare`` differs: it refuses all shards if one is missing, empty or cut inside a member, or a
+    key occurs twice; takes what is before a damaged header; and takes compressed shards, which training cannot read.
 
     Cannot be known here, so that the verdict is not exact: whether 100 samples that are skipped come in a row, if there
     are 50 or more, because the order is random; whether large shards whose keys overlap have one in common. Not looked
