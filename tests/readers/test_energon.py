@@ -2,17 +2,22 @@
 
 import gzip
 import json
+import os
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.archives import Entry, write
+from tests.conformance.compare import RealReader, environments
 from tests.conformance.generate import make_set
+from tests.conformance.indexed import write_index
 from tests.readers.shapes import outcomes, shard, verdict
 from tests.validate.rules.build import jpeg
 from wdsflow import repair_shards
 from wdsflow.indexing import index_shards
-from wdsflow.readers import Energon
+from wdsflow.readers import Energon, Options
 from wdsflow.readers.equal_keys import may_share_keys, share_keys
 from wdsflow.scan.evidence import Evidence, ShardEvidence, Stop
 from wdsflow.scan.scan import scan_shard
@@ -173,3 +178,55 @@ def test_the_index_has_the_samples_that_the_reader_finds(times: int, tmp_path: P
             opened = [each for each in found if reader.opens(each)]
             assert counts == {Path(each.url).name: samples_of(each) for each in opened}, seed
     assert indexed > 3
+
+
+@pytest.fixture
+def energon(tmp_path: Path) -> Iterator[RealReader]:
+    (environment,) = (each for each in environments(os.environ) if each.reader == "energon")
+    if environment.missing:
+        pytest.skip(environment.missing)
+    with closing(RealReader(environment, tmp_path)) as reader:
+        yield reader
+
+
+@pytest.mark.deep
+def test_energon_itself_takes_captions_from_json_as_the_advice_says(energon: RealReader, tmp_path: Path) -> None:
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    described = [Entry("b.jpg", jpeg()), Entry("b.json", b'{"description": "two dogs"}')]
+    (folder / "0.tar").write_bytes(write([*entries(range(1)), *described], 1).data)
+    (advice,) = (each for each in check(folder, ["energon"], level="full").advice if "dataset.yaml" in each.does)
+    assert advice.does.endswith("sample_type CaptioningSample, and in field_map caption: txt,json[description]")
+
+    write_index("energon", folder)
+    assert [len(worker) for worker in energon.read([str(folder / "0.tar")], Options())["keys"]] == [1]
+    settings = folder / ".nv-meta" / "dataset.yaml"
+    settings.write_text(settings.read_text().replace("caption: txt", "caption: txt,json[description]"))
+    found = energon.read([str(folder / "0.tar")], Options())
+    assert ([len(worker) for worker in found["keys"]], found["error"]) == ([2], None)
+
+
+@pytest.mark.deep
+def test_energon_itself_reads_what_a_repair_wrote(energon: RealReader, tmp_path: Path) -> None:
+    read = 0
+    for seed in range(40):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        make_set(seed, folder, apart=True)
+        repaired = tmp_path / f"{seed}-repaired"
+        try:
+            repair_shards([str(folder)], str(repaired))
+        except NoShards:
+            continue
+        urls = [str(path) for path in sorted(repaired.glob("*.tar"))]
+        if not urls:
+            continue
+        (predicted,) = check(urls, ["energon"], level="full").verdicts
+        write_index("energon", repaired)
+        found = energon.read(urls, Options())
+        assert (predicted.outcome == "crashes") == (found["error"] is not None), (seed, predicted, found)
+        assert predicted.usable == sum(map(len, found["keys"])), seed
+        why = [reason.slug for reason in predicted.reasons]
+        assert "no-index" not in why or "in common" in predicted.reasons[0].message, (seed, predicted)
+        read += predicted.usable > 0
+    assert read > 10

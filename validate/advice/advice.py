@@ -41,6 +41,7 @@ def advise(context: Context, trial: Callable[[], Trial]) -> list[Advice]:
                 *_repairs(verdict, trial()),
                 *_flags(context, verdict, trial()),
                 *_own_pipeline(context, verdict, trial()),
+                *_field_map(context, verdict),
             ]
             advice += sorted(found, key=lambda each: -each.regains)[:_MOST]
     return advice + advise_training(context)
@@ -162,3 +163,17 @@ def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[
     if usable is not None and usable > verdict.usable:
         does = "in a custom pipeline, put these stages before wds.decode"
         yield replace(trial.promise(verdict, does, usable), command=caption_stages(named[0]), language="python")
+
+
+def _field_map(context: Context, verdict: Verdict) -> Iterator[Advice]:
+    """Yield the line of Energon's settings that takes captions from json; without a number, as it takes any value."""
+    named = caption_name(context.evidence.shards)
+    if verdict.reader == "energon" and named is not None and _is_plain(named[1]) and not set(named[0]) & set("[],"):
+        place = f"{'txt,' if _has(context.evidence.shards, 'txt') else ''}json[{named[0]}]"
+        settings = f"sample_type CaptioningSample, and in field_map caption: {escape(place)}"
+        does = f"or let Energon take captions from json: in .nv-meta/dataset.yaml, {settings}"
+        yield Advice(0, does, verdict.reader)
+
+
+def _has(shards: Sequence[ShardEvidence], name: str) -> bool:
+    return any(name in shard.fields for shard in shards)
