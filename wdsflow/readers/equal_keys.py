@@ -19,7 +19,7 @@ def twice_in(shard: ShardEvidence) -> str | None:
 def share_keys(shards: Sequence[ShardEvidence]) -> tuple[ShardEvidence, ShardEvidence] | None:
     """Return two shards of one folder that have a key in common, None if none have or that is not known."""
     for group in _folders(shards):
-        owner: dict[tuple[str, int], ShardEvidence] = {}
+        owner: dict[int, ShardEvidence] = {}
         for shard in group:
             hashes = _hashes(shard)
             owners = Counter(id(owner[each]) for each in hashes if each in owner)
@@ -54,8 +54,8 @@ def _folders(shards: Sequence[ShardEvidence]) -> Iterable[list[ShardEvidence]]:
     return found.values()
 
 
-def _hashes(shard: ShardEvidence) -> list[tuple[str, int]]:
-    return [*(("key", each) for each in shard.key_sketch), *(("junk", each) for each in shard.junk_sketch)]
+def _hashes(shard: ShardEvidence) -> list[int]:
+    return [*shard.key_sketch, *((1 << 32) + each for each in shard.junk_sketch)]
 
 
 def _is_whole(shard: ShardEvidence) -> bool:

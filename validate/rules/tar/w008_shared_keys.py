@@ -1,6 +1,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from wdsflow.readers.equal_keys import share_keys
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
@@ -41,7 +42,8 @@ class SharedKeys(Rule):
             return
         first, second = pairs[0]
         also = f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)" if len(pairs) > 1 else ""
-        hurt = tuple(reader.name for reader in context.readers if reader.keys_once)
+        clash = share_keys(context.evidence.shards) is not None  # in one folder
+        hurt = tuple(reader.name for reader in context.readers if reader.keys_once and clash)
         yield Finding(
             code=self.code,
             severity="error" if hurt else self.severity,
