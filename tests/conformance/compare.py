@@ -1,6 +1,7 @@
 """Runs generated shard sets through the real readers and through the predictions, and tells where they differ."""
 
 import json
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -11,6 +12,7 @@ from random import Random
 from typing import Any
 
 from tests.conformance.generate import ShardSet, make_set
+from tests.conformance.indexed import INDEXED, clear, folder_of, write_index
 from tests.conformance.predict import Prediction, predict, scan_all
 from tests.forked import Program
 from wdsflow.readers import READERS, Options
@@ -40,11 +42,13 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
     """Return how each reader is run here, by the variables that say where those not installed lie.
 
     ``WDSFLOW_WEBDATASET1`` is a folder with webdataset 1.x, ``WDSFLOW_OPEN_CLIP_HEAD`` one with the sources of
-    open_clip's main branch, ``WDSFLOW_RAY_PYTHON`` a Python with ray where this one has none.
+    open_clip's main branch, ``WDSFLOW_RAY_PYTHON`` a Python with ray where this one has none, ``WDSFLOW_INDEX_READERS`` one
+    with Energon.
     """
     webdataset = variables.get("WDSFLOW_WEBDATASET1", "")
     head = variables.get("WDSFLOW_OPEN_CLIP_HEAD", "")
     ray = variables.get("WDSFLOW_RAY_PYTHON", "")
+    indexed = variables.get("WDSFLOW_INDEX_READERS", "")
     without_ray = "" if ray else _lacks("ray")
     return [
         Environment("open-clip-3.3", "open-clip", missing=_lacks("open_clip_train")),
@@ -62,6 +66,7 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
         Environment("ray-data", "ray-data", python=ray or sys.executable, missing=without_ray, starts_more=True),
         Environment("webdataset-0.2", "webdataset", missing=_lacks("webdataset")),
         Environment("timm", "timm", missing=_lacks("timm")),
+        Environment("energon", "energon", python=indexed, missing=_lacks_there(indexed, "megatron.energon")),
     ]
 
 
@@ -73,6 +78,14 @@ def _lacks(module: str) -> str:
     from importlib.util import find_spec
 
     return "" if find_spec(module) else f"{module} is not installed"
+
+
+def _lacks_there(python: str, module: str) -> str:
+    if not python:
+        return _unset("WDSFLOW_INDEX_READERS", python)
+    look = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+    found = subprocess.run([python, "-c", look], check=False, stderr=subprocess.DEVNULL).returncode == 0
+    return "" if found else f"{module} is not installed; WDSFLOW_INDEX_READERS names a Python that has it"
 
 
 class RealReaders:
@@ -161,7 +174,9 @@ def options_for(reader: str, seed: int, shards: int) -> Options:
 def compare(real_reader: RealReader, reader: str, seeds: Iterable[int], folder: Path) -> Iterator[Comparison]:
     """Make each seed's shard set, read it, predict it, compare, and remove it again where both agree."""
     for seed in seeds:
-        made = make_set(seed, folder, tables=reader in _TABLES, labels=reader == "timm")
+        home = folder_of(reader, seed, folder)
+        made = make_set(seed, home, tables=reader in _TABLES, labels=reader == "timm", apart=reader in INDEXED)
+        write_index(reader, home)
         options = options_for(reader, seed, len(made.shards))
         asker = READERS[reader](options)
         prediction = predict(scan_all(made.urls, scan_options("full", [asker], made.urls)), asker)
@@ -170,11 +185,12 @@ def compare(real_reader: RealReader, reader: str, seeds: Iterable[int], folder: 
         yield Comparison(made, options, prediction, real, differences)
         if not differences:
             made.remove()
+            clear(reader, home)
 
 
 def _differences(reader: str, prediction: Prediction, real: Mapping[str, Any]) -> Iterator[str]:
     verdict = prediction.verdict
-    if reader in _TABLES and not verdict.exact:
+    if reader in _SAY_UNKNOWN and not verdict.exact:
         return  # it says itself that it does not know
     error, stall = real["error"] is not None, real["stall"]
     keys = [[key for key, _ in worker] for worker in real["keys"]]
@@ -191,5 +207,6 @@ def _differences(reader: str, prediction: Prediction, real: Mapping[str, Any]) -
 
 
 _TABLES = frozenset({"datasets", "datasets-tables", "ray-data"})
+_SAY_UNKNOWN = _TABLES | {"energon"}
 # Ray reads shards in parallel and gives nothing of a read that fails.
 _ROWS_UNKNOWN = frozenset({"ray-data"})

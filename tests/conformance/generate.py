@@ -73,7 +73,7 @@ class _Style:
     calm: int  # so many samples at the beginning of the set stay sound
 
 
-def make_set(seed: int, folder: Path, *, tables: bool = False, labels: bool = False) -> ShardSet:
+def make_set(seed: int, folder: Path, *, tables: bool = False, labels: bool = False, apart: bool = False) -> ShardSet:
     """Write the shard set of a seed into a folder, and say what is in it.
 
     Args:
@@ -82,9 +82,10 @@ def make_set(seed: int, folder: Path, *, tables: bool = False, labels: bool = Fa
         tables: for a reader that makes tables: often hurt only the types of values, and leave folders in place of
             shards out.
         labels: for a reader that wants class numbers: most sets have them.
+        apart: for a reader that takes no key twice: in most sets, the keys of each shard are its own.
     """
     rng = Random(seed)
-    style = _style(rng, tables, _LABEL_FIELDS if labels else _TABLE_FIELDS if tables else _FIELDS)
+    style = _style(rng, tables, _LABEL_FIELDS if labels else _TABLE_FIELDS if tables else _FIELDS, apart=apart)
     made = ShardSet(seed)
     index = 0
     for number in range(rng.randint(1, 6)):
@@ -98,7 +99,7 @@ def make_set(seed: int, folder: Path, *, tables: bool = False, labels: bool = Fa
     return made
 
 
-def _style(rng: Random, tables: bool, fields: Sequence[tuple[str, ...]]) -> _Style:
+def _style(rng: Random, tables: bool, fields: Sequence[tuple[str, ...]], *, apart: bool) -> _Style:
     known = sorted(SAMPLE_HURTS) + sorted(LAYOUT_HURTS)
     if tables and rng.random() < 0.5:
         known = sorted(TABLE_HURTS)
@@ -106,7 +107,7 @@ def _style(rng: Random, tables: bool, fields: Sequence[tuple[str, ...]]) -> _Sty
         image=rng.choice(("jpg", "jpg", "png", "jpeg", "webp")),
         fields=rng.choice(fields),
         prefix=rng.choice(("", "", "", "", "photos/", "./", "v1.0/", "/data/", "a/b.c/")),
-        restart=rng.random() < 0.5,
+        restart=rng.random() < (0.1 if apart else 0.5),
         caption_first=rng.random() < 0.3,
         tar_format=rng.choice(FORMATS),
         float_time=rng.random() < 0.1,

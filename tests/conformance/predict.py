@@ -115,7 +115,7 @@ def _one_worker(reader: Reader, shards: Sequence[ShardEvidence], logs: Logs) -> 
                 return keys, True
             waiting.clear()
     crashed = _take(reader, waiting, keys)
-    return keys, crashed or (reader.empty_raises and not keys)
+    return keys, crashed or ((reader.empty_raises or reader.gives_up) and not keys)
 
 
 def _take(reader: Reader, waiting: list[Run], keys: list[str]) -> bool:

@@ -267,6 +267,38 @@ def ray_data() -> Reader:
     return read
 
 
+def energon() -> Reader:
+    """Prepare Megatron-Energon, over a folder with an index, for training and validation."""
+    from megatron.energon import WorkerConfig, get_savable_loader, get_train_dataset, get_val_dataset
+
+    config = WorkerConfig(rank=0, world_size=1, num_workers=0)
+    common: dict[str, Any] = {"split_part": "train", "worker_config": config, "batch_size": 1}
+
+    def training(folder: str, **options: Any) -> Any:
+        data = get_train_dataset(folder, shuffle_buffer_size=100, max_samples_per_sequence=100, **common, **options)
+        return get_savable_loader(data)
+
+    def names(loader: Any) -> list[list[str]]:
+        batches = ((batch.__key__[0], batch.__sources__[0][0].shard_name) for batch in loader)
+        return [[text(key), text(shard)] for key, shard in batches]
+
+    def read(job: Job) -> Result:
+        keys: list[list[str]] = []
+        error = None
+        folder = os.path.dirname(job["urls"][0])
+        try:
+            keys = names(training(folder, repeat=False))
+            if not keys:
+                next(iter(training(folder)))  # which repeats its shards
+            held_out = names(get_savable_loader(get_val_dataset(folder, **common)))
+            assert sorted(held_out) == sorted(keys), f"validation reads {held_out}"
+        except Exception as caught:
+            error = describe(caught)
+        return {"keys": [keys], "error": error, "stall": False}
+
+    return read
+
+
 def describe(error: BaseException) -> str:
     """Return an exception in one line, with what caused it."""
     chain: list[str] = []
@@ -284,6 +316,7 @@ READERS: dict[str, Callable[[], Reader]] = {
     "datasets": hugging_face,
     "datasets-tables": hugging_face_tables,
     "ray-data": ray_data,
+    "energon": energon,
 }
 
 

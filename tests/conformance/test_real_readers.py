@@ -16,6 +16,7 @@ SETS = {  # in the gate
     "datasets-tables": 5,
     "ray-data": 2,
     "timm": 5,
+    "energon": 5,
     "webdataset-0.2": 8,
 }
 

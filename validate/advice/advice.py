@@ -41,6 +41,7 @@ def advise(context: Context, trial: Callable[[], Trial]) -> list[Advice]:
                 *_repairs(verdict, trial()),
                 *_flags(context, verdict, trial()),
                 *_own_pipeline(context, verdict, trial()),
+                *_field_map(context, verdict),
             ]
             advice += sorted(found, key=lambda each: -each.regains)[:_MOST]
     return advice + advise_training(context)
@@ -79,6 +80,8 @@ _PLAIN = {
         "tar.bad-header",
         "tar.second-archive",
     ): "recover the members after damage",
+    ("tar.no-end-blocks",): "write the end mark",
+    ("tar.sparse",): "write sparse members in full",
 }
 
 
@@ -86,6 +89,8 @@ def _plainly(shards: Sequence[ShardEvidence]) -> str:
     does = [
         words for names, words in _PLAIN.items() if any(shard.tally(name).count for shard in shards for name in names)
     ]
+    does += ["write plain tars"] if any(shard.compression for shard in shards) else []
+    does += ["leave out shards without samples"] if any(not (shard.samples or shard.error) for shard in shards) else []
     return listed(does) or "give members names that all readers accept"
 
 
@@ -158,3 +163,17 @@ def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[
     if usable is not None and usable > verdict.usable:
         does = "in a custom pipeline, put these stages before wds.decode"
         yield replace(trial.promise(verdict, does, usable), command=caption_stages(named[0]), language="python")
+
+
+def _field_map(context: Context, verdict: Verdict) -> Iterator[Advice]:
+    """Yield the line of Energon's settings that takes captions from json; without a number, as it takes any value."""
+    named = caption_name(context.evidence.shards)
+    if verdict.reader == "energon" and named is not None and _is_plain(named[1]) and not set(named[0]) & set("[],"):
+        place = f"{'txt,' if _has(context.evidence.shards, 'txt') else ''}json[{named[0]}]"
+        settings = f"sample_type CaptioningSample, and in field_map caption: {escape(place)}"
+        does = f"or let Energon take captions from json: in .nv-meta/dataset.yaml, {settings}"
+        yield Advice(0, does, verdict.reader)
+
+
+def _has(shards: Sequence[ShardEvidence], name: str) -> bool:
+    return any(name in shard.fields for shard in shards)

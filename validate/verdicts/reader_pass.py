@@ -162,4 +162,6 @@ def run_pass(reader: Reader, shards: Sequence[ShardEvidence]) -> PassResult:
     result = walk.result
     if shards and not result.complete and result.crash is None and reader.empty_raises:
         walk.crash(Fate("crash", "group", "no-samples"), shards[0])
+    if shards and not result.usable and result.crash is None and reader.gives_up:
+        walk.crash(Fate("crash", "batch", "gives-up"), shards[0])
     return result

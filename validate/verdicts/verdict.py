@@ -92,7 +92,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         outcome=_outcome(result, starved and reader.empty_stalls, samples, max_loss),
         samples=samples,
         usable=result.usable,
-        reasons=tuple(_reasons(result, evidence, samples)),
+        reasons=tuple(_reasons(result, evidence, samples, reader)),
         funnel=Funnel(
             members=sum(shard.members for shard in evidence.shards),
             samples=result.formed,
@@ -166,7 +166,7 @@ def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:
     return "pickled fields are never opened here: they are taken as valid" if pickled else ""
 
 
-def _reasons(result: PassResult, evidence: Evidence, samples: int) -> list[Reason]:
+def _reasons(result: PassResult, evidence: Evidence, samples: int, reader: Reader) -> list[Reason]:
     reasons = []
     if result.crash is not None and result.crash_place is not None:
         place = result.crash_place
@@ -177,9 +177,14 @@ def _reasons(result: PassResult, evidence: Evidence, samples: int) -> list[Reaso
         text = loss_text(loss.reason, loss.detail, fields_of(result.shapes[loss]))
         message = f"{count:,} of {max(samples, count):,} samples: {text}"
         reasons.append(Reason(loss.reason, count, message, place.shard, place.key, place.offset))
-    unreached = sum(shard.unreached for shard in evidence.shards)
-    if unreached:
-        shard = next(shard for shard in evidence.shards if shard.unreached)
+    unopened = [shard for shard in evidence.shards if shard.samples and not shard.error and not reader.opens(shard)]
+    if unopened and result.crash is None:
+        count = sum(shard.samples for shard in unopened)
+        message = f"{count:,} of {samples:,} samples: they are in shards that {reader.unopened}"
+        reasons.append(Reason("unopened", count, message, unopened[0].url, None, unopened[0].stop.offset))
+    behind = [shard for shard in evidence.shards if shard.unreached and (shard.error or reader.opens(shard))]
+    if behind:
+        unreached, shard = sum(shard.unreached for shard in behind), behind[0]
         message = f"{unreached:,} of {samples:,} samples: they are after damage at which readers stop"
         reasons.append(Reason("unreached", unreached, message, shard.url, None, shard.stop.offset))
     return reasons

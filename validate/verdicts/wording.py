@@ -28,6 +28,8 @@ CRASHES: dict[str, str] = {
     "unreadable-shard": "a shard cannot be read, and the reader raises an error",
     "truncated-shard": "a shard is cut inside a member, and the reader raises an error",
     "no-samples": "the shards hold no sample at all, and the reader raises an error",
+    "no-index": "`wdsflow index --energon` cannot index the shards, and without an index the reader raises an error",
+    "gives-up": "none of the samples can be used, and the reader raises an error after it skipped too many in a row",
     "schema": "a sample does not have the fields that the first samples had",
     "types": "the type of a value is not that of its column, which the first samples gave",
     "table": "a value that Arrow does not write to a table with the types of the first samples",
@@ -51,6 +53,7 @@ LACKS: dict[str, tuple[str, str]] = {  # of one sample, of several
     "too-large": ("has an image with too many pixels", "have an image with too many pixels"),
     "duplicate-field": ("has a field twice", "have a field twice"),
     "marked-bad": ("is marked __bad__", "are marked __bad__"),
+    "unopened": ("is in a shard that is not read", "are in shards that are not read"),
     "unreached": ("is after damage at which readers stop", "are after damage at which readers stop"),
 }
 

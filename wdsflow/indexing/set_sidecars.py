@@ -40,7 +40,7 @@ def render_set(shards: Shards, kinds: Sequence[str]) -> dict[str, bytes]:
             {"splits": {split: _timm(split, names, shards) for split, names in _splits(shards).items()}}
         )
     if "energon" in kinds:
-        counts = {name: facts.samples for name, facts in shards.items()}
+        counts = {name: facts.by_energon for name, facts in shards.items()}
         files[NV_INFO] = _json({"energon_version": None, "shard_counts": counts})
     return files
 
@@ -89,11 +89,11 @@ def _energon_dataset(shards: Shards) -> dict[str, Any]:
     """Return how Energon is to read the samples: as pictures with captions, or as they are."""
     fields = set().union(*(facts.fields for facts in shards.values()))
     images = [name for name in IMAGE_FIELDS if name in fields]
-    if len(images) != 1 or "txt" not in fields:
+    if not images or "txt" not in fields:
         return {"__module__": "megatron.energon", "__class__": "CrudeWebdataset"}
     return {
         "sample_type": {"__module__": "megatron.energon", "__class__": "CaptioningSample"},
-        "field_map": {"image": images[0], "caption": "txt"},
+        "field_map": {"image": ",".join(images), "caption": "txt"},  # the first of them that a sample has
     }
 
 

@@ -49,6 +49,7 @@ class ShardFacts:
     url: str
     samples: int = 0
     by_wids: int = 0  # samples as wids counts them
+    by_energon: int = 0  # as Energon counts them: base names with dots in them may have merged some
     fields: dict[str, int] = field(default_factory=dict)  # name -> members
     size: int = 0  # bytes as stored
     changed: float = 0.0  # seconds since 1970
@@ -126,7 +127,8 @@ def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: Sh
         scan.batch(batch, walk)
         grouped.add(batch.rows)
     scan.finish(walk)
-    facts.by_wids, facts.fields = grouped.by_wids, dict(sorted(grouped.fields.most_common(_FIELDS)))
+    facts.by_wids, facts.by_energon = grouped.by_wids, grouped.runs
+    facts.fields = dict(sorted(grouped.fields.most_common(_FIELDS)))
     if grouped.sparse:
         facts.obstacle = f"the member {grouped.sparse} is sparse: its contents are in several places"
 
@@ -135,7 +137,7 @@ class _Grouping:
     """Groups members into samples, by the rule of webdataset, Energon and DALI: neighbours of one key."""
 
     def __init__(self, contents: ShardContents, *, keep: bool) -> None:
-        self.by_wids = 0
+        self.by_wids = self.runs = 0
         self.fields: Counter[str] = Counter()
         self.sparse = ""
         self._contents, self._keep = contents, keep
@@ -159,9 +161,11 @@ class _Grouping:
             if key is None or suffix is None or is_meta(name):
                 continue
             self.fields[suffix] += 1
+            is_next = key != self._key
+            self._key = key
+            self.runs += is_next
             if not self._keep:
                 continue
-            if key != self._key:
-                self._key = key
+            if is_next:
                 self._contents.samples.append(IndexedSample(key, header, []))
             self._contents.samples[-1].members.append(IndexedMember(suffix, name, data, size))

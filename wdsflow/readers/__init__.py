@@ -1,4 +1,4 @@
-"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data. One file per reader, and the catalog of their names."""
+"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon. One file per reader, and the catalog of their names."""
 
 import difflib
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 from .base import Fate, Options, Reader
 from .datasets import Datasets
 from .datasets_tables import DatasetsTables
+from .energon import Energon
 from .ray_data import RayData
 from .timm import Timm
 from .webdataset_02 import WebDataset02
@@ -18,6 +19,7 @@ __all__ = [
     "READERS",
     "Datasets",
     "DatasetsTables",
+    "Energon",
     "Fate",
     "OpenClip4",
     "OpenClip33",
@@ -33,7 +35,7 @@ __all__ = [
 
 READERS: dict[str, type[Reader]] = {
     reader.name: reader
-    for reader in (OpenClip33, OpenClip4, WebDataset1, WebDataset02, Datasets, DatasetsTables, RayData, Timm)
+    for reader in (OpenClip33, OpenClip4, WebDataset1, WebDataset02, Datasets, DatasetsTables, RayData, Timm, Energon)
 }
 
 INSTALLED_OPEN_CLIP = "open-clip"

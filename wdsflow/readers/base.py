@@ -68,6 +68,9 @@ class Reader(ABC):
     makes_columns: ClassVar[bool] = False  # the first samples' values decide what later ones may be
     writes_tables: ClassVar[bool] = False  # writes all values to Arrow tables before the first sample comes out
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
+    gives_up: ClassVar[bool] = False  # raises where no sample of a pass is usable: it skipped too many in a row
+    keys_once: ClassVar[bool] = False  # takes no two samples of one key in a folder
+    unopened: ClassVar[str] = "it does not open"  # what becomes of shards that ``opens`` refuses: "shards that ..."
     pairs_with: ClassVar[Literal["caption", "label"]] = "caption"  # what a sample needs besides its image
     # Fields that hold what this reader wants, but have names that it does not take: the name -> the wanted name.
     aliases: ClassVar[Mapping[str, str]] = {}

@@ -189,6 +189,8 @@ class ShardEvidence:
     images: ImageFacts = field(default_factory=ImageFacts)
     captions: CaptionFacts = field(default_factory=CaptionFacts)
     key_sketch: tuple[int, ...] = ()  # the 64 smallest 32-bit hashes of keys: shards that share keys share these
+    junk_sketch: tuple[int, ...] = ()  # the same for keys of macOS twins and dot-files in folders
+    key_span: tuple[str, str] | None = None  # the first and last key of both kinds, in the order of their characters
     image_sketch: tuple[int, ...] = ()  # the same for image bytes (level "full")
     frequent_images: dict[int, int] = field(default_factory=dict)  # hash -> Misra-Gries lower bound ("full")
     bytes_read: int = 0

@@ -1,5 +1,7 @@
 """Takes the members of one shard, in the order of the tar, and counts what they are."""
 
+from itertools import chain
+
 from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import MemberBatch
@@ -52,6 +54,7 @@ class Scanner:
         self.judged: dict[tuple[str, str], Part] = {}  # field names with the status of their contents
         self.keys: set[str] = set()
         self.junk: set[str] = set()  # keys of twins, dot-files and metadata
+        self.twins: set[str] = set()  # of those, the ones that webdataset takes for keys of samples
         self.prefixed = 0  # members whose names start with ./
         self.looker = (
             None
@@ -198,6 +201,10 @@ class Scanner:
             self.looker.end_run(self.main.parts)
         if is_junk(key):
             self._junk_again(key, offset)
+            if key in self.twins:
+                self.note("key.again-twin").add(key, offset)
+            elif len(self.twins) < _KEYS_KNOWN:
+                self.twins.add(key)
         elif key in self.keys:
             self.note("key.again").add(key, offset)
         elif len(self.keys) < _KEYS_KNOWN:
@@ -235,6 +242,9 @@ class Scanner:
         shard.all_runs = None if self.all is None else self.all.runs()
         shard.samples = len(self.keys)
         shard.key_sketch = smallest_hashes(self.keys, 64)
+        shard.junk_sketch = smallest_hashes(self.twins, 64)
+        if self.keys or self.twins:
+            shard.key_span = min(chain(self.keys, self.twins)), max(chain(self.keys, self.twins))
         assert walk.stop is not None  # the walk is over
         shard.stop = Stop(walk.stop.kind, walk.stop.offset, walk.stop.detail)
         for name, seen in walk.seen.items():

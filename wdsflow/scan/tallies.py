@@ -35,6 +35,7 @@ TALLIES: dict[str, str] = {
     # samples
     "key.again": "a key that was left comes back later in the shard: its members are not adjacent",
     "key.again-junk": "the key of a macOS twin, dot-file or metadata member comes back, or such a member parts a sample",
+    "key.again-twin": "the key of a macOS twin or of a dot-file in a folder comes back",
     "key.duplicate-field": "two members of one sample have the same field name",
     "key.long-run": "more than 1,000 neighbouring members share one key",
     # fields

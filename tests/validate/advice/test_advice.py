@@ -130,11 +130,11 @@ def test_what_a_repair_would_bring_is_not_told_where_it_is_not_known(tmp_path):
     Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
     (advice,) = check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1).advice
-    assert advice.text == "regroup the members of each sample"
+    assert advice.text == "regroup the members of each sample and write plain tars"
     (tmp_path / "s" / "1.tar").write_bytes(tar(SETS["captions in json"][0]))
     both = [each.text for each in check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1).advice]
     assert both[0] == "write a txt next to each image"
-    assert "regroup the members of each sample" in both
+    assert "regroup the members of each sample and write plain tars" in both
 
 
 def training(usable, **changes):

@@ -87,7 +87,7 @@ def test_an_error_in_the_archive_takes_the_open_sample_with_it_where_the_reader_
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_a_pass_without_any_sample_ends_in_a_crash_for_webdataset_1_only(name: str, count: int) -> None:
+def test_a_pass_without_any_sample_ends_in_a_crash_for_some_readers(name: str, count: int) -> None:
     result = run_pass(READERS[name](), [shard(number, []) for number in range(count)])
 
     if count and name == "webdataset-1":
@@ -95,6 +95,8 @@ def test_a_pass_without_any_sample_ends_in_a_crash_for_webdataset_1_only(name: s
         assert result.crash_place == LossPlace("0.tar", None, None)
     elif count and name.startswith("datasets"):  # it looks for the columns of the first samples
         assert result.crash == Fate("crash", "group", "schema")
+    elif count and name == "energon":
+        assert result.crash == Fate("crash", "group", "no-index", "0.tar has no sample")
     else:
         assert (result.crash, result.crash_place) == (None, None)
 

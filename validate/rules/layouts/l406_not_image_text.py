@@ -7,7 +7,7 @@ from ...finding import Finding
 from ..kit.base import Context, Rule
 from ..kit.layout_text import reads_pairs
 
-_PAIRS = ("open-clip", "wdsflow-train", "timm")  # the others give all fields of a sample
+_PAIRS = ("open-clip", "wdsflow-train", "timm", "energon")  # the others give all fields of a sample
 
 
 class NotImageText(Rule):

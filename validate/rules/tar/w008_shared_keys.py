@@ -1,6 +1,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from wdsflow.readers.equal_keys import share_keys
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
@@ -20,14 +21,16 @@ class SharedKeys(Rule):
 
     Why it matters: readers that mark the end of a shard accept this. webdataset up to 0.2.88, which OpenCLIP pins,
     continues an open sample in the next shard: after a cut shard, an image of one sample can get the caption of another
-    (W021). Tools that look samples up by key (embeddings, filter lists, Energon's index) confuse them. Equal keys may
-    also mean that old and new shards are in one folder.
+    (W021). Tools that look samples up by key (embeddings, filter lists) confuse them. Energon takes no key twice: neither
+    ``wdsflow index --energon`` nor ``energon prepare`` indexes such a set. Equal keys may also mean that old and new shards
+    are in one folder.
 
     In practice: shards made by independent jobs, LAION-400M's tails (see the FIXME in OpenCLIP's group_by_keys),
     webdataset#327.
 
     Fix: put the number of the shard into the key when packing, as img2dataset does: ``000420017`` for sample 17 of
-    shard 42. Look for stale files first: ``ls -lt FOLDER``
+    shard 42. Look for stale files first: ``ls -lt FOLDER``. For Energon, ``energon prepare --fix-duplicates FOLDER`` puts the
+    name of its shard before each key, in the shards themselves.
     """
 
     code = "W008"
@@ -39,15 +42,22 @@ class SharedKeys(Rule):
             return
         first, second = pairs[0]
         also = f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)" if len(pairs) > 1 else ""
+        clash = share_keys(context.evidence.shards) is not None  # in one folder
+        hurt = tuple(reader.name for reader in context.readers if reader.keys_once and clash)
         yield Finding(
             code=self.code,
-            severity=self.severity,
+            severity="error" if hurt else self.severity,
             message=f"shares keys with {_name(first.url)}{also}: at least {how_many(len(pairs) + 1, 'shard')} "
-            "do not have keys of their own",
+            f"do not have keys of their own{_refusal(context, hurt)}",
             shard=second.url,
             count=len(pairs),
-            readers=context.names(),
+            readers=hurt or context.names(),
         )
+
+
+def _refusal(context: Context, hurt: tuple[str, ...]) -> str:
+    ends = f"{context.titles(hurt)} end{'s' if len(hurt) == 1 else ''} with an exception"
+    return f"; without an index, {ends} (energon prepare --fix-duplicates renames them)" if hurt else ""
 
 
 def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEvidence, ShardEvidence]]:

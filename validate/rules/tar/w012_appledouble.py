@@ -56,4 +56,6 @@ def _hurt(context: Context, reader: Reader, shard: ShardEvidence) -> bool:
         return False
     bound = context.bound(reader)
     junk = (item.shape for item in counted(reader.runs(shard)) if is_junk(item.key))
+    if reader.keys_once and shard.tally("key.again-twin").count:
+        return True
     return _parts(shard) or any(crashes(context, bound, shape) for shape in junk)

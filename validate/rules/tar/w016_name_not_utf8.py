@@ -33,7 +33,7 @@ class NameNotUtf8(TallyRule):
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         """Return "error" if a chosen reader ends with an exception."""
         crashes = [(reader.preparation([shard]) or reader).at_shard(shard) for reader in context.readers]
-        ends = any(crash is not None and crash.reason == "not-utf8-name" for crash in crashes)
+        ends = any(crash is not None and crash.reason in ("not-utf8-name", "no-index") for crash in crashes)
         return "error" if ends else self.severity
 
     def repair(self, *urls: str) -> Repair:

@@ -28,7 +28,7 @@ class EmptyShard(TallyRule):
         return Tally() if shard.samples or shard.error else Tally(1)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        return "warning" if context.evidence.samples else "error"
+        return "warning" if context.evidence.samples and not context.unindexed(shard) else "error"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return "the shard has no sample: a worker that gets only such shards never yields a batch"

@@ -1,7 +1,8 @@
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ..kit.base import TallyRule, first_seen
+from ...finding import Severity
+from ..kit.base import Context, TallyRule, first_seen
 
 
 class Sparse(TallyRule):
@@ -21,6 +22,10 @@ class Sparse(TallyRule):
     severity = "info"
     tallies = ("tar.sparse",)
     counts_samples = False
+
+    def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
+        """Return "error" if a chosen reader ends with an exception."""
+        return "error" if context.unindexed(shard) else self.severity
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"{how_many(count, 'sparse member')}{first_seen(detail)}: readers with an index get shifted contents"

@@ -1,0 +1,41 @@
+"""Shard sets for readers that find samples by an index: in a folder of their own, with the index next to them."""
+
+import shutil
+from pathlib import Path
+
+from wdsflow.indexing import index_shards
+from wdsflow.shards.urls import NoShards
+
+INDEXED = frozenset({"energon"})
+_CAPTIONING = """
+sample_type: {__module__: megatron.energon, __class__: CaptioningSample}
+field_map: {image: "jpg,png,jpeg,webp", caption: txt}
+"""
+
+
+def folder_of(reader: str, seed: int, folder: Path) -> Path:
+    """Return the folder for the shards of a seed."""
+    if reader not in INDEXED:
+        return folder
+    home = folder / f"{seed:06d}"
+    home.mkdir()
+    return home
+
+
+def write_index(reader: str, home: Path) -> None:
+    """Write the index of the shards in a folder as people do, and the settings that they edit."""
+    if reader not in INDEXED:
+        return
+    try:
+        index_shards(str(home), [reader])
+    except NoShards:
+        return
+    settings = home / ".nv-meta" / "dataset.yaml"
+    if settings.exists() and "Crude" in settings.read_text():
+        settings.write_text(_CAPTIONING)
+
+
+def clear(reader: str, home: Path) -> None:
+    """Remove what is left in the folder."""
+    if reader in INDEXED:
+        shutil.rmtree(home)

@@ -1,0 +1,151 @@
+"""Megatron-Energon's reader of WebDataset shards."""
+
+import os
+from collections.abc import Sequence
+
+from wdsflow.scan.evidence import Shape, ShardEvidence, Stop
+from wdsflow.shards.field_names import IMAGE_FIELDS
+from wdsflow.shards.tar.member_names import is_meta
+
+from .base import USABLE, Fate, Reader
+from .equal_keys import may_share_keys, share_keys, twice_in
+from .grouping import Sample, first_of, incomplete
+from .wanted_fields import IMAGE_TROUBLE, TEXT_TROUBLE, reason_for
+
+_CAPTION = "txt"
+_IN_A_ROW = 100  # failure_tolerance of its MapDataset
+
+
+class Energon(Reader):
+    """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of captioning samples, on the index of ``wdsflow index --energon``.
+
+    Its ``.nv-meta/dataset.yaml`` has ``sample_type: CaptioningSample`` and ``field_map: {image: "jpg,png,jpeg,webp",
+    caption: txt}``, where the image may be fewer of these. Only these fields are read and decoded, in this spelling. A
+    sample that lacks one, or has an image or a caption that does not decode, is skipped with a message; 100 in a row end
+    the training with an error, so that it never hangs. Of a field that occurs twice, the last counts.
+
+    Samples are found by the index. A damaged shard is not in it: its samples are lost. There is no index at all, and
+    training ends at once, where a shard is compressed, has no sample, a sparse member or a sample whose name is not
+    UTF-8, or where a key occurs twice in one folder, which includes members of a sample that are not adjacent.
+
+    The index of ``energon prepare`` differs: it refuses all shards if one is missing, empty or cut inside a member, or a
+    key occurs twice; takes what is before a damaged header; and takes compressed shards, which training cannot read.
+
+    Cannot be known here, so that the verdict is not exact: whether 100 samples that are skipped come in a row, if there
+    are 50 or more, because the order is random; whether large shards whose keys overlap have one in common. Not looked
+    at: other field maps, sample loaders, task encoders and filters; ``CrudeWebdataset``, which decodes all fields (one
+    that does not decode skips the sample) and leaves the choice to a cooker; more workers than samples; splits: all
+    shards are judged as one. Validation (``get_val_dataset``) reads the same samples once, and ends.
+
+    Source: megatron-energon 7.4.1, flavors/webdataset/itar_reader.py, sample_decoder.py, prepare.py, errors.py.
+    """
+
+    name = "energon"
+    title = "Megatron-Energon 7 (captioning samples)"
+    raises = False
+    gives_up = True
+    keys_once = True
+    unopened = "are damaged, and left out of its index"
+
+    def image_fields(self) -> tuple[str, ...]:
+        """Return the image fields of the field map."""
+        return IMAGE_FIELDS
+
+    def paired_fields(self) -> tuple[str, ...]:
+        """Return the caption field of the field map."""
+        return (_CAPTION,)
+
+    def fates(self, shape: Shape) -> tuple[Fate, ...]:
+        """Return the fate of the one sample of the run; it is never a crash."""
+        sample: Sample = {part.suffix: part for part in shape}
+        image = first_of(IMAGE_FIELDS, sample)
+        if lacking := incomplete(image is not None, _CAPTION in sample, "dropped"):
+            return (lacking,)
+        if sample[_CAPTION].status in TEXT_TROUBLE:
+            return (Fate("dropped", "decode", "bad-caption", _CAPTION),)
+        images = (sample[name] for name in IMAGE_FIELDS if name in sample)
+        bad = next((part for part in images if part.status in IMAGE_TROUBLE), None)
+        return (USABLE if bad is None else Fate("dropped", "decode", reason_for(bad, image, _CAPTION), bad.suffix),)
+
+    def at_stop(self, stop: Stop) -> Fate | None:
+        """Return None: a shard that ends in an error is not in the index."""
+        return None
+
+    def joins(self, stop: Stop) -> bool:
+        """Return False: a sample ends with its shard."""
+        return False
+
+    def opens(self, shard: ShardEvidence) -> bool:
+        """Return whether a shard is in the index."""
+        return not _is_damaged(shard) and shard.compression is None
+
+    def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
+        """Return the crash of a set that has no index, else None."""
+        whole = [shard for shard in shards if not _is_damaged(shard)]
+        if shards and not whole:
+            return Fate("crash", "group", "no-index", "all shards are damaged")
+        if crash := next(filter(None, map(self.at_shard, whole)), None):
+            return crash
+        if pair := share_keys(whole):
+            return Fate("crash", "group", "no-index", f"{_name(pair[0])} and {_name(pair[1])} have a key in common")
+        return None
+
+    def at_shard(self, shard: ShardEvidence) -> Fate | None:
+        """Return the crash of a shard that leaves its folder without an index, else None."""
+        obstacle = "" if _is_damaged(shard) else _obstacle(shard)
+        return Fate("crash", "group", "no-index", f"{_name(shard)} {obstacle}") if obstacle else None
+
+    def unknown(self, shards: Sequence[ShardEvidence]) -> str:
+        """Return what is not known of keys, or of the order of samples that are skipped."""
+        whole = [shard for shard in shards if not _is_damaged(shard)]
+        if self.at_start(shards) is not None:
+            return ""
+        if any(shard.tally("name.not-utf8").count for shard in whole):
+            return "whether a name that is not UTF-8 belongs to a sample is not known, which would leave it without an index"
+        if may_share_keys(whole):
+            return "whether two shards have a key in common is not known, which would leave them without an index"
+        skipped, usable = self._counts(whole)
+        if usable and 2 * skipped >= _IN_A_ROW:  # a pass may begin with those with which the one before ended
+            return f"training ends with an error if {_IN_A_ROW} samples that are skipped come in a row"
+        return ""
+
+    def _counts(self, shards: Sequence[ShardEvidence]) -> tuple[int, int]:
+        """Return how many samples are skipped, and how many are not."""
+        skipped = usable = 0
+        for shard in shards:
+            runs = self.runs(shard)
+            ends = [(run.shape, 1) for run in (runs.head, runs.tail) if run is not None]
+            for shape, count in [*ends, *((item.shape, item.count) for item in runs.inner)]:
+                lost = self.fates(shape)[0].kind != "usable"
+                skipped += count * lost
+                usable += count * (not lost)
+        return skipped, usable
+
+
+def _is_damaged(shard: ShardEvidence) -> bool:
+    """Return whether ``wdsflow index`` refuses the shard; a missing end mark is enough."""
+    return shard.error is not None or shard.stop.kind != "end" or shard.tally("tar.second-archive").count > 0
+
+
+def _obstacle(shard: ShardEvidence) -> str:
+    """Return why there is no index of a shard that is not damaged, "" if there is one."""
+    if shard.compression is not None:
+        return f"is compressed ({shard.compression})"
+    if shard.runs.head is None:
+        return "has no sample"
+    if shard.tally("tar.sparse").count:
+        return "has a sparse member"
+    if _foreign(shard):
+        return "has a name that is not UTF-8"
+    again = twice_in(shard)
+    return "" if again is None else f"has the key {again} twice"
+
+
+def _foreign(shard: ShardEvidence) -> bool:
+    """Return whether the first name that is not UTF-8 is that of a member of a sample."""
+    tally = shard.tally("name.not-utf8")
+    return tally.key is not None and not is_meta(tally.detail)
+
+
+def _name(shard: ShardEvidence) -> str:
+    return os.path.basename(shard.url)
