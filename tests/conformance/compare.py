@@ -34,7 +34,8 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
     """Return how each reader is run here, by the variables that say where those not installed lie.
 
     ``WDSFLOW_WEBDATASET1`` is a folder with webdataset 1.x, ``WDSFLOW_OPEN_CLIP_HEAD`` one with the sources of
-    open_clip's main branch, ``WDSFLOW_RAY_PYTHON`` a Python with ray where this one has none.
+    open_clip's main branch, ``WDSFLOW_RAY_PYTHON`` a Python with ray where this one has none, ``WDSFLOW_INDEX_READERS`` a
+    Python with DALI.
     """
     webdataset = variables.get("WDSFLOW_WEBDATASET1", "")
     head = variables.get("WDSFLOW_OPEN_CLIP_HEAD", "")
@@ -56,7 +57,13 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
         Environment("ray-data", "ray-data", python=ray or sys.executable, missing=without_ray),
         Environment("webdataset-0.2", "webdataset", missing=_lacks("webdataset")),
         Environment("timm", "timm", missing=_lacks("timm")),
+        _of_index_readers("dali", variables),
     ]
+
+
+def _of_index_readers(reader: str, variables: Mapping[str, str]) -> Environment:
+    python = variables.get("WDSFLOW_INDEX_READERS", "")
+    return Environment(reader, reader, python=python, missing=_unset("WDSFLOW_INDEX_READERS", python))
 
 
 def _unset(variable: str, value: str) -> str:
@@ -148,7 +155,7 @@ class Comparison:
 def options_for(reader: str, seed: int, shards: int) -> Options:
     """Draw the arguments of the reader: workers and ranks for OpenCLIP, keys too for its version 4; workers and ranks for timm."""
     rng = Random(seed)
-    if not reader.startswith(("open-clip", "timm")):
+    if not reader.startswith(("open-clip", "timm", "dali")):
         return Options()
     world_size = rng.choice((1, 1, 1, 2))
     workers = rng.choice([count for count in (0, 0, 1, 2, 3) if count * world_size <= shards])
@@ -180,7 +187,7 @@ def compare(process: RealReader, reader: str, seeds: Iterable[int], folder: Path
 
 def _differences(reader: str, prediction: Prediction, real: Mapping[str, Any]) -> Iterator[str]:
     verdict = prediction.verdict
-    if reader in _TABLES and not verdict.exact:
+    if reader in _INEXACT and not verdict.exact:
         return  # it says itself that it does not know
     error, stall = real["error"] is not None, real["stall"]
     keys = [[key for key, _ in worker] for worker in real["keys"]]
@@ -188,7 +195,7 @@ def _differences(reader: str, prediction: Prediction, real: Mapping[str, Any]) -
         yield f"verdict {verdict.outcome}, really {'error' if error else 'stall' if stall else 'it ran'}"
     if prediction.error != error:
         yield f"predicted {'an' if prediction.error else 'no'} error"
-    if error and reader in _ROWS_UNKNOWN:
+    if error and (reader in _ROWS_UNKNOWN or real.get("died")):
         return
     if [Counter(worker) for worker in prediction.keys] != [Counter(worker) for worker in keys]:
         yield "other samples"
@@ -197,5 +204,6 @@ def _differences(reader: str, prediction: Prediction, real: Mapping[str, Any]) -
 
 
 _TABLES = frozenset({"datasets", "datasets-tables", "ray-data"})
+_INEXACT = _TABLES | {"dali"}
 # Ray reads shards in parallel and gives nothing of a read that fails.
 _ROWS_UNKNOWN = frozenset({"ray-data"})

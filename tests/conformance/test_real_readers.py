@@ -18,6 +18,7 @@ SETS = {  # in the gate
     "ray-data": 2,
     "timm": 5,
     "webdataset-0.2": 8,
+    "dali": 20,
 }
 
 

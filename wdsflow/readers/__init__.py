@@ -7,6 +7,7 @@ from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 
 from .base import Fate, Options, Reader
+from .dali import Dali
 from .datasets import Datasets
 from .datasets_tables import DatasetsTables
 from .ray_data import RayData
@@ -16,6 +17,7 @@ from .webdataset_1 import WebDataset1
 
 __all__ = [
     "READERS",
+    "Dali",
     "Datasets",
     "DatasetsTables",
     "Fate",
@@ -33,7 +35,7 @@ __all__ = [
 
 READERS: dict[str, type[Reader]] = {
     reader.name: reader
-    for reader in (OpenClip33, OpenClip4, WebDataset1, WebDataset02, Datasets, DatasetsTables, RayData, Timm)
+    for reader in (OpenClip33, OpenClip4, WebDataset1, WebDataset02, Datasets, DatasetsTables, RayData, Timm, Dali)
 }
 
 INSTALLED_OPEN_CLIP = "open-clip"

@@ -58,6 +58,7 @@ class Reader(ABC):
     visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
     sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
     through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
+    through_libtar: ClassVar[bool] = False  # DALI: reads tars and decodes images in its own way
     empty_stalls: ClassVar[bool] = False  # hangs where no sample passes; else it just ends
     gives_none: ClassVar[bool] = (
         False  # gives rows with None where an image or caption is missing; they count as dropped
