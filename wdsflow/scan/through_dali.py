@@ -143,8 +143,10 @@ def _image(source: Source, found: ShardEvidence, file: LibtarFile, suffix: str, 
     data = source.read_at(file.data, file.size if full else min(file.size, _FIRST))
     header = read_header(data)
     while header is not None and header.needs > len(data) < file.size:
-        # The file is as long as its header says: the walk has seen to that.
-        data = source.read_at(file.data, min(file.size, header.needs))
+        more = source.read_at(file.data, min(file.size, header.needs))
+        if len(more) <= len(data):  # the file became shorter
+            break
+        data = more
         header = read_header(data)
     if header is None or header.format not in _ALWAYS | _MOSTLY:
         return BAD

@@ -33,23 +33,23 @@ class LibtarFile(NamedTuple):
     """One regular file as DALI finds it."""
 
     name: str  # UTF-8, other bytes as surrogates
-    size: int  # bytes; negative where the header says so, or is over 2 GiB
+    size: int  # bytes; may be negative
     data: int  # offset of the contents
 
 
-def octal(block: bytes, start: int) -> int:
-    """Read a number as libtar does, with C's ``%o``: 32 bits, 0 where there is no digit, on to the first other byte."""
+def octal(block: bytes, start: int, bits: int = 32) -> int:
+    """Read a signed number as libtar does, with C's ``%o``: on to the first other byte, and 0 where there is no digit."""
     match = _OCTAL.match(block, start)
     if match is None:
         return 0
     value = min(int(match[2], 8), (1 << 64) - 1)
-    value = (-value if match[1] == b"-" else value) & 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value
+    value = (-value if match[1] == b"-" else value) & (1 << bits) - 1
+    return value - (1 << bits) if value >> bits - 1 else value
 
 
-def has_plain_numbers(header: bytes) -> bool:
-    """Return whether size and checksum are octal digits, so that libtar and tarfile read the same numbers."""
-    return all(_PLAIN.match(header[start:end]) for start, end in ((_SIZE, _SIZE + 12), (_CHECKSUM, _CHECKSUM + 8)))
+def is_plain_header(header: bytes) -> bool:
+    """Return whether libtar and tarfile read the same from a header: octal numbers, and no prefix without magic."""
+    return (not header[345] or header[257:262] == b"ustar") and all(_PLAIN.match(header[start:end]) for start, end in ((_SIZE, _SIZE + 12), (_CHECKSUM, _CHECKSUM + 8)))
 
 
 def regular_files(read: Read, reaches: Callable[[int], bool]) -> Iterator[LibtarFile]:
@@ -64,7 +64,7 @@ def regular_files(read: Read, reaches: Callable[[int], bool]) -> Iterator[Libtar
         header, data, name = _entry(read, reaches, at)
         if header is None:
             return
-        size = octal(header, _SIZE)
+        size = octal(header, _SIZE, 64)
         at = data + (size + BLOCK - 1) // BLOCK * BLOCK
         back += at < data
         if at < 0 or back > _PATIENCE:
@@ -84,7 +84,7 @@ def _entry(read: Read, reaches: Callable[[int], bool], at: int) -> tuple[bytes |
     for kind in (b"K", b"L"):  # in this order, each once
         if header[156:157] != kind:
             continue
-        length = octal(header, _SIZE)
+        length = octal(header, _SIZE, 64)
         if length <= 0:
             raise CorruptTar(at - BLOCK, "a long name has no length")
         blocks = -(-length // BLOCK) * BLOCK
@@ -124,7 +124,7 @@ def _is_regular(header: bytes) -> bool:
 
 
 def _name(header: bytes) -> str:
-    name, prefix = text(header[:100]), text(header[345:500])
+    name, prefix = text(header[:100]), text(header[345:500]) if header[257:262] == b"ustar" else ""
     return f"{prefix}/{name}" if prefix else name
 
 
