@@ -1,4 +1,4 @@
-"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data. One file per reader, and the catalog of their names."""
+"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, DALI. One file per reader, and the catalog of their names."""
 
 import difflib
 from collections.abc import Mapping

@@ -63,6 +63,7 @@ class Reader(ABC):
     gives_none: ClassVar[bool] = (
         False  # gives rows with None where an image or caption is missing; they count as dropped
     )
+    stand_in: ClassVar[str] = "None"  # what it gives there
     reports_losses: ClassVar[bool] = False  # counts what it leaves out, and says so
     raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it continues with the next
     same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
@@ -132,6 +133,10 @@ class Reader(ABC):
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return why even a full scan does not tell what this reader makes of the shards; "" if it does."""
         return ""
+
+    def foresees(self, shards: Sequence[ShardEvidence]) -> bool:
+        """Return whether it can be told what becomes of shards which are not written yet, so that no scan saw them."""
+        return True
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return a crash if a fact about a whole shard raises out of this reader, else None."""

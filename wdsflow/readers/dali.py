@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from wdsflow.scan.evidence import Runs, Shape, ShardEvidence
-from wdsflow.scan.through_dali import CAPTION, PAST_END, UNDECIDED
+from wdsflow.scan.through_dali import CAPTION, PAST_END, UNDECIDED, decodes_alike
 from wdsflow.shards.field_names import IMAGE_FIELDS
-from wdsflow.text.escape import escape
 
 from .base import USABLE, Fate
 from .grouping import incomplete
@@ -44,6 +43,7 @@ class Dali(RaisingReader):
     name = "dali"
     title = "NVIDIA DALI 2.4 (fn.readers.webdataset)"
     gives_none = True
+    stand_in = "an empty tensor"
     through_libtar = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
@@ -53,15 +53,11 @@ class Dali(RaisingReader):
         if caption is not None and caption.status == PAST_END:
             return (Fate("crash", "group", "past-end", CAPTION),)
         if image is None:
-            reason = "no-image-or-caption" if caption is None else "no-image"
+            reason = "no-field" if not shape else "no-image-or-caption" if caption is None else "no-image"
             return (Fate("crash", "decode", reason),)
         if image.status in IMAGE_TROUBLE:
             return (Fate("crash", "decode", "bad-image", image.suffix),)
         return (incomplete(image=True, paired=caption is not None, kind="dropped") or USABLE,)
-
-    def runs(self, shard: ShardEvidence) -> Runs:
-        """Return the samples that its own tar parser finds."""
-        return (shard.by_dali or shard).runs
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether the shard is not compressed."""
@@ -73,8 +69,8 @@ class Dali(RaisingReader):
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return a crash if there are fewer samples than ranks."""
-        samples = sum(_count(self.runs(shard)) for shard in shards if self.opens(shard))
-        return Fate("crash", "group", "fewer-than-ranks", "") if samples < self.options.world_size else None
+        samples = sum(_count(shard.runs) for shard in shards if self.opens(shard))
+        return Fate("crash", "group", "fewer-than-ranks") if samples < self.options.world_size else None
 
     def preparation(self, shards: Sequence[ShardEvidence]) -> "Dali | None":
         """Return the pass over all headers."""
@@ -88,6 +84,10 @@ class Dali(RaisingReader):
                 return f"whether DALI decodes {undecided.detail} in {undecided.key} is not known here"
         return ""
 
+    def foresees(self, shards: Sequence[ShardEvidence]) -> bool:
+        """Return whether Pillow's judgement on the images is DALI's."""
+        return all(map(decodes_alike, shards))
+
 
 def _count(runs: Runs) -> int:
     return sum(item.count for item in runs.inner) + (runs.head is not None) + (runs.tail is not None)
@@ -99,6 +99,9 @@ class _Building(Dali):
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return that the sample is taken."""
         return (USABLE,)
+
+    def at_start(self, shards: Sequence[ShardEvidence]) -> None:
+        """Return None: the samples are counted afterwards."""
 
     def preparation(self, shards: Sequence[ShardEvidence]) -> None:
         """Return None: this is the preparation."""

@@ -54,7 +54,7 @@ def by_dali(
     """
     if shard.compression is not None or shard.error not in (None, "not-a-tar"):
         return None  # it cannot be read at all
-    if plain and _reads_alike(shard) and _decodes_alike(shard):
+    if plain and _reads_alike(shard) and decodes_alike(shard):
         return None
     found = ShardEvidence(shard.url, size=shard.size)
     try:
@@ -80,7 +80,7 @@ def _reads_alike(shard: ShardEvidence) -> bool:
     return not any(name.startswith(("tar.", "name.")) and name not in _ALIKE for name in tallies)
 
 
-def _decodes_alike(shard: ShardEvidence) -> bool:
+def decodes_alike(shard: ShardEvidence) -> bool:
     """Return whether DALI decodes the same images as Pillow."""
     if shard.images.formats.keys() <= _ALWAYS:
         return not shard.tally("image.bomb").count

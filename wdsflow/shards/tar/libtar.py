@@ -49,7 +49,9 @@ def octal(block: bytes, start: int, bits: int = 32) -> int:
 
 def is_plain_header(header: bytes) -> bool:
     """Return whether libtar and tarfile read the same from a header: octal numbers, and no prefix without magic."""
-    return (not header[345] or header[257:262] == b"ustar") and all(_PLAIN.match(header[start:end]) for start, end in ((_SIZE, _SIZE + 12), (_CHECKSUM, _CHECKSUM + 8)))
+    return (not header[345] or header[257:262] == b"ustar") and all(
+        _PLAIN.match(header[start:end]) for start, end in ((_SIZE, _SIZE + 12), (_CHECKSUM, _CHECKSUM + 8))
+    )
 
 
 def regular_files(read: Read, reaches: Callable[[int], bool]) -> Iterator[LibtarFile]:
