@@ -74,4 +74,4 @@ def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector:
     if shard.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
         shard.error_detail = shard.stop.detail
-    return plain and not walk.odd_headers
+    return plain and not walk.odd_headers and not walk.global_records
