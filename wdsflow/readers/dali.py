@@ -69,8 +69,10 @@ class Dali(RaisingReader):
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return a crash if there are fewer samples than ranks."""
-        samples = sum(_count(shard.runs) for shard in shards if self.opens(shard))
-        return Fate("crash", "group", "fewer-than-ranks") if samples < self.options.world_size else None
+        ranks = self.options.world_size
+        if ranks == 1 or sum(_count(shard.runs) for shard in shards if self.opens(shard)) >= ranks:
+            return None
+        return Fate("crash", "group", "fewer-than-ranks")
 
     def preparation(self, shards: Sequence[ShardEvidence]) -> "Dali | None":
         """Return the pass over all headers."""
