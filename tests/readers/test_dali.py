@@ -20,7 +20,7 @@ from wdsflow.scan.evidence import ShardEvidence, Stop
 from wdsflow.scan.scan import ScanOptions, scan_shard
 from wdsflow.shards.tar.libtar import CorruptTar, LibtarFile, regular_files
 from wdsflow.validate.check import check
-from wdsflow.validate.report.report_model import Report
+from wdsflow.validate.report.report import Report
 from wdsflow.validate.verdicts.verdict import Verdict
 
 PYTHON = os.environ.get("WDSFLOW_INDEX_READERS", "")
