@@ -38,7 +38,7 @@ class ShortSourceError(OSError):
 class ShardWriter:
     """Writes a plain tar under a temporary name; ``commit`` puts it in its place in one step.
 
-    The bytes depend on names and contents only: USTAR headers with fixed owner, mode and time 0, a PAX header only
+    The bytes depend on names and contents only: USTAR headers with fixed owner, mode and time 0, a longer one only
     where a name or a size does not fit. Used as a context manager it commits, or aborts where an error passes.
 
     Raises ShortSourceError if contents end early, FileExistsError if the file exists already and ``force`` is not
