@@ -18,6 +18,7 @@ SETS = {  # in the gate
     "timm": 5,
     "energon": 5,
     "webdataset-0.2": 8,
+    "dali": 20,
 }
 
 

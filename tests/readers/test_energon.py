@@ -4,13 +4,12 @@ import gzip
 import json
 import os
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.archives import Entry, write
-from tests.conformance.compare import RealReader, environments
+from tests.conformance.compare import RealReader, RealReaders, environments
 from tests.conformance.generate import make_set
 from tests.conformance.indexed import write_index
 from tests.readers.shapes import outcomes, shard, verdict
@@ -181,11 +180,11 @@ def test_the_index_has_the_samples_that_the_reader_finds(times: int, tmp_path: P
 
 
 @pytest.fixture
-def energon(tmp_path: Path) -> Iterator[RealReader]:
+def energon(real_readers: RealReaders) -> Iterator[RealReader]:
     (environment,) = (each for each in environments(os.environ) if each.reader == "energon")
     if environment.missing:
         pytest.skip(environment.missing)
-    with closing(RealReader(environment, tmp_path)) as reader:
+    with real_readers.open(environment) as reader:
         yield reader
 
 

@@ -100,7 +100,7 @@ class Trial:
     def _usable(self, shards: Sequence[ShardEvidence], reader: Reader) -> int | None:
         if reader.same_fields and not is_uniform(shards):
             return None  # after a change, the first samples are not known
-        if reader.raises and not is_known(shards):
+        if (reader.raises and not is_known(shards)) or not reader.foresees(shards):
             return None
         verdict = judge(Evidence(self.context.evidence.level, list(shards)), reader)
         return None if verdict.outcome == "crashes" else verdict.usable

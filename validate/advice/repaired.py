@@ -56,7 +56,7 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
     written |= {place: shard for place, shard in zip(changes, found, strict=True) if shard.error != NOT_TRIED}
     written |= dict(zip(stay, again, strict=True))
     whole = (
-        replace(written[place], error=None, compression=None, stop=Stop(), by_arrow=None)
+        replace(written[place], error=None, compression=None, stop=Stop(), by_arrow=None, by_dali=None)
         for place in range(len(readable))
     )
     return Repaired([shard for shard in whole if shard.runs.head is not None], known)

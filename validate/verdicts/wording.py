@@ -36,6 +36,9 @@ CRASHES: dict[str, str] = {
     "not-utf8-name": "a name is not UTF-8 and cannot become a column or a key of a table",
     "key-again": "a key comes back after other keys, and the reader raises an error",
     "unsafe-field": "a field that could run code, which the reader refuses with an exception",
+    "no-field": "a member without an extension, a dot-file or an empty shard gives a sample without an image, and the reader raises an error",
+    "fewer-than-ranks": "there are fewer samples than ranks, and the reader raises an error",
+    "past-end": "an empty field ends the file, which has no end mark: the reader dies",
     "spaced-key": "a space in --image-key or --text-key, which webdataset refuses",
 }
 

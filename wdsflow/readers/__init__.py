@@ -1,4 +1,4 @@
-"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon. One file per reader, and the catalog of their names."""
+"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon, DALI. One file per reader, and the catalog of their names."""
 
 import difflib
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
 from wdsflow.readers.open_clip.open_clip_33 import OpenClip33
 
 from .base import Fate, Options, Reader
+from .dali import Dali
 from .datasets import Datasets
 from .datasets_tables import DatasetsTables
 from .energon import Energon
@@ -17,6 +18,7 @@ from .webdataset_1 import WebDataset1
 
 __all__ = [
     "READERS",
+    "Dali",
     "Datasets",
     "DatasetsTables",
     "Energon",
@@ -35,7 +37,18 @@ __all__ = [
 
 READERS: dict[str, type[Reader]] = {
     reader.name: reader
-    for reader in (OpenClip33, OpenClip4, WebDataset1, WebDataset02, Datasets, DatasetsTables, RayData, Timm, Energon)
+    for reader in (
+        OpenClip33,
+        OpenClip4,
+        WebDataset1,
+        WebDataset02,
+        Datasets,
+        DatasetsTables,
+        RayData,
+        Timm,
+        Energon,
+        Dali,
+    )
 }
 
 INSTALLED_OPEN_CLIP = "open-clip"

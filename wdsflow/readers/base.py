@@ -58,10 +58,12 @@ class Reader(ABC):
     visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
     sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
     through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
+    through_libtar: ClassVar[bool] = False  # DALI: reads tars and decodes images in its own way
     empty_stalls: ClassVar[bool] = False  # hangs where no sample passes; else it just ends
     gives_none: ClassVar[bool] = (
         False  # gives rows with None where an image or caption is missing; they count as dropped
     )
+    stand_in: ClassVar[str] = "None"  # what it gives there
     reports_losses: ClassVar[bool] = False  # counts what it leaves out, and says so
     raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it continues with the next
     same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
@@ -134,6 +136,10 @@ class Reader(ABC):
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return why even a full scan does not tell what this reader makes of the shards; "" if it does."""
         return ""
+
+    def foresees(self, shards: Sequence[ShardEvidence]) -> bool:
+        """Return whether it can be told what becomes of shards which are not written yet, so that no scan saw them."""
+        return True
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return a crash if a fact about a whole shard raises out of this reader, else None."""

@@ -197,6 +197,7 @@ class ShardEvidence:
     identity: Identity | None = None  # which bytes it has, where the scan was asked for it
     seconds: float = 0.0
     by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
+    by_dali: "ShardEvidence | None" = None  # as DALI's own tar parser and decoders take it; None: as all others do
 
     def tally(self, name: str) -> Tally:
         """Return the tally of that name, an empty one if nothing was counted."""

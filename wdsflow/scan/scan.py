@@ -14,6 +14,7 @@ from .scan_options import ScanOptions
 from .scanner import Scanner
 from .shapes import runs_of
 from .through_arrow import by_arrow
+from .through_dali import by_dali, is_plain
 
 __all__ = ["ScanOptions", "runs_of", "scan_shard"]
 
@@ -39,7 +40,7 @@ def scan_shard(
         identifying = Identifying(url) if options.identify else None
         digest = identifying.digest if identifying is not None else None
         with open_source(url, allow_pipe=options.allow_pipe, digest=digest) as source:
-            _scan(source if view is None else view(source), shard, options, collector())
+            plain = _scan(source if view is None else view(source), shard, options, collector())
             if identifying is not None:
                 shard.identity = identifying.done()
                 shard.bytes_read = shard.identity.size
@@ -49,6 +50,8 @@ def scan_shard(
                 lambda source, found: _scan(source, found, options, collector()),
                 allow_pipe=options.allow_pipe,
             )
+        if options.dali:
+            shard.by_dali = by_dali(shard, options.level, collector, plain=plain, allow_pipe=options.allow_pipe)
     except SourceError as error:
         shard.error = error.kind
         shard.error_detail, shard.error_fix = error.detail, error.fix
@@ -57,14 +60,18 @@ def scan_shard(
     return shard
 
 
-def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> None:
+def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> bool:
+    """Fill the evidence; return whether libtar finds the same headers as tarfile, as far as ``options`` ask for that."""
     shard.size, shard.compression = source.size, source.compression
     scan = Scanner(shard, options, collector)
     walk = Walk(source, contents=options.level != "names")
+    plain = True
     for batch in walk:
         scan.batch(batch, walk)
+        plain = plain and (not options.dali or is_plain(batch))
     scan.finish(walk)
     shard.bytes_read = source.bytes_read
     if shard.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
         shard.error_detail = shard.stop.detail
+    return plain and not walk.odd_headers and not walk.global_records

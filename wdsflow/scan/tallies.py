@@ -90,4 +90,5 @@ TALLIES: dict[str, str] = {
     "image.rotated": "EXIF orientation is not 1; readers of this kind ignore it",
     "image.animated": "more than one frame: only the first is used",
     "image.uniform": "one colour only (level full)",
+    "image.undecided": "whether DALI decodes it is not known: it is damaged, or of a rare format (level full)",
 }

@@ -38,7 +38,7 @@ class ShortSourceError(OSError):
 class ShardWriter:
     """Writes a plain tar under a temporary name; ``commit`` puts it in its place in one step.
 
-    The bytes depend on names and contents only: USTAR headers with fixed owner, mode and time 0, a PAX header only
+    The bytes depend on names and contents only: USTAR headers with fixed owner, mode and time 0, a longer one only
     where a name or a size does not fit. Used as a context manager it commits, or aborts where an error passes.
 
     Raises ShortSourceError if contents end early, FileExistsError if the file exists already and ``force`` is not
@@ -181,7 +181,9 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
         info.size, info.mode, info.mtime = size, 0o444, 0
         info.uname = info.gname = _OWNER.decode()
         info.pax_headers = {"path": name, "size": str(size)} if extended else {}
-        return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+        # DALI knows long names as GNU tar writes them, and no PAX headers; all others know both.
+        only_name = split is None and size <= _LARGEST and not extended
+        return info.tobuf(tarfile.GNU_FORMAT if only_name else tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
     prefix, base = split
     digits = b"%011o" % size
     checksum = _FIXED + sum(prefix) + sum(base) + sum(digits)

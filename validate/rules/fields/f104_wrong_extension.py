@@ -6,8 +6,8 @@ class WrongExtension(QualityRule):
 
     What: the first bytes are of another format than the extension, such as PNG data in ``a.jpg``.
 
-    Why it matters: Pillow looks at the bytes, so OpenCLIP, webdataset and Hugging Face datasets decode them. Readers
-    that choose a decoder by name, or decode only JPEG (DALI, turbojpeg, GPU decoders), fail on them.
+    Why it matters: Pillow and DALI look at the bytes, so OpenCLIP, webdataset and Hugging Face datasets decode them.
+    Readers that choose a decoder by name, or decode only JPEG (turbojpeg), fail on them. DALI decodes no GIF (W034).
 
     In practice: img2dataset with ``--disable_all_reencoding`` names every image jpg (img2dataset#344, #457); web
     servers that send WebP under a .jpg url.
@@ -20,4 +20,4 @@ class WrongExtension(QualityRule):
     tallies = ("image.wrong-extension",)
     predicate = "are of another format than their extension says"
     predicate_one = "is of another format than its extension says"
-    consequence = "Pillow goes by the bytes, DALI and turbojpeg by the name"
+    consequence = "Pillow and DALI go by the bytes, turbojpeg takes JPEG only"

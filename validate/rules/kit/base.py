@@ -81,8 +81,11 @@ class Context:
         """
         wanted = set(names)
         told = []
-        for verb, rest, gives_none in (("drop", what, False), ("give", f"None for {lost}", True)):
-            some = [each.name for each in self.readers if each.name in wanted and each.gives_none == gives_none]
+        given = {each.stand_in if each.gives_none else "": None for each in self.readers if each.name in wanted}
+        for stand_in in sorted(given):
+            verb, rest = ("give", f"{stand_in} for {lost}") if stand_in else ("drop", what)
+            mine = [each for each in self.readers if stand_in == (each.stand_in if each.gives_none else "")]
+            some = [each.name for each in mine if each.name in wanted]
             if some:
                 told.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
         return told

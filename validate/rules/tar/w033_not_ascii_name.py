@@ -9,7 +9,8 @@ class NotAsciiName(TallyRule):
 
     What: UTF-8 names with non-ASCII letters, such as ``Zürich.jpg``.
 
-    Why it matters: Python readers pair them correctly. DALI accepts only ASCII names. macOS and Linux may spell the
+    Why it matters: Python readers pair them correctly. DALI reads no PAX headers, where such names
+    are by Python's default, and has ``?`` for each letter: names may become alike. macOS and Linux may spell the
     same letter in two ways (composed or not); an image and its caption from two systems then do not pair. USTAR headers
     cannot hold such names without an extended header.
 
@@ -26,4 +27,4 @@ class NotAsciiName(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         verb = "has" if count == 1 else "have"
-        return f"{how_many(count, 'name')} {verb} non-ASCII characters{first_seen(detail)}: DALI and plain USTAR cannot write them"
+        return f"{how_many(count, 'name')} {verb} non-ASCII characters{first_seen(detail)}: plain USTAR cannot hold them, and DALI reads no PAX headers"

@@ -10,6 +10,7 @@ from wdsflow.shards.source.base import Source
 
 from .delivery import BACK_TO_START, CUT, deliver, following
 from .header_search import search
+from .libtar import is_plain_header
 from .members import Behind, Member, MemberBatch, Seen, StopKind, WalkStop
 from .pax_records import OTHER, TIMES
 from .plain_entries import HUGE, SPAN, Row, Skimmer
@@ -37,6 +38,7 @@ class Walk:
         self.seen: dict[str, Seen] = {}
         self.lost: set[str] = set()  # names of members whose contents are not all there
         self.ended = False  # the last member stands before an end mark
+        self.odd_headers = False  # some header tells readers in C something else
         self.global_records = False  # a global header has changed names or sizes of the members after it
         self._source, self._contents = source, contents
         self._skim = Skimmer()
@@ -157,6 +159,7 @@ class Walk:
         """Let the quick way know the headers of a plain entry."""
         view, skim = self._windows.view, self._skim
         last = view(entry.data - BLOCK, BLOCK)
+        self.odd_headers = self.odd_headers or not is_plain_header(last)
         self._magic = self._magic or last[257:262] == b"ustar"
         if not TIMES.issuperset(self._shared.keys() - {OTHER}):
             self.global_records = True

@@ -1,0 +1,272 @@
+"""NVIDIA DALI's reader: its own tar parser, its own decoders, and what helps against both."""
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.readers.shapes import outcomes, shard, verdict
+from tests.validate.rules.build import Members, jpeg, pairs, png, tar
+from wdsflow import index_shards, repair_shards
+from wdsflow.readers import Dali, Options
+from wdsflow.scan.evidence import ShardEvidence, Stop
+from wdsflow.scan.scan import ScanOptions, scan_shard
+from wdsflow.shards.tar.libtar import CorruptTar, LibtarFile, regular_files
+from wdsflow.validate.check import check
+from wdsflow.validate.report.report import Report
+from wdsflow.validate.verdicts.verdict import Verdict
+
+PYTHON = os.environ.get("WDSFLOW_INDEX_READERS", "")
+_READ = """
+import json, sys
+from nvidia.dali import fn, pipeline_def
+@pipeline_def(batch_size=1, num_threads=1, device_id=None, exec_async=False, exec_pipelined=False)
+def pipeline(shard, indexes):
+    images, texts = fn.readers.webdataset(
+        paths=[shard], index_paths=indexes, ext=["jpg;jpeg;png;webp", "txt"], name="shards"
+    )
+    return images, texts, fn.decoders.image(images, device="cpu")
+def read(shard, indexes):
+    count = 0
+    try:
+        ready = pipeline(shard, indexes)
+        ready.build()
+        for count in range(ready.reader_meta("shards")["epoch_size"]):
+            ready.run()
+    except RuntimeError:
+        return count, True
+    return count + 1, False
+print(json.dumps([read(*job) for job in json.loads(sys.argv[1])]))
+"""
+
+
+def pax(members: Members, tar_format: int = tarfile.PAX_FORMAT) -> bytes:
+    """Return a tar of another format than USTAR."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tar_format) as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def far(count: int) -> Members:
+    """Return samples with names that do not fit into a USTAR header."""
+    return [("x" * 120 + name, data) for name, data in pairs(count)]
+
+
+def gif() -> bytes:
+    """Return an image of a format that DALI does not decode."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.new("P", (40, 40)).save(stream, "GIF")
+    return stream.getvalue()
+
+
+def scanned(folder: Path, data: bytes, **options: object) -> ShardEvidence:
+    """Return the evidence of a shard."""
+    (folder / "0.tar").write_bytes(data)
+    return scan_shard(str(folder / "0.tar"), replace(ScanOptions("full", dali=True), **options))  # type: ignore[arg-type]
+
+
+def judged(folder: Path, *shards: bytes) -> Report:
+    """Return the report on shards."""
+    for number, data in enumerate(shards):
+        (folder / f"{number}.tar").write_bytes(data)
+    return check([str(folder / f"{number}.tar") for number in range(len(shards))], ["dali"], level="full")
+
+
+def files(data: bytes) -> list[LibtarFile]:
+    """Return what DALI's tar parser finds."""
+    return list(regular_files(lambda at, size: data[at : at + size], lambda end: end <= len(data)))
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ("jpg txt", "usable"),
+        ("txt:not-utf8 webp", "usable"),
+        ("jpg txt:empty json:bad npy:bad cls:bad", "usable"),
+        ("png:bad jpg txt", "crash bad-image png"),
+        ("jpg png:bad txt txt", "usable"),
+        ("jpg jpg:bad txt", "usable"),
+        ("jpg:bomb txt", "crash bad-image jpg"),
+        ("JPG txt", "crash no-image"),
+        ("jpg TXT", "no-caption"),
+        ("jpg", "no-caption"),
+        ("txt", "crash no-image"),
+        ("seg.png json", "crash no-image-or-caption"),
+        ("", "crash no-field"),
+        ("jpg txt:past-end", "crash past-end txt"),
+    ],
+)
+def test_the_first_field_of_each_output_counts(members: str, expected: str) -> None:
+    assert outcomes(Dali(), members) == [expected]
+
+
+def test_a_shard_that_cannot_be_read_ends_it_before_the_first_sample() -> None:
+    for stop in (Stop("unreadable"), Stop("error")):
+        assert verdict(Dali(), shard(["jpg txt"]), shard(["jpg txt"], stop))[:2] == ("crashes", 0)
+    packed = replace(shard(["jpg txt"]), compression="gz")
+    assert verdict(Dali(), shard(["jpg txt"]), packed) == ("crashes", 0, ["unreadable-shard"])
+
+
+def test_samples_before_one_that_does_not_decode_come_out() -> None:
+    assert verdict(Dali(), shard(["jpg txt", "jpg", "jpg:bad txt", "jpg txt"]))[:2] == ("crashes", 1)
+
+
+def test_fewer_samples_than_ranks_end_it() -> None:
+    two = shard(["jpg txt", "jpg txt"])
+    assert verdict(Dali(Options(world_size=2)), two)[0] == "trains"
+    assert verdict(Dali(Options(world_size=3)), two) == ("crashes", 0, ["fewer-than-ranks"])
+
+
+def test_shards_that_it_reads_as_others_do_are_scanned_once(tmp_path: Path) -> None:
+    assert scanned(tmp_path, tar(pairs(3))).by_dali is None
+    assert scanned(tmp_path, tar([(f"{n}.png", png()) for n in range(3)])).by_dali is None
+    assert scanned(tmp_path, tar(far(3)), dali=False).by_dali is None
+
+
+@pytest.mark.parametrize(
+    ("make", "keys"),
+    [
+        (lambda: pax(far(2)), {"x" * 100}),
+        (lambda: pax(far(2), tarfile.GNU_FORMAT), {"x" * 120 + "000", "x" * 120 + "001"}),
+        (lambda: tar([("README", b"hello"), *pairs(1)]), {"README", "000"}),
+        (lambda: tar([(".DS_Store", b""), *pairs(1)]), {"", "000"}),
+        (lambda: tar([*pairs(1), (".DS_Store", b"")]), {"000"}),
+        (lambda: tar([("__info__", b"{}"), *pairs(1)]), {"__info__", "000"}),
+        (lambda: tar([("/data/1.jpg", jpeg()), ("../x/2.txt", b"a")]), {"data/1", "x/2"}),
+        (lambda: bytes(1024), {""}),
+        (lambda: bytes(512) + tar(pairs(1)), {"000"}),
+    ],
+)
+def test_its_tar_parser_finds_other_samples(make: Callable[[], bytes], keys: set[str], tmp_path: Path) -> None:
+    own = scanned(tmp_path, make()).by_dali
+    assert own is not None
+    found = {run.key for run in (own.runs.head, own.runs.tail) if run} | {item.key for item in own.runs.inner}
+    assert found == keys
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data[:-700],  # a piece of a block
+        lambda data: data[:2000],
+        lambda data: data[:4] + b"?" + data[5:],
+        lambda data: data[:124] + b"\x80" + bytes(9) + b"\4\0" + data[136:],
+        lambda data: b"<html>" * 200,
+        lambda data: b"",
+        gzip.compress,
+    ],
+)
+def test_damage_is_an_error(spoil: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    report = judged(tmp_path, tar(pairs(3)), spoil(tar(pairs(3))))
+    assert (report.verdicts[0].outcome, report.verdicts[0].usable) == ("crashes", 0)
+
+
+def test_numbers_are_read_as_c_reads_them() -> None:
+    data = bytearray(tar([("a.jpg", b"abc"), ("a.txt", b"d")]))
+
+    def sized(field: bytes) -> bytes:
+        block = data[:512]
+        block[124:136] = field
+        block[148:156] = b" " * 8
+        block[148:156] = b"%06o\0 " % sum(block)
+        return bytes(block) + bytes(data[512:])
+
+    assert [file.size for file in files(sized(b"3\0garbage!!!"))] == [3, 1]
+    assert [file.size for file in files(sized(b"  +3 999999\0"))] == [3, 1]
+    for field in (b"000000000003", b"-0000000007\0", b"99999999999\0", b"0o000000003\0"):
+        with pytest.raises(CorruptTar):
+            files(sized(field))
+
+
+@pytest.mark.parametrize(
+    ("image", "outcome", "exact"),
+    [
+        (jpeg(), "trains", True),
+        (png(), "trains", True),
+        (png() + b"tail", "trains", True),
+        (jpeg()[:-300], "crashes", True),
+        (png()[:100], "crashes", True),
+        (b"", "crashes", True),
+        (gif(), "crashes", True),
+    ],
+)
+def test_images_that_it_decodes(image: bytes, outcome: str, exact: bool, tmp_path: Path) -> None:
+    found = judged(tmp_path, tar([*pairs(2), ("9.jpg", image), ("9.txt", b"a cat")])).verdicts[0]
+    assert (found.outcome, found.exact) == (outcome, exact)
+
+
+def test_a_rare_format_makes_the_verdict_inexact(tmp_path: Path) -> None:
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.new("RGB", (40, 40)).save(stream, "TIFF")
+    found = judged(tmp_path, tar([*pairs(2), ("9.jpg", stream.getvalue()), ("9.txt", b"a cat")])).verdicts[0]
+    assert (found.outcome, found.exact) == ("trains", False)
+    assert "whether DALI decodes jpg: tiff in 9" in found.note
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pax(far(3)),
+        tar([("README", b"x"), *pairs(3)]),
+        tar([(".DS_Store", b"x"), *pairs(3)]),
+        gzip.compress(tar(pairs(3))),
+    ],
+)
+def test_a_repair_keeps_its_promise(data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = judged(tmp_path, data)
+    assert report.verdicts[0].outcome == "crashes"
+    (advice,) = report.advice
+    assert advice.usable in (3, None)
+
+    repair_shards(["0.tar"], "repaired")
+    assert check("repaired/0.tar", ["dali"], level="full").verdicts[0].usable == 3
+
+
+def test_a_repair_promises_nothing_for_images_that_it_keeps(tmp_path: Path) -> None:
+    report = judged(tmp_path, tar([*pairs(3), ("9.jpg", gif()), ("9.txt", b"a cat")]))
+    assert report.advice == []
+    assert [
+        finding.code for finding in report.findings if "dali" in finding.readers and finding.severity == "error"
+    ] == ["W034"]
+
+
+@pytest.mark.skipif(not PYTHON, reason="WDSFLOW_INDEX_READERS is not set")
+def test_an_index_gives_it_the_samples_of_other_readers(tmp_path: Path) -> None:
+    sets = [
+        tar(pairs(3)),
+        pax(far(3)),
+        *(tar([(name, b"x"), *pairs(3)]) for name in ("README", ".DS_Store", "__info__")),
+    ]
+    report = [judged_alone(tmp_path / f"{number}.tar", data) for number, data in enumerate(sets)]
+    shards = [str(tmp_path / f"{number}.tar") for number in range(len(sets))]
+    assert index_shards(shards, ["dali"]).ok
+    jobs = [(shard, indexes) for shard in shards for indexes in ([], [shard.replace(".tar", ".idx")])]
+
+    done = subprocess.run([PYTHON, "-c", _READ, json.dumps(jobs)], capture_output=True, text=True, check=True)
+    came = json.loads(done.stdout.splitlines()[-1])
+
+    assert came[::2] == [[found.usable, found.outcome == "crashes"] for found in report]
+    assert came[1::2] == [[3, False]] * len(sets)
+    assert [found.outcome for found in report] == ["trains", *["crashes"] * 4]
+
+
+def judged_alone(path: Path, data: bytes) -> Verdict:
+    """Return the verdict on one shard."""
+    path.write_bytes(data)
+    return check([str(path)], ["dali"], level="full").verdicts[0]
