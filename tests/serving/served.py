@@ -25,6 +25,7 @@ class Running:
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
     url: str = ""
+    errors: str = ""  # on standard error, after its end
 
     @property
     def pattern(self) -> str:
@@ -75,7 +76,7 @@ def serving(*words: object, cwd: Path | None = None, until: str = "--train-num-s
         yield running
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate()
+        _, running.errors = process.communicate()
 
 
 def write_set(folder: Path, shards_: int = 3, samples: int = 20) -> Path:

@@ -5,6 +5,7 @@ import http.client
 import json
 import random
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -168,6 +169,16 @@ def test_clients_that_hang_up_and_many_at_once_leave_nothing_open(server: Runnin
     while process.num_fds() > files:
         time.sleep(0.02)
     assert process.num_threads() <= 24  # eight for shards, and those of pyarrow
+
+
+def test_a_client_that_resets_its_connection_is_no_error_of_the_server(folder: Path):
+    with served_set(folder) as server:
+        for path in ["000001.tar", "", "sizes.json"] * 60:
+            with socket.create_connection(("127.0.0.1", int(server.url.rstrip("/").rpartition(":")[2]))) as client:
+                client.sendall(f"GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
+        assert whole(server)
+    assert server.errors == "wdsflow: interrupted\n"
 
 
 def test_curl_resumes_a_download(server: Running, tar: bytes, tmp_path: Path):

@@ -118,11 +118,14 @@ class ShardServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        """HttpAnswer only requests for an address of this machine: pages in a browser may give it other names."""
+        """Answer only requests for an address of this machine: pages in a browser may give it other names."""
         name = re.sub(r":[0-9]*$", "", request.host).lower()
         if self._hosts is not None and name not in self._hosts and not _is_loopback_ip(name):
             return web.Response(status=421, text="this server is for programs of this machine\n")
-        answer: web.StreamResponse = await handler(request)
+        try:
+            answer: web.StreamResponse = await handler(request)
+        except ConnectionError:  # the client has hung up: nobody reads an answer, and the server has no fault to report
+            answer = web.Response()
         return answer
 
     async def _shard(self, request: web.Request) -> web.StreamResponse:
@@ -183,7 +186,7 @@ class ShardServer:
         return web.Response(text=page, content_type="text/html")
 
     async def _sizes(self, request: web.Request) -> web.Response:
-        """HttpAnswer with the samples of each shard, or their sum; not where a shard is missing from it."""
+        """Answer with the samples of each shard, or their sum; not where a shard is missing from it."""
         counts = await self.counted()
         kept = {
             number: found.counted for number, found in counts.items() if isinstance(found, ShardRecord) and found.kept

@@ -22,7 +22,7 @@ class SharedKeys(Rule):
     Why it matters: readers that mark the end of a shard accept this. webdataset up to 0.2.88, which OpenCLIP pins,
     continues an open sample in the next shard: after a cut shard, an image of one sample can get the caption of another
     (W021). Tools that look samples up by key (embeddings, filter lists) confuse them. Energon takes no key twice: neither
-    ``wdsflow index --energon`` nor ``energon prepare`` indexes such a set. Equal keys may also mean that old and new shards
+    ``wdsflow index URL... --energon`` nor ``energon prepare`` indexes such a set. Equal keys may also mean that old and new shards
     are in one folder.
 
     In practice: shards made by independent jobs, LAION-400M's tails (see the FIXME in OpenCLIP's group_by_keys),
