@@ -135,9 +135,9 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         # Ledgers.
         (("cut", "in", "-o", "out", *LARGE), "no ledger given"),
         (("cut", "in", "-o", "out", "--where", "min_sidee > 3"), "did you mean min_side?"),
-        ((*CUT[:4], "--ledger", "none", *LARGE), "none has no ledgers"),
-        (("cut", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since"),
-        ((*CUT, "--where", "blur > 3"), "in-scores has no blur"),
+        pytest.param((*CUT[:4], "--ledger", "none", *LARGE), "none has no ledgers", marks=pytest.mark.deep),
+        pytest.param(("cut", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since", marks=pytest.mark.deep),
+        pytest.param((*CUT, "--where", "blur > 3"), "in-scores has no blur", marks=pytest.mark.deep),
         (("cut", "changed", "-o", "out", "--ledger", "in-scores", "--where", "not duplicate"), "was made from another shard"),
         ((*FILTER, "--where", "clip_similarity > 0", "--ledger", "none"), "none has no ledgers"),
         # Nothing can be read.

@@ -55,7 +55,6 @@ def pasted(code: str, url: str) -> int:
     return came
 
 
-@pytest.mark.webdataset
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "fields",
