@@ -4,15 +4,14 @@
 
 Each line in is a list of scenarios. Each scenario: "words" behind `wdsflow train`, "name" of the files for a line a batch and for what is said, "signal"
 with which the process ends itself after the batch "at", or with "decoders_of" a rank the decoders of that rank; "ranks"
-how many processes train, as srun starts them: where one fails, the others must end by themselves. A scenario may
-instead be the arguments of another "script". They run one after the other; the exit statuses of each are printed.
+how many processes train, as srun starts them: where one fails, the others must end by themselves. They run one after
+the other; the exit statuses of each are printed.
 """
 
 import hashlib
 import importlib
 import json
 import os
-import runpy
 import socket
 import sys
 
@@ -95,10 +94,6 @@ def fork(scenario, rank, ranks, port):
     if child:
         return child
     importlib.import_module("torch").set_num_threads(1)
-    if "script" in scenario:
-        sys.argv = scenario["script"]
-        runpy.run_path(sys.argv[0], run_name="__main__")
-        os._exit(0)
     if ranks > 1:
         join(rank, ranks, port)
     status = train(scenario)

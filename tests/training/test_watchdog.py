@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -152,18 +154,21 @@ while processes:
     pid, status = os.wait()
     if pid in processes:
         ended[processes.pop(pid)] = os.waitstatus_to_exitcode(status)
-(OUT / "ended.json").write_text(json.dumps(ended))
+print(json.dumps(ended))
 """
 
 
 @pytest.fixture(scope="module")
-def ends(tmp_path_factory, drive):
+def ends(tmp_path_factory):
     """Return how each rank of each case ended: exit code, stderr."""
     out = tmp_path_factory.mktemp("ranks")
-    (out / "ranks.py").write_text(SCRIPT)
-    script = [str(out / "ranks.py"), MESSAGE, str(STALL_AFTER), str(out)]
-    assert drive([{"script": script}]) == ["0"]
-    found = json.loads((out / "ended.json").read_text())
+    script = out / "ranks.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment["OMP_NUM_THREADS"] = "1"
+    command = [sys.executable, script, MESSAGE, str(STALL_AFTER), out]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout.splitlines()[-1])
     return {name: (code, (out / f"{name}.err").read_text()) for name, code in found.items()}
 
 
