@@ -23,6 +23,7 @@ def allowed() -> None:
         pytest.skip(f"not here: {done.stderr}")
 
 
+@pytest.mark.deep
 def test_the_command_finds_an_empty_machine_and_a_clone(allowed: None) -> None:
     look = "ls -A /tmp /dev/shm; ls -A $HOME; git status --porcelain; ls -d wdsflow/validate/rules; pwd; exit 3"
     done = fresh("bash", "-c", look)

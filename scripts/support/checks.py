@@ -167,7 +167,7 @@ def _with_webdataset1() -> str:
 
 def pytest_in_parts(out: TextIO, parts: list[str], *options: str) -> None:
     """Run tests in several processes of pytest. All have one seed, which is printed: with it the order is the same."""
-    lanes = 3 * (os.cpu_count() or 1)  # more processes than cores, because tests wait a lot
+    lanes = 2 * (os.cpu_count() or 1)  # more processes than cores, because tests wait a lot
     script = [PYTHON, "scripts/support/forked_pytest.py", str(lanes), *parts, "--"]
     seed = f"--randomly-seed={random.randrange(1 << 32)}"
     environment = SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}

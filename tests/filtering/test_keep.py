@@ -58,6 +58,7 @@ def ranked(samples, sign=-1):
 TOP = "json_number('n') top 30%"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "words",
     [

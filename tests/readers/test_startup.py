@@ -117,6 +117,7 @@ def test_urls_are_expanded_as_webdataset_does(monkeypatch, text):
     assert list(openclip_urls(text)) == shardlists.expand_urls(text)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("changed", "sizes", "kind"),
     [

@@ -266,6 +266,7 @@ def test_scores_of_samples_with_several_images_are_compared_under_their_names(tm
     assert "several" not in found.scores
 
 
+@pytest.mark.deep
 def test_ledgers_in_the_folders_of_the_shards_are_found(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     url = shards.with_txt(tmp_path / "in")

@@ -189,7 +189,6 @@ def test_bounds_hold_the_share_that_was_seen(hits: int, tried: int) -> None:
     assert (high == 1000) == (hits == tried)
 
 
-@pytest.mark.webdataset
 def test_the_prediction_is_what_the_pipeline_really_does(tmp_path: Path) -> None:
     assert list(differences("tolerant", range(1, 2), tmp_path, exact=True)) == []
 
