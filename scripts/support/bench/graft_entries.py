@@ -17,6 +17,18 @@ GRAFTS = [
         first=4,
     ),
     Entry(
+        "graft-many",
+        "the same, eight times as many",
+        "graft",
+        "graft-cp",
+        "many",
+        1.5,
+        at_most=True,
+        measure="seconds",
+        unit="s",
+        runs=3,
+    ),
+    Entry(
         "graft-large",
         "the same with 1.5 MB samples",
         "graft",

@@ -53,19 +53,19 @@ RESHARDING = """\
 ## Resharding
 
 Wall-clock time of `wdsflow reshard` with two threads, compared with `cp` and `sync` of the same shards, from a warm page
-cache: 4 x 5,000 samples of 20 KB, and 500 samples of 1.5 MB. They become 7 shards.
+cache: 4 x 5,000 samples of 20 KB, 32 x 5,000 of them (`-many`), and 500 samples of 1.5 MB. They become 7 shards.
 The first pass, over the headers, takes about 20 microseconds of one core for each sample, whatever its size: the smaller
 the samples, the larger its part. A fixed part is the record by which a run resumes, which is synced for each shard.
-Where it would take longer than a second, that pass runs in processes; the sets of the table are too small for that.
+Where it would take longer than a second, that pass runs in processes: of the sets of the table, those `-many` are large enough.
 """
 
 GRAFTS = """\
 ## Grafting
 
-`graft-small`, `graft-large`: `wdsflow graft` of a caption for each sample, by key, from a Parquet file whose rows are in another
+`graft-*`: `wdsflow graft` of a caption for each sample, by key, from a Parquet file whose rows are in another
 order; its two passes, the table and the sync of all files are in the time. Compared with `cp` of the new shards and `sync`. Of
-small samples the work in Python counts most, of large ones the copy. Larger sets are worked on in processes; those
-of the table are too small for that.
+small samples the work in Python counts most, of large ones the copy. Large sets are worked on in processes: of those of the
+table, `graft-many` is large enough.
 """
 
 SERVING = """\

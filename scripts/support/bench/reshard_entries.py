@@ -3,7 +3,7 @@
 from .entry import Entry
 
 
-def _entry(name: str, title: str, job: str, shards: str, goal: float, first: int) -> Entry:
+def _entry(name: str, title: str, job: str, shards: str, goal: float, first: int | None) -> Entry:
     return Entry(
         name,
         title,
@@ -23,6 +23,7 @@ RESHARDING = [
     _entry(
         "reshard-small", "time of a reshard, 20 KB samples, compared with cp, both synced", "reshard", "small", 1.5, 4
     ),
+    _entry("reshard-many", "the same, eight times as many", "reshard", "many", 1.5, None),
     _entry("reshard-large", "the same, 1.5 MB samples", "reshard", "large", 1.5, 1),
     _entry("reshard-shuffle-small", "time of a global shuffle, 20 KB samples", "reshard-shuffle", "small", 3, 4),
     _entry("reshard-shuffle-large", "the same, 1.5 MB samples", "reshard-shuffle", "large", 3, 1),

@@ -13,6 +13,7 @@ from .photos import LARGE, MEDIUM, SMALL, damaged, photographs, with_comment
 
 SETS = {  # shards, samples a shard
     "small": (8, 5000),
+    "many": (32, 5000),
     "large": (8, 500),
     "damaged": (1, 480),
     "damaged-run": (1, 480),
@@ -26,6 +27,7 @@ FIELDS = 3  # members of a sample
 # Size, and how many different ones; the rest have other bytes, but show the same.
 _PICTURES = {
     "small": (SMALL, 40),
+    "many": (SMALL, 40),
     "large": (LARGE, 4),
     "damaged": (SMALL, 40),
     "damaged-run": (SMALL, 40),
