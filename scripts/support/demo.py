@@ -178,6 +178,6 @@ def essence(report: str) -> str:
     lines = [line for line in head.splitlines() if line.strip()]
     found = [line for line in rest.splitlines() if re.match(r"(error|warning|note|info)\s+[A-Z]+\d+", line)]
     lines += found[:FINDINGS]
-    if len(found) > FINDINGS:
-        lines.append(f"... and {len(found) - FINDINGS} more findings")
+    if more := found[FINDINGS:]:
+        lines.append(f"... and {len(more)} more finding{'s' * (len(more) > 1)}")
     return indent("\n".join(lines))
