@@ -190,7 +190,7 @@ def _readers(
     environment = versions()
     names = list(dict.fromkeys(name for each in asked for name in resolve(each, environment)))
     parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, readers=names)
-    return parsed, [READERS[name](parsed.options(name) if parsed else Options()) for name in names]
+    return parsed, [READERS[name](parsed.options(name) if parsed else Options(world_size=world_size)) for name in names]
 
 
 def _gather(expansion: Expansion, options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:

@@ -270,3 +270,24 @@ def judged_alone(path: Path, data: bytes) -> Verdict:
     """Return the verdict on one shard."""
     path.write_bytes(data)
     return check([str(path)], ["dali"], level="full").verdicts[0]
+
+
+def test_ranks_count_without_a_training_command(tmp_path: Path) -> None:
+    (tmp_path / "0.tar").write_bytes(tar(pairs(3)))
+    found = [check(tmp_path / "0.tar", ["dali"], world_size=ranks).verdicts[0] for ranks in (3, 4)]
+    assert [(each.outcome, [reason.slug for reason in each.reasons]) for each in found] == [
+        ("trains", []),
+        ("crashes", ["fewer-than-ranks"]),
+    ]
+
+
+def test_where_no_file_is_a_sample_no_repair_is_advised(tmp_path: Path) -> None:
+    (tmp_path / "0.tar").write_bytes(tar([]))
+    (tmp_path / "1.tar").write_bytes(tar(pairs(3)))
+    found = [each for each in check(tmp_path, ["dali"], level="full").findings if each.code == "W034"]
+    assert [(each.shard, each.repair) for each in found] == [(str(tmp_path / "0.tar"), None)]
+
+
+def test_a_gif_under_another_field_is_not_renamed_for_it(tmp_path: Path) -> None:
+    report = judged(tmp_path, tar([*pairs(3), ("9.gif", gif()), ("9.txt", b"a cat")]))
+    assert not any(each.repair and "--rename" in each.repair.options for each in report.findings)

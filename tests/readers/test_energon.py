@@ -103,6 +103,7 @@ def entries(keys: range) -> list[Entry]:
 
 
 SOUND = entries(range(3))
+UNENDED = -(-len(write(SOUND, 1).data.rstrip(b"\0")) // 512) * 512  # bytes without the end mark
 FAULTS: dict[str, bytes] = {  # of the second shard
     "compressed": gzip.compress(write(SOUND, 1).data),
     "no sample": bytes(10240),
@@ -137,6 +138,24 @@ def test_a_repair_helps_where_one_shard_leaves_all_without_an_index(
         == advice.usable
         == (2 if "no s" in fault else 5)
     )
+
+
+def test_a_repair_into_one_folder_promises_nothing_where_two_folders_have_the_same_keys(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.tar").write_bytes(write(SOUND, 1).data)
+    (tmp_path / "b" / "b.tar").write_bytes(write(SOUND, 1).data[:UNENDED])
+    report = check([str(tmp_path / "a" / "a.tar"), str(tmp_path / "b" / "b.tar")], ["energon"], level="full")
+    assert (report.verdicts[0].outcome, report.verdicts[0].usable) == ("loses", 3)
+    assert not any("repair" in each.command for each in report.advice)
+
+
+def test_a_shard_that_is_not_in_the_index_shares_no_key(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(write(entries(range(3)), 1).data)
+    (tmp_path / "b.tar").write_bytes(write(SOUND, 1).data[: UNENDED - 512])
+    report = check(tmp_path, ["energon"])
+    assert (report.verdicts[0].outcome, report.verdicts[0].usable) == ("loses", 3)
+    assert [each.severity for each in report.findings if each.code == "W008"] in ([], ["warning"])
 
 
 def test_keys_that_begin_anew_in_each_shard_leave_a_set_without_an_index(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ _PLAIN = {
     ): "recover the members after damage",
     ("tar.no-end-blocks",): "write the end mark",
     ("tar.sparse",): "write sparse members in full",
+    ("name.no-field",): "leave out files without an extension",
 }
 
 
@@ -91,6 +92,7 @@ def _plainly(shards: Sequence[ShardEvidence]) -> str:
     ]
     does += ["write plain tars"] if any(shard.compression for shard in shards) else []
     does += ["leave out shards without samples"] if any(not (shard.samples or shard.error) for shard in shards) else []
+    does += ["leave out unreadable shards"] if any(shard.error for shard in shards) else []
     return listed(does) or "give members names that all readers accept"
 
 

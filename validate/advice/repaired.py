@@ -4,6 +4,7 @@ Most shards would stay as they are. Shards with separated members, odd names or 
 and the names in which a repair would write their members.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -55,9 +56,9 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
     written = dict(enumerate(readable))
     written |= {place: shard for place, shard in zip(changes, found, strict=True) if shard.error != NOT_TRIED}
     written |= dict(zip(stay, again, strict=True))
-    whole = (
-        replace(written[place], error=None, compression=None, stop=Stop(), by_arrow=None, by_dali=None)
-        for place in range(len(readable))
+    plain = {"error": None, "compression": None, "stop": Stop(), "by_arrow": None, "by_dali": None}
+    whole = (  # in one folder, whichever they are in now
+        replace(written[place], url=os.path.basename(urls[place]), **plain) for place in range(len(readable))
     )
     return Repaired([shard for shard in whole if shard.runs.head is not None], known)
 

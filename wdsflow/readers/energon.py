@@ -44,6 +44,7 @@ class Energon(Reader):
     title = "Megatron-Energon 7 (captioning samples)"
     raises = False
     gives_up = True
+    reports_losses = True
     keys_once = True
     unopened = "are damaged, and left out of its index"
 

@@ -22,7 +22,7 @@ from .repair_shard import Job, inputs_of, repair_shard
 from .sample_fixer import Edits
 from .split_samples import second_halves
 
-_CODE = 1  # version of the result of a repair
+_CODE = 2  # version of the result of a repair
 _REASONS = {
     "code": "another wdsflow repaired it",
     "url": "its output was made from {}",

@@ -17,7 +17,7 @@ from .runs import LONGEST_RUN, RunCollector
 
 CAPTION = "txt"
 UNDECIDED = "image.undecided"
-PAST_END = "past-end"  # of a caption without bytes that lies where the file ends
+PAST_END = "past-end"  # of a caption without bytes at the end of the file
 _ALWAYS = frozenset(("jpeg", "webp"))  # formats of which it takes what Pillow takes
 _MOSTLY = frozenset(("png", "bmp", "tiff", "ppm", "jp2"))  # formats that it decodes
 _FIRST = 4096  # bytes of an image that its header is looked for in

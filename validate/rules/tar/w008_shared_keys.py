@@ -42,8 +42,11 @@ class SharedKeys(Rule):
             return
         first, second = pairs[0]
         also = f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)" if len(pairs) > 1 else ""
-        clash = share_keys(context.evidence.shards) is not None  # in one folder
-        hurt = tuple(reader.name for reader in context.readers if reader.keys_once and clash)
+        hurt = tuple(
+            reader.name
+            for reader in context.readers
+            if reader.keys_once and share_keys([shard for shard in context.evidence.shards if reader.opens(shard)])
+        )
         yield Finding(
             code=self.code,
             severity="error" if hurt else self.severity,
@@ -57,7 +60,7 @@ class SharedKeys(Rule):
 
 def _refusal(context: Context, hurt: tuple[str, ...]) -> str:
     ends = f"{context.titles(hurt)} end{'s' if len(hurt) == 1 else ''} with an exception"
-    return f"; without an index, {ends} (energon prepare --fix-duplicates renames them)" if hurt else ""
+    return f"; without an index, {ends} (energon prepare --fix-duplicates FOLDER renames them)" if hurt else ""
 
 
 def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEvidence, ShardEvidence]]:

@@ -42,7 +42,7 @@ class OtherForDali(Rule):
 
     def _judge(self, context: Context, reader: Reader, shard: ShardEvidence, own: ShardEvidence) -> Iterator[Finding]:
         title = reader.title.split(" (")[0]
-        fix = self.repair(shard.url)
+        fix = self.repair(shard.url) if shard.samples else None  # else there is nothing to write
         if own.error is not None:
             yield self._finding(reader, shard, f"{title} cannot read the tar: {escape(own.error_detail)}", None, fix)
             return

@@ -1,7 +1,7 @@
 """A walk over a tar as NVIDIA DALI makes it: with libtar, which differs from Python's tarfile in many ways.
 
 It knows GNU long names, but neither PAX records nor numbers in base 256. It skips the contents of every kind of entry,
-takes an entry of unknown kind for a regular file where its mode says so, goes on after a single zero block, and raises
+takes an entry of unknown kind for a regular file where its mode says so, continues after a single zero block, and raises
 for everything that is no header.
 """
 
