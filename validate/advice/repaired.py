@@ -56,9 +56,17 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
     written = dict(enumerate(readable))
     written |= {place: shard for place, shard in zip(changes, found, strict=True) if shard.error != NOT_TRIED}
     written |= dict(zip(stay, again, strict=True))
-    plain = {"error": None, "compression": None, "stop": Stop(), "by_arrow": None, "by_dali": None}
-    whole = (  # in one folder, whichever they are in now
-        replace(written[place], url=os.path.basename(urls[place]), **plain) for place in range(len(readable))
+    whole = (
+        replace(
+            written[place],
+            url=os.path.basename(urls[place]),  # all in one folder, whichever they are in now
+            error=None,
+            compression=None,
+            stop=Stop(),
+            by_arrow=None,
+            by_dali=None,
+        )
+        for place in range(len(readable))
     )
     return Repaired([shard for shard in whole if shard.runs.head is not None], known)
 
