@@ -3,16 +3,16 @@
 PyTorch and OpenCLIP take eight seconds of processor time to import. Where a process cannot be forked safely, it is started.
 """
 
-import atexit
 import os
 import runpy
 import subprocess
 import sys
-import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
+
+from support.forked_pytest import end
 
 
 class Program:
@@ -79,12 +79,9 @@ def _run(script: Path) -> NoReturn:
     try:
         sys.argv = [str(script)]
         runpy.run_path(str(script), run_name="__main__")
-    except SystemExit as end:
-        status = end.code or 0
+    except SystemExit as error:
+        status = error.code or 0
     except BaseException:
         traceback.print_exc()
         status = 1
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    os._exit(status if isinstance(status, int) else 1)
+    end(status if isinstance(status, int) else 1)

@@ -190,7 +190,12 @@ def _readers(
     environment = versions()
     names = list(dict.fromkeys(name for each in asked for name in resolve(each, environment)))
     parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, readers=names)
-    return parsed, [READERS[name](parsed.options(name) if parsed else Options(world_size=world_size)) for name in names]
+    found = []
+    for reader in (READERS[name] for name in names):
+        # Ranks that share out shards are judged with the workers of each, which only the command tells.
+        ranks = world_size if reader.shares_samples else 1
+        found.append(reader(parsed.options(reader.name) if parsed else Options(world_size=ranks)))
+    return parsed, found
 
 
 def _gather(expansion: Expansion, options: ScanOptions, scan: Scan, progress: Found | None) -> Evidence:

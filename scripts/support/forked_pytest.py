@@ -73,10 +73,10 @@ def _pytest(arguments: list[str]) -> NoReturn:
     print("$ pytest", *arguments, flush=True)
     sys.argv = ["pytest", *arguments]
     # Asserts in plugins of others need no better messages.
-    _end(int(pytest.main(["-W", "ignore:Module already imported", *arguments])))
+    end(int(pytest.main(["-W", "ignore:Module already imported", *arguments])))
 
 
-def _end(status: int) -> NoReturn:
+def end(status: int) -> NoReturn:
     """End as Python does, but for the search through all objects, and what libraries say about what is left of theirs."""
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
@@ -86,4 +86,4 @@ def _end(status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _end(main(sys.argv[1:]))
+    end(main(sys.argv[1:]))

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from wdsflow.scan.evidence import Evidence, ShardEvidence, Stop
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.urls import NoShards
 from wdsflow.validate.check import check
+from wdsflow.validate.rule_pages import page
+from wdsflow.validate.rules.rule_catalog import catalog
 from wdsflow.validate.verdicts.verdict import Verdict, judge
 
 GOOD, BAD = "jpg txt", "jpg"
@@ -248,3 +252,21 @@ def test_energon_itself_reads_what_a_repair_wrote(energon: RealReader, tmp_path:
         assert "no-index" not in why or "in common" in predicted.reasons[0].message, (seed, predicted)
         read += predicted.usable > 0
     assert read > 10
+
+
+@pytest.mark.deep
+def test_energon_itself_reads_what_the_command_on_the_page_of_shared_keys_gives(
+    energon: RealReader, tmp_path: Path
+) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.tar").write_bytes(write(SOUND, 1).data)
+    (command,) = re.findall(r"`(energon prepare [^`]+)`", page(catalog()["W008"]))
+    program, *words = command.replace("FOLDER", str(tmp_path)).split()
+    there = Path(os.environ["WDSFLOW_INDEX_READERS"]).parent / program
+    subprocess.run([there, *words], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    index_shards([str(tmp_path)], ["energon"])
+
+    found = energon.read([str(tmp_path / "a.tar"), str(tmp_path / "b.tar")], Options())
+
+    assert ([len(worker) for worker in found["keys"]], found["error"]) == ([6], None)
+    assert check(tmp_path, ["energon"]).verdicts[0].usable == 6

@@ -2,10 +2,10 @@
 
     python drive.py < scenarios > statuses
 
-Each line in is a list of scenarios. Each scenario: "words" behind `wdsflow train`, "name" of the files for a line a batch and for what is said, "signal"
-with which the process ends itself after the batch "at", or with "decoders_of" a rank the decoders of that rank; "ranks"
-how many processes train, as srun starts them: where one fails, the others must end by themselves. They run one after
-the other; the exit statuses of each are printed.
+Each line in is a list of scenarios. Each scenario: "words" behind `wdsflow train`, "name" of the files for a line a
+batch and for what is said, "signal" with which the process ends itself after the batch "at", or with "decoders_of" a
+rank the decoders of that rank; "ranks" how many processes train, as srun starts them: where one fails, the others must
+end by themselves. They run one after the other; the exit statuses of each are printed.
 """
 
 import hashlib

@@ -182,8 +182,11 @@ def _reasons(result: PassResult, evidence: Evidence, samples: int, reader: Reade
         count = sum(shard.samples for shard in unopened)
         message = f"{count:,} of {samples:,} samples: they are in shards that {reader.unopened}"
         reasons.append(Reason("unopened", count, message, unopened[0].url, None, unopened[0].stop.offset))
-    read = [shard.by_dali or shard if reader.through_libtar else shard for shard in evidence.shards]
-    behind = [shard for shard in read if shard.unreached and (shard.error or reader.opens(shard))]
+    behind = [
+        shard
+        for shard in map(reader.as_read, evidence.shards)
+        if shard.unreached and (shard.error or reader.opens(shard))
+    ]
     if behind:
         unreached, shard = sum(shard.unreached for shard in behind), behind[0]
         message = f"{unreached:,} of {samples:,} samples: they are after damage at which readers stop"

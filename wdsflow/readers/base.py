@@ -64,6 +64,7 @@ class Reader(ABC):
         False  # gives rows with None where an image or caption is missing; they count as dropped
     )
     stand_in: ClassVar[str] = "None"  # what it gives there
+    shares_samples: ClassVar[bool] = False  # ranks share out samples; of the others, ranks and workers share out shards
     reports_losses: ClassVar[bool] = False  # counts what it leaves out, and says so
     raises: ClassVar[bool] = True  # where it cannot take a sample or a shard; else it continues with the next
     same_fields: ClassVar[bool] = False  # takes the fields of the first samples for those of all
@@ -72,6 +73,7 @@ class Reader(ABC):
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
     gives_up: ClassVar[bool] = False  # raises where no sample of a pass is usable: it skipped too many in a row
     keys_once: ClassVar[bool] = False  # takes no two samples of one key in a folder
+    undecoded: ClassVar[frozenset[str]] = frozenset()  # formats of images that it does not decode under any name
     unopened: ClassVar[str] = "it does not open"  # what becomes of shards that ``opens`` refuses: "shards that ..."
     pairs_with: ClassVar[Literal["caption", "label"]] = "caption"  # what a sample needs besides its image
     # Fields that hold what this reader wants, but have names that it does not take: the name -> the wanted name.
@@ -106,7 +108,11 @@ class Reader(ABC):
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
         """Return the shards of each worker, rank by rank, in the order in which it reads them in its epoch."""
-        return [list(shards)]
+        return [[self.as_read(shard) for shard in shards]]
+
+    def as_read(self, shard: ShardEvidence) -> ShardEvidence:
+        """Return the evidence of a shard as this reader's own tar parser finds it, where it differs from Python's."""
+        return shard
 
     def runs(self, shard: ShardEvidence) -> Runs:
         """Return the runs of a shard as this reader meets them."""

@@ -44,6 +44,8 @@ class Dali(RaisingReader):
     title = "NVIDIA DALI 2.4 (fn.readers.webdataset)"
     gives_none = True
     stand_in = "an empty tensor"
+    shares_samples = True
+    undecoded = frozenset({"gif"})
     through_libtar = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
@@ -63,9 +65,9 @@ class Dali(RaisingReader):
         """Return whether the shard is not compressed."""
         return shard.compression is None
 
-    def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
-        """Return the shards as its own tar parser reads them."""
-        return [[shard.by_dali or shard for shard in shards]]
+    def as_read(self, shard: ShardEvidence) -> ShardEvidence:
+        """Return the shard as its own tar parser reads it."""
+        return shard.by_dali or shard
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return a crash if there are fewer samples than ranks."""
@@ -81,7 +83,7 @@ class Dali(RaisingReader):
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return which image may or may not be decoded."""
         for shard in shards:
-            undecided = (shard.by_dali or shard).tally(UNDECIDED)
+            undecided = self.as_read(shard).tally(UNDECIDED)
             if undecided.count:
                 return f"whether DALI decodes {undecided.detail} in {undecided.key} is not known here"
         return ""

@@ -96,9 +96,9 @@ class RayData(RaisingReader):
         """Return whether it can read the shard; Arrow unpacks zstd where the name ends so."""
         return super().opens(shard) or shard.url.endswith(".zst")
 
-    def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
-        """Return the shards as Arrow unpacks them: by their names, all streams of one as a whole."""
-        return [[shard.by_arrow or shard for shard in shards]]
+    def as_read(self, shard: ShardEvidence) -> ShardEvidence:
+        """Return the shard as Arrow unpacks it: by its name, all streams of it as a whole."""
+        return shard.by_arrow or shard
 
 
 def _sample(shape: Shape) -> Sample:

@@ -42,7 +42,7 @@ class OtherName(Rule):
         if lack.instead in ("json", "jsn") and new == "txt":
             edits = caption_edits([lack.shard])
             return repair([url], *edits.options()) if edits is not None else None
-        if not is_option(lack.instead) or (lack.reader.through_libtar and lack.instead == "gif"):  # DALI decodes none
+        if not is_option(lack.instead) or lack.instead in lack.reader.undecoded:
             return None
         note = "other readers than OpenCLIP may want jpg to be JPEG" if new == "jpg" else ""
         return repair([url], "--rename", f"{lack.instead}={new}", note=note)

@@ -22,15 +22,16 @@ class SharedKeys(Rule):
     Why it matters: readers that mark the end of a shard accept this. webdataset up to 0.2.88, which OpenCLIP pins,
     continues an open sample in the next shard: after a cut shard, an image of one sample can get the caption of another
     (W021). Tools that look samples up by key (embeddings, filter lists) confuse them. Energon takes no key twice: neither
-    ``wdsflow index URL... --energon`` nor ``energon prepare`` indexes such a set. Equal keys may also mean that old and new shards
-    are in one folder.
+    ``wdsflow index URL... --energon`` nor ``energon prepare`` indexes such a set. Equal keys may also mean that old and
+    new shards are in one folder.
 
     In practice: shards made by independent jobs, LAION-400M's tails (see the FIXME in OpenCLIP's group_by_keys),
     webdataset#327.
 
     Fix: put the number of the shard into the key when packing, as img2dataset does: ``000420017`` for sample 17 of
-    shard 42. Look for stale files first: ``ls -lt FOLDER``. For Energon, ``energon prepare --fix-duplicates FOLDER`` puts the
-    name of its shard before each key, in the shards themselves.
+    shard 42. Look for stale files first: ``ls -lt FOLDER``. For Energon,
+    ``energon prepare --fix-duplicates --non-interactive --split-ratio 1,0,0 --skip-dataset-yaml FOLDER`` puts the name of
+    its shard before each key, in the shards themselves, and ``wdsflow index URL... --energon`` adds what else is needed.
     """
 
     code = "W008"
@@ -60,7 +61,7 @@ class SharedKeys(Rule):
 
 def _refusal(context: Context, hurt: tuple[str, ...]) -> str:
     ends = f"{context.titles(hurt)} end{'s' if len(hurt) == 1 else ''} with an exception"
-    return f"; without an index, {ends} (energon prepare --fix-duplicates FOLDER renames them)" if hurt else ""
+    return f"; without an index, {ends}" if hurt else ""
 
 
 def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEvidence, ShardEvidence]]:

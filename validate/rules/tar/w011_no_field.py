@@ -11,8 +11,8 @@ class NoField(TallyRule):
     What: the base name has no dot, and therefore no field name.
 
     Why it matters: webdataset, OpenCLIP, Hugging Face datasets and Ray Data silently skip such members; for DALI,
-    each is a sample of its own (W034). This is harmless for a stray ``LICENSE``. If captions or images are stored this way, they do not exist for any reader, and
-    every sample lacks them.
+    each is a sample of its own (W034). This is harmless for a stray ``LICENSE``. If captions or images are stored this
+    way, they do not exist for any reader, and every sample lacks them.
 
     In practice: ``README``, ``nshards`` and ``Makefile`` in tars of whole folders; downloads saved under a hash without
     an extension (webdataset "No samples found in dataset; perhaps you have fewer shards than workers").

@@ -54,8 +54,8 @@ def _parts(shard: ShardEvidence) -> bool:
 def _hurt(context: Context, reader: Reader, shard: ShardEvidence) -> bool:
     if reader.visible_only:
         return False
-    bound = context.bound(reader)
-    junk = (item.shape for item in counted(reader.runs(shard)) if is_junk(item.key))
     if reader.keys_once and shard.tally("key.again-twin").count:
         return True
+    bound = context.bound(reader)
+    junk = (item.shape for item in counted(reader.runs(shard)) if is_junk(item.key))
     return _parts(shard) or any(crashes(context, bound, shape) for shape in junk)

@@ -9,9 +9,8 @@ class HiddenFiles(TallyRule):
     What: names such as ``.DS_Store``, ``._a.jpg`` or ``./._a.jpg`` that begin with a dot and are in no folder.
 
     Why it matters: they have no key, and readers silently skip them; only DALI takes one for an empty sample, if it comes
-    first (W034). That is right for files that an operating
-    system left behind. If samples have such names, they do not exist for any reader. Inside a folder, dot-files do harm
-    (W012).
+    first (W034). That is right for files that an operating system left behind. If samples have such names, they do not
+    exist for any reader. Inside a folder, dot-files do harm (W012).
 
     In practice: tars made in Finder or of a home directory.
 

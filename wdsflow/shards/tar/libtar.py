@@ -2,7 +2,7 @@
 
 It knows GNU long names, but neither PAX records nor numbers in base 256. It skips the contents of every kind of entry,
 takes an entry of unknown kind for a regular file where its mode says so, continues after a single zero block, and raises
-for everything that is no header.
+for anything that is not a header.
 """
 
 import re
