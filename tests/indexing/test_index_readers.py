@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli import shards
+from tests.validate.rules.build import tar
 from wdsflow.indexing import index_shards
 from wdsflow.indexing.sidecar_kinds import KINDS
 
@@ -116,7 +117,8 @@ def test_wids_reads_each_sample(indexed: Path, tmp_path: Path, monkeypatch: pyte
 def test_wids_counts_odd_names_as_the_index_says(tmp_path: Path) -> None:
     wids = pytest.importorskip("wids.wids", reason="wids is not installed")
     names = ["__meta__.json", "a.jpg", "a.txt", "d.x/b.jpg", "d.x/b.txt", "README", ".hidden", "c.jpg", "a.seg.png"]
-    shards.write(tmp_path / "a.tar", dict.fromkeys(names, b"1"))
+    names += ["e.jpg", "a.txt", "f.jpg", "c.jpg", "c.jpg"]  # again
+    (tmp_path / "a.tar").write_bytes(tar([(name, b"1") for name in names]))
     index_shards(str(tmp_path), ["wids"])
     (row,) = json.loads((tmp_path / "shardindex.json").read_text())["shardlist"]
     assert row["nsamples"] == wids.compute_num_samples(str(tmp_path / "a.tar"))

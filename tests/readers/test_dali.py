@@ -47,13 +47,27 @@ print(json.dumps([read(*job) for job in json.loads(sys.argv[1])]))
 """
 
 
-def pax(members: Members, tar_format: int = tarfile.PAX_FORMAT) -> bytes:
+def timed(members: Members) -> bytes:
+    """Return a tar whose extended headers tell times, as webdataset writes them."""
+    return pax(members, mtime=1.5)
+
+
+def with_field(data: bytes, start: int, field: bytes) -> bytes:
+    """Return a tar with other bytes in its first header, and the right checksum."""
+    block = bytearray(data[:512])
+    block[start : start + len(field)] = field
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block) + data[512:]
+
+
+def pax(members: Members, tar_format: int = tarfile.PAX_FORMAT, mtime: float = 0) -> bytes:
     """Return a tar of another format than USTAR."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tar_format) as archive:
         for name, data in members:
             info = tarfile.TarInfo(name)
-            info.size = len(data)
+            info.size, info.mtime = len(data), mtime  # type: ignore[assignment]
             archive.addfile(info, io.BytesIO(data))
     return stream.getvalue()
 
@@ -134,6 +148,28 @@ def test_shards_that_it_reads_as_others_do_are_scanned_once(tmp_path: Path) -> N
     assert scanned(tmp_path, tar(pairs(3))).by_dali is None
     assert scanned(tmp_path, tar([(f"{n}.png", png()) for n in range(3)])).by_dali is None
     assert scanned(tmp_path, tar(far(3)), dali=False).by_dali is None
+    assert scanned(tmp_path, timed(pairs(3))).by_dali is None
+    assert scanned(tmp_path, timed([*pairs(1), *far(1)])).by_dali is not None
+
+
+@pytest.mark.parametrize(
+    ("start", "field"),
+    [
+        (100, b"0100644\0"),  # a regular file, whatever its type
+        (124, b" +34\0"),
+        (124, b"0000000034\0"),
+        (0, b"\0"),
+    ],
+)
+@pytest.mark.parametrize("at", ["first", "later"])
+def test_headers_with_times_are_not_trusted_where_c_may_read_something_else(
+    start: int, field: bytes, at: str, tmp_path: Path
+) -> None:
+    data = timed(pairs(4))
+    header = 0 if at == "first" else data.index(b"PaxHeader", 8000) // 512 * 512
+    odd = with_field(data[header:], start, field)
+
+    assert scanned(tmp_path, data[:header] + odd).by_dali is not None
 
 
 @pytest.mark.parametrize(
@@ -157,6 +193,13 @@ def test_its_tar_parser_finds_other_samples(make: Callable[[], bytes], keys: set
     assert found == keys
 
 
+def test_samples_that_share_a_shortened_name_are_counted(tmp_path: Path) -> None:
+    report = judged(tmp_path, pax([*pairs(2), *far(4)]))
+    reasons = {reason.slug: reason.message for reason in report.verdicts[0].reasons}
+    assert reasons["joined"] == "3 of 6 samples: NVIDIA DALI 2.4 takes them for parts of others"
+    assert [edit.options for edit in report.advice] == [()]  # plain repair
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -175,20 +218,12 @@ def test_damage_is_an_error(spoil: Callable[[bytes], bytes], tmp_path: Path) -> 
 
 
 def test_numbers_are_read_as_c_reads_them() -> None:
-    data = bytearray(tar([("a.jpg", b"abc"), ("a.txt", b"d")]))
-
-    def sized(field: bytes) -> bytes:
-        block = data[:512]
-        block[124:136] = field
-        block[148:156] = b" " * 8
-        block[148:156] = b"%06o\0 " % sum(block)
-        return bytes(block) + bytes(data[512:])
-
-    assert [file.size for file in files(sized(b"3\0garbage!!!"))] == [3, 1]
-    assert [file.size for file in files(sized(b"  +3 999999\0"))] == [3, 1]
+    data = tar([("a.jpg", b"abc"), ("a.txt", b"d")])
+    assert [file.size for file in files(with_field(data, 124, b"3\0garbage!!!"))] == [3, 1]
+    assert [file.size for file in files(with_field(data, 124, b"  +3 999999\0"))] == [3, 1]
     for field in (b"000000000003", b"-0000000007\0", b"99999999999\0", b"0o000000003\0"):
         with pytest.raises(CorruptTar):
-            files(sized(field))
+            files(with_field(data, 124, field))
 
 
 @pytest.mark.parametrize(

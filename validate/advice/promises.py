@@ -80,10 +80,9 @@ class Trial:
 
     def safely(self, verdict: Verdict, edits: ShapeEdits) -> tuple[ShapeEdits, int | None]:
         """Like ``after_repair``, but also leave out samples at which the reader would or might raise an error."""
-        if (self.known and self.context.evidence.level == "full") or not self.reader(verdict).raises:
-            usable = self.after_repair(verdict, edits)
-            if usable is not None:
-                return edits, usable
+        usable = self.after_repair(verdict, edits)
+        if usable is not None:
+            return edits, usable
         without = replace(edits, drop_bad=True)
         return without, self.after_repair(verdict, without)
 

@@ -182,6 +182,15 @@ def _reasons(result: PassResult, evidence: Evidence, samples: int, reader: Reade
         count = sum(shard.samples for shard in unopened)
         message = f"{count:,} of {samples:,} samples: they are in shards that {reader.unopened}"
         reasons.append(Reason("unopened", count, message, unopened[0].url, None, unopened[0].stop.offset))
+    joined = [
+        (shard.samples - own.unreached - own.runs.count, shard)
+        for shard, own in zip(evidence.shards, map(reader.as_read, evidence.shards), strict=True)
+        if own is not shard and own.error is None
+    ]
+    if (count := sum(max(0, more) for more, _ in joined)) > 0:
+        message = f"{count:,} of {samples:,} samples: {reader.title.split(' (')[0]} takes them for parts of others"
+        url = next(shard.url for more, shard in joined if more > 0)
+        reasons.append(Reason("joined", count, message, url, None, None))
     behind = [
         shard
         for shard in map(reader.as_read, evidence.shards)

@@ -142,6 +142,7 @@ class _Grouping:
         self.sparse = ""
         self._contents, self._keep = contents, keep
         self._wids_key: str | None = None
+        self._names: set[str] = set()  # wids finds members by name, so that one with the name of another is none
         self._key: str | None = None
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -154,9 +155,10 @@ class _Grouping:
                 self._contents.end = max(self._contents.end, data)
                 continue
             found = _WIDS.match(name)
-            if found is not None and found[1] != self._wids_key:
+            if found is not None and found[1] != self._wids_key and name not in self._names:
                 self._wids_key = found[1]
                 self.by_wids += 1
+            self._names.add(name)
             key, suffix = split_name(name)
             if key is None or suffix is None or is_meta(name):
                 continue

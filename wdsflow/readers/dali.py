@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wdsflow.scan.evidence import Runs, Shape, ShardEvidence
+from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.scan.through_dali import CAPTION, PAST_END, UNDECIDED, decodes_alike
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
@@ -72,7 +72,7 @@ class Dali(RaisingReader):
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return a crash if there are fewer samples than ranks."""
         ranks = self.options.world_size
-        if ranks == 1 or sum(_count(shard.runs) for shard in shards if self.opens(shard)) >= ranks:
+        if ranks == 1 or sum(shard.runs.count for shard in shards if self.opens(shard)) >= ranks:
             return None
         return Fate("crash", "group", "fewer-than-ranks")
 
@@ -91,10 +91,6 @@ class Dali(RaisingReader):
     def foresees(self, shards: Sequence[ShardEvidence]) -> bool:
         """Return whether Pillow's judgement on the images is DALI's."""
         return all(map(decodes_alike, shards))
-
-
-def _count(runs: Runs) -> int:
-    return sum(item.count for item in runs.inner) + (runs.head is not None) + (runs.tail is not None)
 
 
 class _Building(Dali):

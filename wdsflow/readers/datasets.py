@@ -115,7 +115,7 @@ class Datasets(RaisingReader):
             for fate in lookahead.fates(shape):
                 if fate.kind == "crash":
                     return fate
-        if _run_count(self.runs(first)) + self.flushes(first) <= EXAMPLES and (crash := self.at_stop(first.stop)):
+        if self.runs(first).count + self.flushes(first) <= EXAMPLES and (crash := self.at_stop(first.stop)):
             return crash
         if len({_fields(shape) for shape in shapes}) != 1:
             return Fate("crash", "group", "schema")
@@ -154,13 +154,9 @@ def _fields(shape: Shape) -> frozenset[str]:
     return frozenset(part.suffix for part in shape) - {KEY, URL}
 
 
-def _run_count(runs: Runs) -> int:
-    return sum(item.count for item in runs.inner) + (runs.head is not None) + (runs.tail is not None)
-
-
 def _last_known(runs: Runs) -> int:
     """Return an offset up to which all members belong to the first five runs, as large as is known."""
-    if runs.head is None or _run_count(runs) <= EXAMPLES:
+    if runs.head is None or runs.count <= EXAMPLES:
         return sys.maxsize
     return max(runs.head.offset, *(item.offset for item in _early(runs)))
 
@@ -180,6 +176,6 @@ def _first_shapes(runs: Runs) -> list[Shape]:
         return []
     shapes = [runs.head.shape]
     shapes += [item.shape for item in _early(runs)]
-    if runs.tail is not None and _run_count(runs) <= EXAMPLES:
+    if runs.tail is not None and runs.count <= EXAMPLES:
         shapes.append(runs.tail.shape)
     return [sample for shape in shapes for sample in _samples(shape)]

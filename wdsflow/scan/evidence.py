@@ -63,6 +63,11 @@ class Runs:
     inner: tuple[ShapeCount, ...] = ()
     tail: Run | None = None  # None where the shard has fewer than two runs
 
+    @property
+    def count(self) -> int:
+        """How many runs there are."""
+        return sum(item.count for item in self.inner) + (self.head is not None) + (self.tail is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Stop:

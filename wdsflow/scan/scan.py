@@ -14,7 +14,7 @@ from .scan_options import ScanOptions
 from .scanner import Scanner
 from .shapes import runs_of
 from .through_arrow import by_arrow
-from .through_dali import by_dali, is_plain
+from .through_dali import by_dali, count_extended
 
 __all__ = ["ScanOptions", "runs_of", "scan_shard"]
 
@@ -61,17 +61,17 @@ def scan_shard(
 
 
 def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> bool:
-    """Fill the evidence; return whether libtar finds the same headers as tarfile, as far as ``options`` ask for that."""
+    """Fill the evidence; return whether libtar finds the same members as tarfile, as far as ``options`` ask for that."""
     shard.size, shard.compression = source.size, source.compression
     scan = Scanner(shard, options, collector)
-    walk = Walk(source, contents=options.level != "names")
-    plain = True
+    walk = Walk(source, contents=options.level != "names", libtar=options.dali)
+    extended = 0
     for batch in walk:
         scan.batch(batch, walk)
-        plain = plain and (not options.dali or is_plain(batch))
+        extended += count_extended(batch) if options.dali else 0
     scan.finish(walk)
     shard.bytes_read = source.bytes_read
     if shard.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
         shard.error_detail = shard.stop.detail
-    return plain and not walk.odd_headers and not walk.global_records
+    return extended == shard.tally("tar.pax-overhead").count and not walk.odd_headers and not walk.global_records

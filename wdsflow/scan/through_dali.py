@@ -31,13 +31,14 @@ _ALIKE = (
     "name.dotted",
     "name.upper",
     "name.mixed-prefix",
+    "tar.pax-overhead",
 )
 _DOUBTFUL = ("image.bomb", "image.undecodable", "image.damaged")
 
 
-def is_plain(batch: MemberBatch) -> bool:
-    """Return whether no member of a batch has an extended header."""
-    return all(row[2] - row[3] == BLOCK for row in batch.rows)
+def count_extended(batch: MemberBatch) -> int:
+    """Return how many members of a batch have extended headers."""
+    return sum(row[2] - row[3] != BLOCK for row in batch.rows)
 
 
 def by_dali(
@@ -49,7 +50,7 @@ def by_dali(
         shard: what a scan found.
         level: how deep to look.
         collector: makes what takes the runs.
-        plain: no member has an extended header, or a size that libtar reads in another way.
+        plain: extended headers tell nothing but times, and no header tells libtar something else.
         allow_pipe: run ``pipe:`` urls in a shell.
     """
     if shard.compression is not None or shard.error not in (None, "not-a-tar"):
@@ -66,6 +67,7 @@ def by_dali(
     except SourceError as error:
         found.error, found.error_detail, found.error_fix = error.kind, error.detail, error.fix
         found.stop = Stop("unreadable", 0, error.detail)
+    found.unreached = max(0, min(shard.unreached, shard.samples - found.runs.count))
     return found
 
 

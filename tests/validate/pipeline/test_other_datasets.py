@@ -39,6 +39,12 @@ def test_the_prediction_for_a_dataset_is_what_really_happens(name: str, tmp_path
 
 
 @pytest.mark.deep
+def test_the_prediction_for_wids_is_what_really_happens(tmp_path: Path) -> None:
+    seeds = range(17, 29)  # none has a name in a PAX header: wids reads only the header after it
+    assert list(differences("by_wids", seeds, tmp_path, module="dataset_pipelines")) == []
+
+
+@pytest.mark.deep
 def test_a_ray_dataset_is_read_and_no_process_of_ray_stays(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     url = write(tmp_path / "0.tar", 40, missing=4, picture=jpeg())

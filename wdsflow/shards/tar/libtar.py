@@ -54,6 +54,20 @@ def is_plain_header(header: bytes) -> bool:
     )
 
 
+def skips(window: bytes, at: int) -> bool:
+    """Return whether libtar steps over a sound PAX header as tarfile does; False where that is not plain to see."""
+    size, checksum = at + _SIZE, at + _CHECKSUM
+    return (
+        window[at] > 0
+        and window[at + _MODE : at + _MODE + 3] == b"000"  # no kind of file
+        and window[at + _MODE + 7] in b"\0 "
+        and window[size : size + 11].isdigit()
+        and window[size + 11] in b"\0 "
+        and window[checksum : checksum + 6].isdigit()
+        and window[checksum + 6] in b"\0 "
+    )
+
+
 def regular_files(read: Read, reaches: Callable[[int], bool]) -> Iterator[LibtarFile]:
     """Yield the regular files of a tar in order. Raises ``CorruptTar``.
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from zlib import adler32
 
+from .libtar import skips
 from .named_entries import read_named
 from .pax_records import is_strict
 from .tar_header import BLOCK, BadHeader, number
@@ -56,10 +57,12 @@ _NEVER = Sums(1 << 40)  # agrees with no header
 class Skimmer:
     """Walks plain entries window by window; what repeats in the headers of this shard is remembered here."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, libtar: bool = False) -> None:
+        self.libtar = libtar
         self.window, self.base, self.at = b"", 0, 0  # bytes, their offset, and the position within them
         self.alone = 0  # extended headers that carried nothing but a time
         self.fetched = 0  # bytes that ``refill`` returned
+        self.odd = False  # with libtar: some header may tell it something else than tarfile
         self.trusting = True  # False: every entry is left to the careful way
         self.huge: list[Row] = []
         self.timed: list[Row] = []  # rows whose extended header tells other times, too
@@ -113,6 +116,7 @@ class Skimmer:
         row = (found.name, found.size, base + found.data, base + at, "file")
         if found.only_times:
             self.timed.append(row)
+            self.odd = self.odd or (self.libtar and not skips(window, at))
             if found.data - at == SPAN:
                 self.learn(window[found.data - BLOCK : found.data])
                 self.learn_time(window[at : at + BLOCK], window[at + BLOCK : at + 2 * BLOCK])
