@@ -36,7 +36,7 @@ class Advice:
     samples: int = 0
     exact: bool = True  # False: an upper bound, because the level did not read all contents
     command: str = ""  # the command, or lines of code; may be empty
-    language: Literal["shell", "python"] = "shell"  # of the command
+    language: Literal["shell", "python", "yaml"] = "shell"  # of the command
     safe: bool = True  # it changes or loses no data
     options: tuple[str, ...] | None = None  # of ``wdsflow repair`` over all shards
     flags: tuple[str, ...] = ()  # of the training command, which the command judges again

@@ -3,10 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import yaml
+
+from wdsflow.readers.energon_settings import captioning
 from wdsflow.readers.installed_versions import release
 from wdsflow.readers.open_clip.open_clip_4 import OpenClip4
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.json_captions import caption_name
+from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import command
 from wdsflow.text.words import listed
@@ -168,13 +172,15 @@ def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[
 
 
 def _field_map(context: Context, verdict: Verdict) -> Iterator[Advice]:
-    """Yield the line of Energon's settings that takes captions from json; without a number, as it takes any value."""
-    named = caption_name(context.evidence.shards)
+    """Yield settings of Energon that take captions from json; without a number, as it takes any value."""
+    shards = context.evidence.shards
+    named = caption_name(shards)
     if verdict.reader == "energon" and named is not None and _is_plain(named[1]) and not set(named[0]) & set("[],"):
-        place = f"{'txt,' if _has(context.evidence.shards, 'txt') else ''}json[{named[0]}]"
-        settings = f"sample_type CaptioningSample, and in field_map caption: {escape(place)}"
-        does = f"or let Energon take captions from json: in .nv-meta/dataset.yaml, {settings}"
-        yield Advice(0, does, verdict.reader)
+        captions = [*(["txt"] if _has(shards, "txt") else []), f"json[{named[0]}]"]
+        settings = captioning([name for name in IMAGE_FIELDS if _has(shards, name)], captions)
+        does = "or let Energon take captions from json, with this as .nv-meta/dataset.yaml"
+        code = yaml.safe_dump(settings, sort_keys=False).rstrip()
+        yield Advice(0, does, verdict.reader, command=code, language="yaml")
 
 
 def _has(shards: Sequence[ShardEvidence], name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from wdsflow.readers.energon_settings import captioning
 from wdsflow.shards.counts import known_counts
 from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.shards.identities.certificate import load
@@ -91,10 +92,7 @@ def _energon_dataset(shards: Shards) -> dict[str, Any]:
     images = [name for name in IMAGE_FIELDS if name in fields]
     if not images or "txt" not in fields:
         return {"__module__": "megatron.energon", "__class__": "CrudeWebdataset"}
-    return {
-        "sample_type": {"__module__": "megatron.energon", "__class__": "CaptioningSample"},
-        "field_map": {"image": ",".join(images), "caption": "txt"},  # the first of them that a sample has
-    }
+    return captioning(images, ["txt"])
 
 
 def _splits(shards: Shards) -> dict[str, list[str]]:

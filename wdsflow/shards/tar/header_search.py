@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from .pax_records import Read
-from .tar_header import BLOCK, is_header, padded
+from .tar_header import BLOCK, Read, is_header, padded
 
 _STEP = 1 << 20
 

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from .pax_records import Read
-from .tar_header import BLOCK, checksum_holds, text
+from .tar_header import BLOCK, Read, checksum_holds, text
 
 _OCTAL = re.compile(rb"[ \t-\r]*([+-]?)([0-7]+)")
 _PLAIN = re.compile(rb" *[0-7]+[\0 ]")

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from .pax_records import LENGTH, LIMIT, RECORD, TIMES, WANTED, Read, RefusedRecord, integer, is_strict
-from .tar_header import BadHeader
+from .pax_records import LENGTH, LIMIT, RECORD, TIMES, WANTED, RefusedRecord, integer, is_strict
+from .tar_header import BadHeader, Read
 
 _STEP = 64 << 10
 _LONGEST = 256 << 10  # bytes of a keyword

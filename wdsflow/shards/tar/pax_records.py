@@ -2,12 +2,10 @@
 
 import re
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 from .tar_header import BadHeader
-
-Read = Callable[[int, int], bytes]  # (offset, size) -> bytes, short at the end of the archive
 
 LIMIT = 64 << 20  # bytes of extended headers kept for one member
 WHOLE = 4 << 20  # bytes of one that are read at once; longer ones are condensed

@@ -3,8 +3,8 @@
 import re
 from itertools import islice
 
-from .pax_records import Read, RefusedRecord, integer, is_strict, records
-from .tar_header import BLOCK, BadHeader, number
+from .pax_records import RefusedRecord, integer, is_strict, records
+from .tar_header import BLOCK, BadHeader, Read, number
 
 Pieces = list[tuple[int, int]]  # (where in the file, how many bytes)
 

@@ -6,9 +6,9 @@ This is the careful way; ``fast.py`` walks the plain entries and leaves the rest
 from typing import Literal, NamedTuple
 
 from .long_pax import condensed, first_name
-from .pax_records import LIMIT, TIMES, WHOLE, Read, RefusedRecord, read_records, refuses_negative
+from .pax_records import LIMIT, TIMES, WHOLE, RefusedRecord, read_records, refuses_negative
 from .sparse import Pieces, is_sparse, more_pieces, sparse_map
-from .tar_header import BLOCK, REGULAR, SUPPORTED, ZEROS, BadHeader, Header, padded, parse_header, text
+from .tar_header import BLOCK, REGULAR, SUPPORTED, ZEROS, BadHeader, Header, Read, padded, parse_header, text
 
 Kind = Literal["file", "sparse", "link", "directory", "special"]
 MAX_CHAIN = 300  # extended headers of one member: about where tarfile's recursion ends

@@ -6,10 +6,12 @@ decides what a training run sees, so its rules are followed here to the letter, 
 
 import re
 import tarfile
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 from zlib import adler32
 
+Read = Callable[[int, int], bytes]  # (offset, size) -> bytes, short at the end of the archive
 BLOCK = 512
 ZEROS = bytes(BLOCK)
 
