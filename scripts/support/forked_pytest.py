@@ -4,17 +4,23 @@
 
 Each group of folders is one process, LANES of them at a time: they print when they end, and the status is 1 if one failed.
 A group may have options of its own among its folders, and a PATH in which it finds other versions of modules.
-PyTorch, OpenCLIP and transformers take ten seconds of processor time to import: here they are imported once.
+PyTorch, OpenCLIP and transformers take ten seconds of processor time to import, and what is tested another one: here
+they are imported once.
 """
 
 import atexit
+import contextlib
 import gc
 import importlib
+import io
 import os
+import pkgutil
 import shutil
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 from typing import IO, NoReturn
 
 LARGE = (
@@ -26,7 +32,12 @@ LARGE = (
     "timm",
     "stanza.pipeline.core",
     "pyarrow.dataset",
+    "fsspec",
+    "hypothesis",
+    "psutil",
 )
+TESTED = "wdsflow"
+WITH_WEBDATASET = "wdsflow.training"  # whose version differs between the processes
 
 
 def main(arguments: list[str]) -> int:
@@ -35,8 +46,9 @@ def main(arguments: list[str]) -> int:
     waiting, options = arguments[1:cut], arguments[cut + 1 :]
     sys.path[0] = os.getcwd()  # as python -m pytest has it
     if sys.platform == "linux":  # elsewhere a fork may not use what its parent has loaded
-        for name in LARGE:
+        for name in (*LARGE, *_tested()):
             importlib.import_module(name)
+        _collect_one()
         gc.freeze()  # neither looked through nor copied in each process
     running: dict[int, tuple[str, IO[bytes]]] = {}
     failed: list[str] = []
@@ -51,6 +63,8 @@ def main(arguments: list[str]) -> int:
                     each.close()
                 path, _, folders = part.rpartition(":")
                 if path:
+                    if early := {name for name in os.listdir(path) if name in sys.modules}:
+                        sys.exit(f"{path} comes too late for {', '.join(sorted(early))}: imported before the fork")
                     sys.path.insert(0, path)
                     os.environ["PYTHONPATH"] = path  # of the processes that tests start
                 _pytest([*options, *folders.split(",")])
@@ -65,6 +79,26 @@ def main(arguments: list[str]) -> int:
             failed.append(f"{part}: pytest ended with status {os.waitstatus_to_exitcode(status)}")
     print(*failed, sep="\n")
     return int(bool(failed))
+
+
+def _tested() -> Iterator[str]:
+    """Yield the modules that are tested, without those that import webdataset, and without programs."""
+    package = importlib.import_module(TESTED)
+    for module in pkgutil.walk_packages(package.__path__, f"{TESTED}."):
+        if not module.name.startswith(WITH_WEBDATASET) and not module.name.endswith(".__main__"):
+            yield module.name
+
+
+def _collect_one() -> None:
+    """Collect a test of hypothesis: pytest imports its plugins, and hypothesis looks through all modules for constants."""
+    import pytest
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        test = Path(folder, "test_nothing.py")
+        test.write_text("from hypothesis import given, strategies\ntest = given(strategies.none())(lambda _: None)\n")
+        status = pytest.main(["-c", os.devnull, "--noconftest", "--collect-only", "-p", "no:cacheprovider", str(test)])
+    assert status == 0, status
+    del sys.modules[test.stem]
 
 
 def _pytest(arguments: list[str]) -> NoReturn:

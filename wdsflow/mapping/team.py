@@ -4,7 +4,7 @@ import os
 
 from wdsflow.mapping.sizing import Sizer, fitting
 from wdsflow.memory.sizes import format_size
-from wdsflow.memory.usage import held
+from wdsflow.memory.usage import Held
 
 from .map_messages import MappingError, MapSetup
 from .map_process import MapWorker
@@ -21,6 +21,7 @@ class Team:
         self.usable = memory - max(memory // 20, 16 << 20)
         self.target = 1
         self.workers: list[MapWorker] = []
+        self._held = Held()
 
     def busy(self) -> list[MapWorker]:
         """Return the workers that have a batch."""
@@ -50,7 +51,7 @@ class Team:
 
     def room(self, worker: MapWorker, *, alone: bool) -> int:
         """Return by how many bytes a worker may grow. Raises MappingError if that is next to nothing."""
-        here = held(os.getpid())
+        here = self._held(os.getpid())
         room = (self.usable - here) // (1 if alone else self.target) - worker.idle
         if room >= _LEAST:
             return room
@@ -64,11 +65,11 @@ class Team:
 
     def settle(self, worker: MapWorker, batches_left: int | None) -> None:
         """Take in what a worker takes after a batch; decide again how many workers there are to be."""
-        worker.idle = held(worker.pid)
+        worker.idle = self._held(worker.pid)
         worker.base = worker.base or worker.idle
         if worker.idle - worker.base > worker.room // 2:  # it keeps more and more
             self.drop(worker)
-        memory, most = self.usable - held(os.getpid()), self.most
+        memory, most = self.usable - self._held(os.getpid()), self.most
         if batches_left is not None:
             most = max(1, min(most, batches_left + len(self.busy())))
         fits = fitting(memory, worker.idle, self.sizer.need, most)

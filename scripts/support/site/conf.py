@@ -1,6 +1,7 @@
 """Sphinx's settings for the site. Sphinx runs this file; it is imported by nothing of ours."""
 
 import hashlib
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,10 @@ class Mermaid(Directive):  # type: ignore[misc]  # docutils is not installed whe
         name = hashlib.sha256(text.encode()).hexdigest()[:16] + ".svg"
         folder = Path(build.outdir) / _DRAWINGS
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(mermaidx.render(text).svg(), encoding="utf-8")
+        drawn = Path(build.doctreedir) / name  # kept: a drawing takes seconds
+        if not drawn.is_file():
+            drawn.write_text(mermaidx.render(text).svg(), encoding="utf-8")
+        shutil.copy(drawn, folder)
         up = "../" * build.env.docname.count("/")
         alt = text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", "&#10;")
         # White, because the lines are dark: the drawing is the same on the dark page.
