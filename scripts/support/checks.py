@@ -36,6 +36,8 @@ PARTS = (  # of the tests, each for one process, those that take long first; the
 ONCE = ("-q", "--only-expected-skips", "-p", "no:cacheprovider")  # others run beside it in the same folder
 # Processes that share cores: threads of one operation would wait for each other, and memory go back and forth to the system.
 SHARING = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 28), "MALLOC_TRIM_THRESHOLD_": str(1 << 28)}
+SHM = Path("/dev/shm")  # noqa: S108 - memory, on Linux
+ROOM = 4 << 30  # bytes
 CLASHING = "configobj==5.0.9"  # ships a top-level package `validate`, as ours must not
 
 _until = time.monotonic() + LIMIT
@@ -170,8 +172,11 @@ def pytest_in_parts(out: TextIO, parts: list[str], *options: str) -> None:
     lanes = 2 * (os.cpu_count() or 1)  # more processes than cores, because tests wait a lot
     script = [PYTHON, "scripts/support/forked_pytest.py", str(lanes), *parts, "--"]
     seed = f"--randomly-seed={random.randrange(1 << 32)}"
-    environment = SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
-    call(out, *script, *ONCE, seed, *options, environment=environment)
+    # Files that are gone when their test ends need not reach a disk: thousands of times, a test would wait for it.
+    quick = SHM if SHM.is_dir() and shutil.disk_usage(SHM).free >= ROOM else None
+    with tempfile.TemporaryDirectory(prefix="wdsflow-test-", dir=quick) as folder:
+        environment = SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1()), "TMPDIR": folder}
+        call(out, *script, *ONCE, seed, *options, environment=environment)
 
 
 def call(out: TextIO, *command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:

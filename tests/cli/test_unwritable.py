@@ -4,6 +4,7 @@ import contextlib
 import resource
 import shlex
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ import pytest
 
 from tests.shards.archives import JPEG, write_tar
 from wdsflow.cli.main import main
+from wdsflow.cli.shared.terminal import is_device
 
 OLD = "an older file\n"
 
@@ -174,3 +176,10 @@ def test_training_refuses_places_where_it_could_not_write_before_it_begins(
     told = capsys.readouterr().err
     assert str(tmp_path) in told
     assert "Traceback" not in told
+
+
+def test_a_file_in_shared_memory_is_a_file_and_what_standard_output_leads_to_is_not() -> None:
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.NamedTemporaryFile(dir=memory) as file:
+        assert not is_device(Path(file.name))
+    assert is_device(Path("/dev/stdout"))

@@ -34,7 +34,16 @@ from wdsflow.cli.shared.cli_options import (
     WorldSize,
     WriteBaseline,
 )
-from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, progress, several, write_output
+from wdsflow.cli.shared.terminal import (
+    check_output,
+    console,
+    fail,
+    is_device,
+    no_shards,
+    progress,
+    several,
+    write_output,
+)
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.shards.source.remote_listing import SUFFIXES
 
@@ -166,7 +175,7 @@ def _check_files(context: typer.Context, **files: Path | None) -> None:
     typed, seen = Typed(context), set[Path]()
     for name, path in files.items():
         check_output(path, name, typed)
-        if path is None or path.is_relative_to("/dev"):
+        if path is None or is_device(path):
             continue
         elsewhere = f"elsewhere: {typed.again(**{name: free(path.with_suffix('.json'))})}"
         # A shell makes of `--certify *.tar` a file that is a shard, and more urls.

@@ -95,7 +95,7 @@ def check_output(path: Path | None, name: str, typed: Typed) -> None:
         fail(f"{path.parent} is a file, not a folder", elsewhere)
     if not path.parent.is_dir():
         fail(f"the folder {path.parent} does not exist", f"mkdir -p {quote_path(str(path.parent))}")
-    if not _is_device(path):
+    if not is_device(path):
         with _written(elsewhere):
             discard(*create(path))
 
@@ -104,15 +104,16 @@ def write_output(path: Path, text: str) -> None:
     """Write a file in one step: if the run dies, the old file stays unchanged."""
     data = text.encode("utf-8", "backslashreplace")
     with _written("free space there, or name another file"), naming(path):
-        if _is_device(path):
+        if is_device(path):
             path.write_bytes(data)
         else:
             write_file(path, data)
 
 
-def _is_device(path: Path) -> bool:
-    """Return whether a path is a pipe or a device; /dev/stdout always is."""
-    return path.exists() and (not path.is_file() or path.is_relative_to("/dev"))
+def is_device(path: Path) -> bool:
+    """Return whether a path is a pipe or a device. /dev/stdout always is, wherever it leads; files in /dev/shm are none."""
+    in_dev = path.is_relative_to("/dev") and not path.is_relative_to("/dev/shm")  # noqa: S108
+    return path.exists() and (in_dev or not path.is_file())
 
 
 def check_logs(path: str) -> None:
