@@ -8,7 +8,7 @@ from wdsflow.scan.evidence import Run, ShardEvidence
 from wdsflow.text.words import how_many
 
 from .fates import ProbedShape
-from .probe_child import ProbeRun
+from .probe_child import ProbeRun, StageLoss
 from .probe_samples import SamplePlace
 from .rewire import PipelineFacts
 
@@ -24,6 +24,9 @@ class Estimate:
     hang: ProbeRun | None = None
     doubts: list[str] = field(default_factory=list)  # why it is a range
     whole: bool = False  # the shards themselves were read
+    losses: tuple[
+        StageLoss, ...
+    ] = ()  # of each stage, where the shards were read to their end, and give the same again
 
     def shift(self, real: int, counted: tuple[int, int]) -> None:
         """Count samples as they were found to be, instead of as their shapes are: at least, at most so many."""
