@@ -91,6 +91,12 @@ def counted_in(shapes: Sequence[ProbedShape], runs: Sequence[tuple[str, Run]]) -
     return least, most
 
 
+def typical_share(shapes: Sequence[ProbedShape]) -> float:
+    """Return the share of all probes that came out."""
+    tried = sum(len(shape.fates) for shape in shapes)
+    return sum(shape.usable for shape in shapes) / tried if tried else 0.0
+
+
 def agree(shape: ProbedShape) -> bool:
     """Return whether all probes of a shape met the same fate."""
     return len({fate.kind for fate in shape.fates.values()}) == 1

@@ -10,6 +10,7 @@ from wdsflow.text.escape import escape
 
 from ..finding import Advice
 from ..verdicts.verdict import PIPELINE
+from .estimate import Estimate
 from .fates import ProbedShape, Prober
 from .rewire import PipelineFacts
 
@@ -35,7 +36,13 @@ stages = [wds.rename({field}={names!r}, {handler})]"""
 
 
 def advise_pipeline(
-    prober: Prober, facts: PipelineFacts, shapes: Sequence[ProbedShape], evidence: Evidence, title: str, usable: int
+    prober: Prober,
+    facts: PipelineFacts,
+    shapes: Sequence[ProbedShape],
+    evidence: Evidence,
+    title: str,
+    estimate: Estimate,
+    most: int,
 ) -> tuple[Advice, ...]:
     """Return changes of the pipeline that let probed samples through, the most effective first.
 
@@ -45,7 +52,8 @@ def advise_pipeline(
         shapes: what became of the probes.
         evidence: of the scan.
         title: of the pipeline.
-        usable: samples that come out now.
+        estimate: how many samples come out now.
+        most: the same at most, before incomplete batches are left out: samples that come back may complete them.
     """
     names = [stage.partition("(")[0] for stage in facts.stages]
     after = max((number for number, name in enumerate(names, 1) if name in _FORMS_SAMPLES), default=0)
@@ -60,8 +68,13 @@ def advise_pipeline(
                 f"in {title}, put these stages after stage {after} {facts.stages[after - 1]}{then}: .compose(*stages), or"
                 " as items of the list of a wds.DataPipeline"
             )
-            now = min(evidence.samples, usable + regains)
-            advice = Advice(regains, escape(does, 400), PIPELINE, title, now, usable, evidence.samples, exact=False)
+            dropped = sum(shape.group.count for shape in shapes if shape.fates and not shape.usable)
+            now = evidence.samples - dropped + regains
+            if estimate.crash is None and estimate.hang is None:
+                now = min(now, most + regains)
+            advice = Advice(
+                regains, escape(does, 400), PIPELINE, title, now, estimate.likely, evidence.samples, exact=False
+            )
             found.append(replace(advice, command=code, language="python"))
     found.sort(key=lambda each: -each.regains)
     return (*found[:3], *_handlers(prober, shapes, title))

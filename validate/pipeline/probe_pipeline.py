@@ -10,7 +10,7 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
-from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains, meetings, note_of
+from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains, meetings, note_of, typical_share
 from .fates import ProbedFate, ProbedShape, Prober
 from .load_pipeline import PipelineError
 from .pipeline_advice import advise_pipeline
@@ -87,14 +87,14 @@ class _Probing:
         estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
         self._reordered(estimate)
         leave_room(estimate, self.facts, self.shards, self.world_size)
+        most = estimate.most
         self._batches(estimate)
         if estimate.crash is None:
             estimate.crash = self._collation(estimate)
         samples = max(self.evidence.samples, estimate.most)
         told = judge_split(self.facts, self.evidence.shards, shapes, self.world_size)
-        reasons = reasons_of(estimate, shapes, self.damage, self.evidence, samples)
-        if told.starved:
-            reasons.insert(0, Reason("workers", 0, told.starved))
+        starved = [Reason("workers", 0, told.starved)] if told.starved else []
+        reasons = starved + reasons_of(estimate, shapes, self.damage, self.evidence, samples)
         outcome = self._outcome(estimate, samples, max_loss)
         return Verdict(
             reader=PIPELINE,
@@ -111,7 +111,7 @@ class _Probing:
             ),
             exact=estimate.least == estimate.most,
             note="; ".join(part for part in (note_of(spec, shapes, estimate, self.facts), told.note) if part),
-            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely),
+            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate, most),
             lost=lost_by_slug(reasons),
         )
 
@@ -184,8 +184,7 @@ class _Probing:
         self._more_probes(shapes)
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
-        tried = sum(len(shape.fates) for shape in shapes)
-        typical = sum(shape.usable for shape in shapes) / tried if tried else 0.0
+        typical = typical_share(shapes)
         found.likely = round(typical * rare)
         for shape in shapes:
             self._add(shape, found, typical)

@@ -221,6 +221,19 @@ def test_the_rule_says_what_its_golden_file_says(tmp_path: Path) -> None:
     assert text == golden.read_text(encoding="utf-8")
 
 
+def test_the_report_claims_no_more_than_the_range_and_does_not_call_losses_silent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(write(tmp_path / "0.tar", 12, missing=4), "--pipeline", f"{SMALL}:batches")
+    assert "12 samples -> up to 12 in batches" in capsys.readouterr().out
+
+    run(write(tmp_path / "0.tar", 12, missing=4), "--pipeline", f"{SMALL}:captions")
+    text = capsys.readouterr().out
+    assert "12 samples -> 9 in batches" in text
+    assert "it runs, on fewer samples" in text
+    assert "silent" not in text
+
+
 def test_a_pipeline_alone_is_the_only_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(write(tmp_path / "0.tar", 8), "--pipeline", f"{SMALL}:captions", "--format", "json")
 
