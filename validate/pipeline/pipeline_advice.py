@@ -10,7 +10,6 @@ from wdsflow.text.escape import escape
 
 from ..finding import Advice
 from ..verdicts.verdict import PIPELINE
-from .estimate import Estimate
 from .fates import ProbedShape, Prober
 from .rewire import PipelineFacts
 
@@ -41,8 +40,8 @@ def advise_pipeline(
     shapes: Sequence[ProbedShape],
     evidence: Evidence,
     title: str,
-    estimate: Estimate,
-    most: int,
+    usable: int,
+    most: int | None,
 ) -> tuple[Advice, ...]:
     """Return changes of the pipeline that let probed samples through, the most effective first.
 
@@ -52,8 +51,9 @@ def advise_pipeline(
         shapes: what became of the probes.
         evidence: of the scan.
         title: of the pipeline.
-        estimate: how many samples come out now.
-        most: the same at most, before incomplete batches are left out: samples that come back may complete them.
+        usable: samples that come out now.
+        most: the same at most, before incomplete batches are left out: samples that come back may complete them. None if
+            the run ends early.
     """
     names = [stage.partition("(")[0] for stage in facts.stages]
     after = max((number for number, name in enumerate(names, 1) if name in _FORMS_SAMPLES), default=0)
@@ -70,11 +70,9 @@ def advise_pipeline(
             )
             dropped = sum(shape.group.count for shape in shapes if shape.fates and not shape.usable)
             now = evidence.samples - dropped + regains
-            if estimate.crash is None and estimate.hang is None:
+            if most is not None:
                 now = min(now, most + regains)
-            advice = Advice(
-                regains, escape(does, 400), PIPELINE, title, now, estimate.likely, evidence.samples, exact=False
-            )
+            advice = Advice(regains, escape(does, 400), PIPELINE, title, now, usable, evidence.samples, exact=False)
             found.append(replace(advice, command=code, language="python"))
     found.sort(key=lambda each: -each.regains)
     return (*found[:3], *_handlers(prober, shapes, title))

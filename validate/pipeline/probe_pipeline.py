@@ -87,7 +87,7 @@ class _Probing:
         estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
         self._reordered(estimate)
         leave_room(estimate, self.facts, self.shards, self.world_size)
-        most = estimate.most
+        most = None if estimate.crash or estimate.hang else estimate.most
         self._batches(estimate)
         if estimate.crash is None:
             estimate.crash = self._collation(estimate)
@@ -111,7 +111,7 @@ class _Probing:
             ),
             exact=estimate.least == estimate.most,
             note="; ".join(part for part in (note_of(spec, shapes, estimate, self.facts), told.note) if part),
-            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate, most),
+            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely, most),
             lost=lost_by_slug(reasons),
         )
 
