@@ -42,6 +42,11 @@ class ProbedShape:
         return sum(fate.kind == "usable" for fate in self.fates.values())
 
 
+def agree(shape: ProbedShape) -> bool:
+    """Return whether all probes of a shape met the same fate."""
+    return len({fate.kind for fate in shape.fates.values()}) == 1
+
+
 class Prober:
     """Runs the pipeline over tars of a few samples."""
 

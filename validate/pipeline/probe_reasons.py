@@ -7,8 +7,8 @@ from wdsflow.scan.evidence import Evidence, Shape
 
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
-from .estimate import Estimate, agree
-from .fates import ProbedFate, ProbedShape
+from .fates import ProbedFate, ProbedShape, agree
+from .probability import Estimate
 from .probe_child import ProbeRun, StageLoss
 from .probe_samples import SamplePlace
 
