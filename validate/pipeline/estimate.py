@@ -1,40 +1,15 @@
-"""How many samples come out: bounds, and samples that are counted one by one."""
+"""Samples that are counted one by one: where shards are damaged, or meet."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from wdsflow.scan.evidence import Run, ShardEvidence
 from wdsflow.text.words import how_many
 
-from .fates import ProbedShape
-from .probe_child import ProbeRun
+from .fates import ProbedShape, agree
+from .probability import Estimate
 from .probe_samples import SamplePlace
 from .rewire import PipelineFacts
-
-
-@dataclass(slots=True)
-class Estimate:
-    """How many samples come out."""
-
-    least: int = 0
-    likely: int = 0
-    most: int = 0
-    crash: ProbeRun | None = None
-    hang: ProbeRun | None = None
-    doubts: list[str] = field(default_factory=list)  # why it is a range
-    whole: bool = False  # the shards themselves were read
-
-    def shift(self, real: int, counted: tuple[int, int]) -> None:
-        """Count samples as they were found to be, instead of as their shapes are: at least, at most so many."""
-        self.least = max(0, self.least + real - counted[1])
-        self.likely = max(0, self.likely + real - counted[1])
-        self.most = max(0, self.most + real - counted[0])
-
-    def open_below(self, why: str) -> None:
-        """Any number from 0 on is possible."""
-        self.least = 0
-        self.doubts.append(why)
 
 
 def joined_chains(shards: Sequence[ShardEvidence]) -> Iterator[list[tuple[str, Run]]]:
@@ -88,9 +63,10 @@ def counted_in(shapes: Sequence[ProbedShape], runs: Sequence[tuple[str, Run]]) -
     return least, most
 
 
-def agree(shape: ProbedShape) -> bool:
-    """Return whether all probes of a shape met the same fate."""
-    return len({fate.kind for fate in shape.fates.values()}) == 1
+def typical_share(shapes: Sequence[ProbedShape]) -> float:
+    """Return the share of all probes that came out."""
+    tried = sum(len(shape.fates) for shape in shapes)
+    return sum(shape.usable for shape in shapes) / tried if tried else 0.0
 
 
 def note_of(spec: str, shapes: Sequence[ProbedShape], found: Estimate, facts: PipelineFacts) -> str:

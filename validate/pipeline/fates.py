@@ -1,13 +1,16 @@
 """What becomes of single samples in the user's pipeline, by trying."""
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from wdsflow.scan.evidence import ShardEvidence
 
 from .probe_child import ProbeRun, RunRequest
+from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess
 from .probe_samples import SamplePlace, ShapeGroup, TinyTars
 
@@ -39,6 +42,11 @@ class ProbedShape:
         return sum(fate.kind == "usable" for fate in self.fates.values())
 
 
+def agree(shape: ProbedShape) -> bool:
+    """Return whether all probes of a shape met the same fate."""
+    return len({fate.kind for fate in shape.fates.values()}) == 1
+
+
 class Prober:
     """Runs the pipeline over tars of a few samples."""
 
@@ -57,31 +65,36 @@ class Prober:
         self.runs += 1
         return self.process.run(RunRequest(tuple(urls), seconds=self.seconds, most=most, seed=self.runs, change=change))
 
-    def first_round(self, groups: Sequence[ShapeGroup], per_shape: int) -> list[ProbedShape]:
-        """Probe some samples of each shape."""
+    def first_round(self, groups: Sequence[ShapeGroup], limits: ProbeLimits) -> list[ProbedShape]:
+        """Probe some samples of each shape, as many as there is time for: one of each shape, then a second, and so on."""
         shapes = [ProbedShape(group, {}) for group in groups]
-        chosen = [place for group in groups for place in _spread(group.places, per_shape)]
+        rounds = zip_longest(*(_spread(group.places, limits.per_shape) for group in groups))
+        chosen = [place for some in rounds for place in some if place is not None]
         self.tars.read(chosen)
-        runs = self._alone(chosen)
+        ends = time.monotonic() + limits.first_seconds
+        runs = self._alone(chosen, ends - limits.first_seconds / 2)
         if runs and not any(run.out for run in runs.values()) and any(_opaque(run) for run in runs.values()):
             self.copies = _COPIES
-            repeated = self._alone(chosen)
+            repeated = self._alone(chosen, ends - limits.first_seconds / 4)
             if any(run.out for run in repeated.values()):
                 runs = repeated
             else:
                 self.copies = 1
         self.good = [place for place, run in runs.items() if _comes_out(run)]
-        for shape in shapes:
-            shape.fates = {place: self._fate(place, runs[place]) for place in shape.group.places if place in runs}
-        self._look_for_chance(shapes)
+        by_shape = {place: shape for shape in shapes for place in shape.group.places}
+        for place, run in runs.items():
+            if _comes_out(run) or time.monotonic() < ends:
+                by_shape[place].fates[place] = self._fate(place, run)
+        self._look_for_chance(shapes, ends)
         return shapes
 
-    def _look_for_chance(self, shapes: Sequence[ProbedShape]) -> None:
+    def _look_for_chance(self, shapes: Sequence[ProbedShape], ends: float) -> None:
         """Try samples again if the pipeline draws random numbers: most do that only to augment images."""
         for shape in shapes[:_REPEATED_SHAPES]:
             for place, fate in list(shape.fates.items())[:4]:
                 for _ in range(_REPEATS if fate.run.facts is not None and fate.run.facts.draws else 0):
-                    path = self.tars.tar(place) if self.patience > 0 and not self.chance else None
+                    more = self.patience > 0 and not self.chance and time.monotonic() < ends
+                    path = self.tars.tar(place) if more else None
                     if path is not None and fate.kind in ("usable", "dropped"):
                         self.chance = _comes_out(self.run([path] * self.copies)) != (fate.kind == "usable")
 
@@ -126,10 +139,11 @@ class Prober:
             return ProbedFate("ends-stream", run)
         return ProbedFate("usable" if run.out > len(after) else "dropped", run)
 
-    def _alone(self, places: Iterable[SamplePlace]) -> dict[SamplePlace, ProbeRun]:
-        runs = {}
+    def _alone(self, places: Iterable[SamplePlace], ends: float = math.inf) -> dict[SamplePlace, ProbeRun]:
+        runs: dict[SamplePlace, ProbeRun] = {}
         for place in places:
-            path = self.tars.tar(place) if self.patience > 0 else None
+            tried = self.patience > 0 and (time.monotonic() < ends or not runs)
+            path = self.tars.tar(place) if tried else None
             if path is not None:
                 started = time.monotonic()
                 run = runs[place] = self.run([path] * self.copies)

@@ -35,7 +35,13 @@ stages = [wds.rename({field}={names!r}, {handler})]"""
 
 
 def advise_pipeline(
-    prober: Prober, facts: PipelineFacts, shapes: Sequence[ProbedShape], evidence: Evidence, title: str, usable: int
+    prober: Prober,
+    facts: PipelineFacts,
+    shapes: Sequence[ProbedShape],
+    evidence: Evidence,
+    title: str,
+    usable: int,
+    most: int | None,
 ) -> tuple[Advice, ...]:
     """Return changes of the pipeline that let probed samples through, the most effective first.
 
@@ -46,6 +52,8 @@ def advise_pipeline(
         evidence: of the scan.
         title: of the pipeline.
         usable: samples that come out now.
+        most: the same at most, before incomplete batches are left out: samples that come back may complete them. None if
+            the run ends early.
     """
     names = [stage.partition("(")[0] for stage in facts.stages]
     after = max((number for number, name in enumerate(names, 1) if name in _FORMS_SAMPLES), default=0)
@@ -60,7 +68,10 @@ def advise_pipeline(
                 f"in {title}, put these stages after stage {after} {facts.stages[after - 1]}{then}: .compose(*stages), or"
                 " as items of the list of a wds.DataPipeline"
             )
-            now = min(evidence.samples, usable + regains)
+            dropped = sum(shape.group.count for shape in shapes if shape.fates and not shape.usable)
+            now = evidence.samples - dropped + regains
+            if most is not None:
+                now = min(now, most + regains)
             advice = Advice(regains, escape(does, 400), PIPELINE, title, now, usable, evidence.samples, exact=False)
             found.append(replace(advice, command=code, language="python"))
     found.sort(key=lambda each: -each.regains)

@@ -7,9 +7,10 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple
 
 from wdsflow.engines.child_process import own_pipes, receive, send, when_gone
 from wdsflow.memory.limits import host_memory
@@ -59,6 +60,15 @@ class ProbeRun:
     key: str = ""  # of the sample that a stage was at
     shard: str = ""
     facts: PipelineFacts | None = None
+    losses: tuple["StageLoss", ...] = ()  # of a run that ended
+
+
+class StageLoss(NamedTuple):
+    """Samples that one stage got and did not give."""
+
+    stage: str
+    error: str  # the type of the exception that its handler swallowed; "" for none
+    samples: int
 
 
 def serve(spec: str) -> None:
@@ -92,6 +102,7 @@ def _run(found: Any, request: RunRequest) -> ProbeRun:
         built, made = build(found, request.urls)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of other people's making
         return ProbeRun("raised", 0, "building the pipeline", error_text(error), line_of(error))
+    _without_pauses()
     rewiring = Rewiring(request.urls, made_for_them=made, singly=request.singly, change=request.change)
     try:
         chain = take_apart(rewiring.rewire(built))
@@ -131,9 +142,21 @@ def _answer(trace: Trace, run: TraceRun, facts: PipelineFacts, *, slow: bool) ->
     if lossy is None:
         return ProbeRun(how, out, facts=facts)
     swallowed = lossy.first_error or (lossy.first_log if lossy.logged else "")
+    losses = tuple(_losses(trace.stages, facts))
     return ProbeRun(
-        how, out, _name(lossy, facts), swallowed, lossy.error_line, lossy.error_key, lossy.error_shard, facts
+        how, out, _name(lossy, facts), swallowed, lossy.error_line, lossy.error_key, lossy.error_shard, facts, losses
     )
+
+
+def _losses(stages: Sequence[StageTrace], facts: PipelineFacts) -> Iterator[StageLoss]:
+    """Yield how many samples each stage lost, with and without an error."""
+    for stage in stages[1:]:
+        if stage.taken_kind != "sample" or stage.kind not in ("", "sample"):
+            continue
+        for error, count in stage.error_types.items():
+            yield StageLoss(_name(stage, facts), error, count)
+        if stage.lost > stage.errors:
+            yield StageLoss(_name(stage, facts), "", stage.lost - stage.errors)
 
 
 def _losing(stages: Sequence[StageTrace]) -> StageTrace | None:
@@ -156,6 +179,13 @@ def _bound_memory() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _without_pauses() -> None:
+    """Let webdataset's handlers not wait half a second after each warning: a run over samples that fail would take minutes."""
+    handlers: Any = sys.modules.get("webdataset.handlers")
+    if handlers is not None:
+        handlers.time = SimpleNamespace(sleep=lambda _: None)
 
 
 def _seed(seed: int) -> None:

@@ -11,6 +11,7 @@ class ProbeLimits:
     shapes: int = 64  # the most frequent ones
     samples: int = 400  # probed in a set that is too large to be read whole
     seconds: float = 10.0  # of one run
+    first_seconds: float = 60.0  # of the first probes of all shapes
     all_seconds: float = 45.0  # of all probes but the first ones of each shape
     whole_samples: int = 2_000  # a set of at most so many samples is read whole, once
     whole_bytes: int = 256 << 20

@@ -3,7 +3,6 @@
 import math
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,18 +10,18 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
-from .estimate import Estimate, agree, counted_in, is_damaged, joined_chains, meetings, note_of
-from .fates import ProbedFate, ProbedShape, Prober
+from .estimate import counted_in, is_damaged, joined_chains, meetings, note_of, typical_share
+from .fates import ProbedFate, ProbedShape, Prober, agree
 from .load_pipeline import PipelineError
 from .pipeline_advice import advise_pipeline
-from .probability import bounds
+from .probability import Estimate, bounds
 from .probe_child import ProbeRun, RunRequest
 from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess
-from .probe_reasons import reasons_of
+from .probe_reasons import lost_by_slug, reasons_of
 from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, shape_groups
 from .rewire import PipelineFacts
-from .worker_split import judge_split
+from .worker_split import judge_split, leave_room
 
 __all__ = ["PipelineError", "ProbeLimits", "probe_pipeline"]
 
@@ -79,7 +78,7 @@ class _Probing:
 
     def verdict(self, spec: str, max_loss: float) -> Verdict:
         groups = shape_groups(self.shards)
-        shapes = self.prober.first_round(groups[: self.limits.shapes], self.limits.per_shape)
+        shapes = self.prober.first_round(groups[: self.limits.shapes], self.limits)
         runs = [fate.run for shape in shapes for fate in shape.fates.values()]
         self.facts = next((run.facts for run in runs if run.facts is not None), self.facts)
         self.facts.chance |= self.prober.chance
@@ -87,16 +86,15 @@ class _Probing:
         self._check_built(runs if whole is None else [run for run in (whole.crash,) if run is not None])
         estimate = whole or self._from_probes(shapes, sum(each.count for each in groups[len(shapes) :]))
         self._reordered(estimate)
+        leave_room(estimate, self.facts, self.shards, self.world_size)
+        most = None if estimate.crash or estimate.hang else estimate.most
         self._batches(estimate)
         if estimate.crash is None:
             estimate.crash = self._collation(estimate)
         samples = max(self.evidence.samples, estimate.most)
         told = judge_split(self.facts, self.evidence.shards, shapes, self.world_size)
-        reasons = reasons_of(
-            estimate.crash, estimate.hang, shapes, self.damage, self.evidence, samples, estimate.likely
-        )
-        if told.starved:
-            reasons.insert(0, Reason("workers", 0, told.starved))
+        starved = [Reason("workers", 0, told.starved)] if told.starved else []
+        reasons = starved + reasons_of(estimate, shapes, self.damage, self.evidence, samples)
         outcome = self._outcome(estimate, samples, max_loss)
         return Verdict(
             reader=PIPELINE,
@@ -113,8 +111,8 @@ class _Probing:
             ),
             exact=estimate.least == estimate.most,
             note="; ".join(part for part in (note_of(spec, shapes, estimate, self.facts), told.note) if part),
-            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely),
-            lost=dict(Counter({reason.slug: reason.count for reason in reasons if reason.count})),
+            advice=advise_pipeline(self.prober, self.facts, shapes, self.evidence, spec, estimate.likely, most),
+            lost=lost_by_slug(reasons),
         )
 
     def _outcome(self, estimate: Estimate, samples: int, max_loss: float) -> Outcome:
@@ -160,6 +158,8 @@ class _Probing:
                 spread = 4 * int(max(1, (held or 1) ** 0.5))
                 found.least, found.most = max(0, low - spread), min(held, high + spread)
                 found.doubts.append("two passes over the shards gave different numbers: samples are dropped by chance")
+            else:
+                found.losses = run.losses
             return found
         if run.how == "hung":
             found.hang = run
@@ -184,8 +184,10 @@ class _Probing:
         self._more_probes(shapes)
         if rare:
             found.doubts.append(f"{rare:,} samples have rare shapes, which were not probed")
+        typical = typical_share(shapes)
+        found.likely = round(typical * rare)
         for shape in shapes:
-            self._add(shape, found)
+            self._add(shape, found, typical)
         self._ends(shapes, found)
         self._joined(shapes, found)
         if self.facts.slices:
@@ -245,9 +247,9 @@ class _Probing:
                 self.prober.more(shape, max(1, left // (len(shapes) - number)), share)
             left -= len(shape.fates) - before
 
-    def _add(self, shape: ProbedShape, found: Estimate) -> None:
+    def _add(self, shape: ProbedShape, found: Estimate, typical: float) -> None:
         count, tried, usable = shape.group.count, len(shape.fates), shape.usable
-        share = usable / tried if tried else 0.0
+        share = usable / tried if tried else typical
         known = self.evidence.level == "full" and not any(part.status == UNKNOWN for part in shape.group.shape)
         if shape.certain:
             low = high = 0
@@ -264,7 +266,9 @@ class _Probing:
         found.likely += usable + round(share * (count - tried))
         found.most += usable + high
         if low != high and tried < count:
-            why = "samples of one shape fare differently" if not agree(shape) else "not every sample was probed"
+            why = (
+                "not every sample was probed" if agree(shape) or not tried else "samples of one shape fare differently"
+            )
             found.doubts.append(why)
         for fate in shape.fates.values():
             if fate.kind == "crash" and self.facts.by_first and fate.run.stage == "building the pipeline":

@@ -1,14 +1,18 @@
 """Why samples do not come out of the user's pipeline: one reason for each stage and error."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from wdsflow.scan.evidence import Evidence, Shape
 
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
-from .fates import ProbedFate, ProbedShape
-from .probe_child import ProbeRun
+from .fates import ProbedFate, ProbedShape, agree
+from .probability import Estimate
+from .probe_child import ProbeRun, StageLoss
 from .probe_samples import SamplePlace
+
+_Name = tuple[str, str, str]  # the kind of fate, the stage, and the type of error
 
 _DOES = {
     "dropped": "drops them",
@@ -20,23 +24,17 @@ _DOES = {
 
 
 def reasons_of(
-    crash: ProbeRun | None,
-    hang: ProbeRun | None,
-    shapes: Sequence[ProbedShape],
-    damage: Mapping[str, ProbedFate],
-    evidence: Evidence,
-    samples: int,
-    usable: int,
+    found: Estimate, shapes: Sequence[ProbedShape], damage: Mapping[str, ProbedFate], evidence: Evidence, samples: int
 ) -> list[Reason]:
     """Return the reasons, what ends the run first, then the most frequent."""
     first = [
         _end(run, slug, shapes, {shard.url for shard in evidence.shards})
-        for run, slug in ((crash, "crash"), (hang, "hang"))
+        for run, slug in ((found.crash, "crash"), (found.hang, "hang"))
         if run is not None
     ]
-    does = _DOES if crash or hang else {**_DOES, "crash": "raises an exception at them where they are alone"}
-    lost = sorted(_lost(shapes, samples, does), key=lambda reason: -reason.count)
-    if usable >= samples and crash is None and hang is None:
+    does = _DOES if first else {**_DOES, "crash": "raises an exception at them where they are alone"}
+    lost = sorted(_lost(shapes, samples, does, found), key=lambda reason: -reason.count)
+    if found.likely >= samples and not first:
         lost = []  # what is lost alone comes out with others: columns come from all of them
     others = [damage_reason(url, fate) for url, fate in damage.items() if fate.kind == "ends-stream"]
     unreached = sum(shard.unreached for shard in evidence.shards)
@@ -45,11 +43,21 @@ def reasons_of(
         text = f"{unreached:,} of {samples:,} samples: they are after damage at which readers stop"
         others.append(Reason("unreached", unreached, text, shard.url, None, shard.stop.offset))
     told = sum(reason.count for reason in (*lost, *others))
-    rest = samples - usable - told
-    if rest > 0 and crash is None and hang is None:
-        text = f"{rest:,} of {samples:,} samples: they come out alone, and not with the others"
-        others.append(Reason("together", rest, f"{text}, such as a last, incomplete batch"))
+    rest = samples - found.likely - told
+    if rest > 0 and not first and (found.whole or all(shape.fates for shape in shapes)):
+        tried = bool(found.losses) or all(len(shape.fates) == shape.group.count for shape in shapes)
+        what = "they come out alone, and not with the others, such as a last, incomplete batch"
+        text = what if tried else "they do not come out either; no probed sample shows why"
+        others.append(Reason("together", rest, f"{rest:,} of {samples:,} samples: {text}"))
     return [*first, *lost, *others]
+
+
+def lost_by_slug(reasons: Iterable[Reason]) -> dict[str, int]:
+    """Return how many samples are lost for each kind of reason."""
+    lost: Counter[str] = Counter()
+    for reason in reasons:
+        lost[reason.slug] += reason.count
+    return dict(+lost)
 
 
 def damage_reason(url: str, fate: ProbedFate) -> Reason:
@@ -72,27 +80,64 @@ def _fates(shapes: Sequence[ProbedShape]) -> Iterator[tuple[SamplePlace, ProbedF
         yield from shape.fates.items()
 
 
-def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str]) -> Iterator[Reason]:
+def _lost(shapes: Sequence[ProbedShape], samples: int, does: Mapping[str, str], found: Estimate) -> Iterator[Reason]:
     """Yield a reason for each stage and kind of error, with the samples of the shapes that it concerns."""
-    counts: dict[tuple[str, str, str], int] = {}
-    places: dict[tuple[str, str, str], tuple[SamplePlace, ProbeRun]] = {}
-    fields: dict[tuple[str, str, str], dict[Shape, int]] = {}
+    counts: dict[_Name, int] = {}
+    places: dict[_Name, tuple[SamplePlace, ProbeRun]] = {}
+    fields: dict[_Name, dict[Shape, int]] = {}
+    guessed: set[_Name] = set()
     for shape in shapes:
         for place, fate in shape.fates.items():
             if fate.kind == "usable":
                 continue
-            name: tuple[str, str, str] = (fate.kind, fate.run.stage, fate.run.error.partition(":")[0])
+            name: _Name = (fate.kind, fate.run.stage, fate.run.error.partition(":")[0])
             known = fields.setdefault(name, {})
             if shape.group.shape not in known:
                 known[shape.group.shape] = share = _share(shape, name)
                 counts[name] = counts.get(name, 0) + share
+                if not agree(shape) and len(shape.fates) < shape.group.count:
+                    guessed.add(name)
             places.setdefault(name, (place, fate.run))
+    left = _counted(counts, guessed, found.losses)
+    if found.whole and found.crash is None and found.hang is None:
+        _fit(counts, guessed, samples - found.likely - sum(left.values()))
     for name, count in counts.items():
+        if not count:
+            continue
         place, run = places[name]
         stage = run.stage or "the pipeline"
-        text = f"{count:,} of {max(samples, count):,} samples: {stage} {does[name[0]]}{_how(run)}"
+        about = "about " if name in guessed else ""
+        text = f"{about}{count:,} of {max(samples, count):,} samples: {stage} {does[name[0]]}{_how(run)}"
         text += f"; they have {fields_of(fields[name])}"
         yield Reason(name[0], count, text, place.shard, place.key, place.offset)
+    for (stage, error), count in left.items():
+        how = f" ({error})" if error else ""
+        yield Reason("dropped", count, f"{count:,} of {samples:,} samples: {stage} drops them{how}")
+
+
+def _counted(counts: dict[_Name, int], guessed: set[_Name], losses: Sequence[StageLoss]) -> dict[tuple[str, str], int]:
+    """Set how many samples a run over all shards lost in the ways in which probes were lost; return what is left."""
+    left = {(stage, error): count for stage, error, count in losses}
+    stages = {stage for stage, _ in left}
+    names = [name for name in counts if name[0] == "dropped" and name[1] in stages]
+    exact = [name for name in names if (name[1], _type(name)) in left]
+    for name in (*exact, *(name for name in names if name not in exact)):
+        # Of errors that the code of a stage catches itself, only the log is known, if at all.
+        counts[name] = left.pop((name[1], _type(name) if name in exact else ""), 0)
+        guessed.discard(name)
+    return left
+
+
+def _fit(counts: dict[_Name, int], guessed: Collection[_Name], lost: int) -> None:
+    """Reduce guessed numbers of samples to what was lost in all."""
+    total = sum(counts[name] for name in guessed)
+    room = max(0, lost - sum(count for name, count in counts.items() if name not in guessed))
+    for name in guessed if total > room else ():
+        counts[name] = max(1, counts[name] * room // total)
+
+
+def _type(name: _Name) -> str:
+    return name[2].partition(" ")[0]
 
 
 def _share(shape: ProbedShape, name: tuple[str, str, str]) -> int:

@@ -50,6 +50,7 @@ class PipelineFacts:
     seed: int | None = None  # of a list that is shuffled, the same way everywhere
     splits: list[str] = field(default_factory=list)  # single_node_only, split_by_node, split_by_worker, in their order
     shuffled_before: bool = False  # shards are shuffled before a split
+    shuffled_apart: list[str] = field(default_factory=list)  # splits after a shuffle that is another in each worker
     checks_empty: bool = False  # raises where a worker reads no sample at all
     picks_members: bool = False  # own code chooses or renames the members of samples
     decoders: list[int] = field(default_factory=list)  # numbers of stages that only change values
@@ -135,10 +136,10 @@ class Rewiring:
                 facts.shuffled_before |= any(each in _SPLITS for each in names[index:opener])
             elif name not in _SPLITS and "shuffle" not in name:
                 facts.source = ""  # code of the user decides
-        if facts.shuffled_before and any(
-            name == "shuffle" and any(each in _SPLITS for each in names[index:opener]) and _shuffles(stages[index])
-            for index, name in enumerate(names[:opener])
-        ):
+        apart = [index for index, name in enumerate(names[:opener]) if name == "shuffle" and _own_order(stages[index])]
+        if facts.shuffled_before and apart:
+            if facts.source == "list":
+                facts.shuffled_apart = [name for name in names[apart[0] : opener] if name in _SPLITS]
             facts.source = ""  # each worker shuffles its own way, and then takes its part
 
     def _source(self, stage: Any) -> Any:
@@ -228,6 +229,12 @@ def _shuffles(stage: Any) -> bool:
     """Return whether a shuffle has a buffer: webdataset writes ``shardshuffle=False`` as one without."""
     size = next(iter(getattr(stage, "args", ())), getattr(stage, "kw", {}).get("bufsize", True))
     return bool(size)
+
+
+def _own_order(stage: Any) -> bool:
+    """Return whether webdataset's ``shuffle`` seeds itself, in each process another way: its third argument is a generator."""
+    given = next(iter(getattr(stage, "args", ())[2:3]), None) or getattr(stage, "kw", {}).get("rng")
+    return given is None and _shuffles(stage)
 
 
 def _only_decodes(stage: Any) -> bool:

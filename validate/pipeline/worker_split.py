@@ -9,6 +9,7 @@ from wdsflow.text.words import how_many, listed
 
 from ..verdicts.verdict import Outcome
 from .fates import ProbedShape
+from .probability import Estimate
 from .rewire import PipelineFacts
 
 _MOST_WORKERS = 100_000
@@ -48,6 +49,11 @@ def judge_split(
     if world_size > 1 and "single_node_only" in facts.splits:
         text = f"single_node_only raises ValueError on {world_size:,} ranks: use nodesplitter=wds.split_by_node"
         return SplitResult(starved=text, outcome="crashes")
+    if parts(facts, world_size) > 1:
+        return SplitResult(
+            f"put the stages that split shards before wds.shuffle, or replace it by wds.detshuffle: now each worker ({who})"
+            " shuffles all shards its own way, and then takes its part"
+        )
     if facts.source == "resampled":
         return SplitResult(f"each worker draws from all shards ({who})")
     if facts.source != "list" or workers * world_size > _MOST_WORKERS:
@@ -59,6 +65,21 @@ def judge_split(
         notes.append(f"no stage splits the shards over {world_size:,} ranks: each reads all of them")
     result = _starving(facts, list(split(facts, shards, world_size)), shapes, world_size)
     return result._replace(note="; ".join([*notes, result.note] if result.note else notes))
+
+
+def leave_room(found: Estimate, facts: PipelineFacts, shards: Sequence[ShardEvidence], world_size: int) -> None:
+    """Leave room for shards that no worker takes: each shuffles all of them its own way before it takes its part."""
+    workers = parts(facts, world_size)
+    if workers > 1 and found.most:
+        kept = -(-len(shards) // workers)  # if all workers should draw the same
+        found.least = max(0, found.least - sum(sorted(shard.samples for shard in shards)[kept:]))
+        found.doubts.append("some shards are read more than once in an epoch, and others not at all")
+
+
+def parts(facts: PipelineFacts, world_size: int) -> int:
+    """Return among how many workers shards are split that each of them shuffled its own way; 1 if that is not so."""
+    by_node = world_size if "split_by_node" in facts.shuffled_apart else 1
+    return by_node * (max(1, facts.workers) if "split_by_worker" in facts.shuffled_apart else 1)
 
 
 def split(facts: PipelineFacts, shards: Sequence[ShardEvidence], world_size: int) -> Iterator[WorkerShards]:

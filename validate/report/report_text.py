@@ -100,6 +100,8 @@ def means(verdict: Verdict) -> str:
     """Return what an outcome means for the run; "" if nothing is wrong."""
     if verdict.outcome == "loses" and verdict.reports_losses:
         return "it runs, and reports what it leaves out"
+    if verdict.outcome == "loses" and verdict.reader == PIPELINE:  # its handlers may well warn
+        return "it runs, on fewer samples" if verdict.usable else "an epoch ends without a sample"
     return _MEANS[verdict.outcome]
 
 
@@ -143,7 +145,10 @@ def _funnel(verdict: Verdict) -> str:
         (funnel.usable, "usable" if verdict.outcome == "refused" else "in batches"),
     )
     last = next((index for index, (number, _) in enumerate(steps) if not number), len(steps))
-    return " -> ".join(f"{number:,} {name}" for number, name in steps[: last + 1])
+    texts = [f"{number:,} {name}" for number, name in steps[: last + 1]]
+    if verdict.least is not None:
+        texts[-1] = f"up to {texts[-1]}"
+    return " -> ".join(texts)
 
 
 def _steps(todo: list[NextStep], writer: Writer) -> None:

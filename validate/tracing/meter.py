@@ -32,6 +32,7 @@ class SeenStage:
         self.seconds = 0.0
         self.fields: Counter[str] = Counter()
         self.errors = 0
+        self.error_types: Counter[str] = Counter()
         self.first_error = ""
         self.error_line = ""
         self.error_key = ""
@@ -89,6 +90,7 @@ class TraceRun:
         """Count an error that a stage swallowed, and keep the first with its place."""
         seen = self.seen[index]
         seen.errors += 1
+        seen.error_types[type(error).__name__] += 1
         seen.ended_stream |= not goes_on
         if seen.errors == 1:
             seen.first_error, seen.error_line = error_text(error), line_of(error)

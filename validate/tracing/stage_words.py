@@ -1,6 +1,7 @@
 """Short, printable names for stages, values and errors."""
 
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -8,6 +9,7 @@ import traceback
 from wdsflow.text.escape import escape
 
 _CUT = 60
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LIBRARIES = tuple(
     {os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib")}
     | {os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep}
@@ -42,9 +44,12 @@ def title(stage: object) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the type and the first line of an error, even if its ``str()`` fails."""
+    """Return the type and the first line of an error, even if its ``str()`` fails.
+
+    Addresses of objects are left out: they differ in each run.
+    """
     try:
-        text = str(error).strip().partition("\n")[0]
+        text = _ADDRESS.sub("", str(error).strip().partition("\n")[0])
     except Exception:  # noqa: BLE001 - errors of other people's making
         text = ""
     return escape(f"{type(error).__name__}: {text}" if text else f"{type(error).__name__} without a message", 200)

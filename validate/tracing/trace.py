@@ -139,6 +139,7 @@ def summary(chain: Chain, run: TraceRun, ending: Ending) -> Trace:
                 batch=step.batch,
                 seconds=max(seen.seconds, waited if index == blocked else 0.0),
                 errors=seen.errors,
+                error_types=dict(seen.error_types),
                 first_error=seen.first_error,
                 error_line=seen.error_line,
                 error_key=seen.error_key,

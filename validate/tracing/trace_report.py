@@ -22,6 +22,7 @@ class StageTrace:
     batch: int  # samples that one of its batches needs, if known
     seconds: float  # in its own code
     errors: int  # swallowed by its handler
+    error_types: dict[str, int]  # the same, by the name of the exception
     first_error: str
     error_line: str  # "train.py:31": of the user's code, if it passed through any
     error_key: str

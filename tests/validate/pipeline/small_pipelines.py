@@ -41,6 +41,12 @@ def hangs(urls):
         yield sample
 
 
+def sleepy(urls):
+    for sample in read(urls):
+        time.sleep(1)
+        yield sample
+
+
 def stops(urls):
     for sample in read(urls):
         if "txt" not in sample:

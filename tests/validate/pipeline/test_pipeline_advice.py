@@ -25,6 +25,9 @@ def make(urls):
 
 def strict(urls):
     return wds.WebDataset(urls, shardshuffle=False).to_tuple("jpg", "txt")
+
+def whole_batches(urls):
+    return make(urls).batched(5, partial=False)
 """
 
 
@@ -79,3 +82,14 @@ def test_a_stage_that_ends_the_run_gets_a_handler(tmp_path: Path) -> None:
 
     assert [each.command for each in advice] == ["handler=wds.warn_and_continue"]
     assert "to_tuple('jpg', 'txt')" in advice[0].does
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.webdataset
+@pytest.mark.parametrize("name", ["whole_batches", pytest.param("strict", marks=pytest.mark.deep)])
+def test_the_advice_counts_batches_that_become_complete_and_samples_after_the_one_that_ended_the_run(
+    name: str, tmp_path: Path
+) -> None:
+    advice, url = advised(tmp_path, name, {"jpg": jpeg(), "caption": b"a cat"})
+
+    assert advice[0].usable == pasted(advice[0].command, url) == 12

@@ -1,7 +1,9 @@
 import io
 import json
 import os
+import re
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,57 @@ def test_a_pipeline_is_judged_by_what_it_does_with_real_samples(tmp_path: Path) 
 
     assert (verdict.outcome, verdict.usable, verdict.least, verdict.samples) == ("loses", 30, None, 40)
     assert [(reason.slug, reason.count, reason.key) for reason in verdict.reasons] == [("dropped", 10, "000003")]
+
+
+@pytest.mark.webdataset
+def test_the_numbers_of_all_reasons_are_those_of_the_samples_that_are_lost(tmp_path: Path) -> None:
+    texts = [[b"long enough", b"no\xff", b"abc"][number % 7 % 3] if number % 10 else None for number in range(120)]
+    with tarfile.open(tmp_path / "0.tar", "w") as tar:
+        for number, text in enumerate(texts):
+            for field, data in {"jpg": b"x", "txt": text}.items():
+                if data is not None:
+                    info = tarfile.TarInfo(f"{number:06d}.{field}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+
+    verdict = probe_pipeline(f"{LIBRARY}:many_reasons", *scanned([str(tmp_path / "0.tar")], "headers"))
+
+    assert verdict.usable == texts.count(b"long enough")
+    types = [re.search(r"\((\w+Error)", reason.message) for reason in verdict.reasons]
+    told = {found and found[1]: reason.count for found, reason in zip(types, verdict.reasons, strict=True)}
+    assert sum(told.values()) == 120 - verdict.usable
+    assert told["UnicodeDecodeError"] == texts.count(b"no\xff")
+    assert told["KeyError"] == texts.count(None)
+    assert verdict.lost == {"dropped": 120 - verdict.usable}
+
+
+@pytest.mark.webdataset
+def test_errors_are_reported_without_addresses_of_objects_and_without_the_pauses_of_webdatasets_handlers(
+    tmp_path: Path,
+) -> None:
+    url = write(tmp_path / "0.tar", 120)
+    started = time.monotonic()
+
+    verdict = probe_pipeline(f"{LIBRARY}:warns", *scanned([url]))
+
+    assert "(ValueError: <_io.StringIO object>, " in verdict.reasons[0].message
+    assert time.monotonic() - started < 60  # the pauses alone: half a second for each of 120 samples in two passes
+
+
+def test_the_first_probes_of_many_shapes_end_in_time(tmp_path: Path) -> None:
+    url = str(tmp_path / "0.tar")
+    with tarfile.open(url, "w") as tar:
+        for number in range(40):
+            tar.addfile(tarfile.TarInfo(f"{number:06d}.field{number}"))
+    started = time.monotonic()
+
+    verdict = judged("sleepy", [url], ProbeLimits(first_seconds=2, all_seconds=1, whole_samples=0))
+
+    assert time.monotonic() - started < 15  # all samples alone: 40 seconds
+    assert 0 < least(verdict) < 10
+    assert verdict.usable == 40
+    assert "not every sample was probed" in verdict.note
+    assert (verdict.outcome, verdict.reasons) == ("trains", ())
 
 
 def test_an_exception_is_reported_with_the_line_of_the_user_and_the_sample(tmp_path: Path) -> None:
@@ -166,6 +219,19 @@ def test_the_rule_says_what_its_golden_file_says(tmp_path: Path) -> None:
         golden.write_text(text, encoding="utf-8")
 
     assert text == golden.read_text(encoding="utf-8")
+
+
+def test_the_report_claims_no_more_than_the_range_and_does_not_call_losses_silent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(write(tmp_path / "0.tar", 12, missing=4), "--pipeline", f"{SMALL}:batches")
+    assert "12 samples -> up to 12 in batches" in capsys.readouterr().out
+
+    run(write(tmp_path / "0.tar", 12, missing=4), "--pipeline", f"{SMALL}:captions")
+    text = capsys.readouterr().out
+    assert "12 samples -> 9 in batches" in text
+    assert "it runs, on fewer samples" in text
+    assert "silent" not in text
 
 
 def test_a_pipeline_alone_is_the_only_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

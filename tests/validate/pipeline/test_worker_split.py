@@ -7,6 +7,7 @@ import pytest
 
 from tests.validate.pipeline.really import RealRun, least, scanned
 from tests.validate.pipeline.test_probe_pipeline import write
+from tests.validate.pipeline.worker_pipelines import shuffled_alike, shuffled_apart
 from wdsflow.scan.evidence import Run, Runs, ShardEvidence
 from wdsflow.validate.pipeline.probe_pipeline import probe_pipeline
 from wdsflow.validate.pipeline.rewire import PipelineFacts, Rewiring
@@ -84,3 +85,28 @@ def test_a_loader_with_workers_gives_what_was_predicted(tmp_path: Path) -> None:
     batches = judged("whole_batches", urls)
     assert least(batches) <= came["whole_batches"] <= batches.usable
     assert judged("endless", urls).outcome in ("stalls", "crashes")  # of webdataset 0.2, and 1.x
+
+
+@pytest.mark.webdataset
+def test_workers_that_shuffle_shards_apart_before_they_split_them_leave_some_out(tmp_path: Path) -> None:
+    urls = [write(tmp_path / f"{shard}.tar", 4, start=4 * shard) for shard in range(8)]
+
+    verdict = judged("shuffled_apart", urls)
+    keys = [{key for key, _ in shuffled_apart(urls)} for _ in range(3)]
+
+    assert (least(verdict), verdict.usable) == (16, 32)
+    assert all(16 <= len(each) <= 32 for each in keys)
+    assert any(len(each) < 32 for each in keys)  # all three whole: less often than once in 100,000 times
+    assert "others not at all" in verdict.note
+    assert "wds.detshuffle" in verdict.note
+
+
+@pytest.mark.deep
+@pytest.mark.webdataset
+def test_workers_that_shuffle_shards_alike_before_they_split_them_read_them_all(tmp_path: Path) -> None:
+    urls = [write(tmp_path / f"{shard}.tar", 4, start=4 * shard) for shard in range(8)]
+
+    verdict = judged("shuffled_alike", urls)
+
+    assert (verdict.least, verdict.usable) == (None, 32)
+    assert len({key for key, _ in shuffled_alike(urls)}) == 32

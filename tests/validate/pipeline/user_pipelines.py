@@ -130,3 +130,19 @@ def generator(urls):
 
 
 BATCHED = {"selecting", "composed", "web_loader", "loader", "loader_that_stacks"}
+
+
+def many_reasons(urls):
+    """Captions that cannot be decoded, are too short, or belong to no picture."""
+    dataset = wds.WebDataset(urls, shardshuffle=False, handler=calm)
+    dataset = dataset.map(lambda sample: (sample["jpg"], sample["txt"].decode()), handler=calm)
+    return dataset.select(lambda pair: len(pair[1]) > 3)
+
+
+def refuses(caption):
+    raise ValueError(caption)
+
+
+def warns(urls):
+    dataset = wds.WebDataset(urls, shardshuffle=False, handler=calm)
+    return dataset.map(lambda sample: refuses(io.StringIO()), handler=wds.warn_and_continue)

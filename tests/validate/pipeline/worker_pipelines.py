@@ -27,4 +27,13 @@ def whole_batches(urls):
     return wds.WebLoader(dataset, batch_size=None, num_workers=2).unbatched().shuffle(10).batched(3, partial=False)
 
 
+def shuffled_apart(urls, shuffle=wds.shuffle):
+    stages = wds.SimpleShardList(urls), shuffle(100), wds.split_by_worker, wds.tarfile_to_samples()
+    return wds.WebLoader(wds.DataPipeline(*stages, wds.to_tuple("__key__", "txt")), batch_size=None, num_workers=2)
+
+
+def shuffled_alike(urls):
+    return shuffled_apart(urls, wds.detshuffle)
+
+
 BATCHED = {"whole_batches"}
