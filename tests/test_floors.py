@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.trees import parsed
+
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "wdsflow.text": 0,
@@ -44,11 +46,6 @@ def sources() -> Iterator[tuple[str, Path]]:
             if folder == "wdsflow" and parts[0] in {"stages", "validate"}:
                 continue
             yield ".".join([package, *(part for part in parts if part != "__init__")]), path
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def statements(tree: ast.AST, *, for_types: bool) -> Iterator[ast.AST]:

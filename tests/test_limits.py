@@ -77,6 +77,7 @@ def test_that_hangs():
 """
 
 
+@pytest.mark.deep
 def test_a_test_that_hangs_fails_with_the_stacks_of_all_its_processes(tmp_path: Path) -> None:
     (tmp_path / "test_hanging.py").write_text(HANGING_TEST)
     done = inner("import pytest", tmp_path, "--timeout", "1000")

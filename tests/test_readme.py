@@ -32,7 +32,12 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-SLOW = {"docs/diff.md", "docs/mapping.md", "docs/report.md"}  # pages whose commands start browsers and processes
+SLOW = {
+    "docs/diff.md",
+    "docs/filter.md",
+    "docs/mapping.md",
+    "docs/report.md",
+}  # pages whose commands start browsers and processes
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SET = re.compile(r"^<!-- set: (\w+) -->$", re.MULTILINE)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trees import parsed
+
 ROOT = Path(__file__).resolve().parent.parent
 FILES = [
     path
@@ -53,7 +55,7 @@ def test_files_are_short():
 def test_functions_are_shorter():
     too_long: dict[str, set[str]] = {}
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node) > LONGEST_FUNCTION:
                 too_long.setdefault(str(path.relative_to(ROOT)), set()).add(node.name)
     assert too_long == LONG_ON_PURPOSE

@@ -57,7 +57,7 @@ BODIES = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("what", BODIES)
 @pytest.mark.parametrize("contents", [False, True])
 def test_the_member_after_a_long_header_is_read_as_tarfile_reads_it(what, contents, tmp_path: Path):

@@ -97,6 +97,7 @@ def test_decoded_at_full_size_classify_gives_the_librarys_own_number(folder):
         assert compute(made("classify", decode="exact", **settings), {"jpg": data}) == pytest.approx(expected, abs=2e-6)
 
 
+@pytest.mark.deep
 def test_pictures_that_are_decoded_in_two_ways_may_share_a_batch(folder):
     settings = settings_of(folder)
     view = View({"jpg": large_pictures()[0]})

@@ -85,8 +85,9 @@ def test_a_stage_that_ends_the_run_gets_a_handler(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.deep
 @pytest.mark.webdataset
-@pytest.mark.parametrize("name", ["whole_batches", pytest.param("strict", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("name", ["whole_batches", "strict"])
 def test_the_advice_counts_batches_that_become_complete_and_samples_after_the_one_that_ended_the_run(
     name: str, tmp_path: Path
 ) -> None:

@@ -94,6 +94,7 @@ def test_the_numbers_of_all_reasons_are_those_of_the_samples_that_are_lost(tmp_p
     assert verdict.lost == {"dropped": 120 - verdict.usable}
 
 
+@pytest.mark.deep
 @pytest.mark.webdataset
 def test_errors_are_reported_without_addresses_of_objects_and_without_the_pauses_of_webdatasets_handlers(
     tmp_path: Path,
@@ -107,6 +108,7 @@ def test_errors_are_reported_without_addresses_of_objects_and_without_the_pauses
     assert time.monotonic() - started < 60  # the pauses alone: half a second for each of 120 samples in two passes
 
 
+@pytest.mark.deep
 def test_the_first_probes_of_many_shapes_end_in_time(tmp_path: Path) -> None:
     url = str(tmp_path / "0.tar")
     with tarfile.open(url, "w") as tar:
@@ -221,6 +223,7 @@ def test_the_rule_says_what_its_golden_file_says(tmp_path: Path) -> None:
     assert text == golden.read_text(encoding="utf-8")
 
 
+@pytest.mark.deep
 def test_the_report_claims_no_more_than_the_range_and_does_not_call_losses_silent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,6 +87,7 @@ def test_a_loader_with_workers_gives_what_was_predicted(tmp_path: Path) -> None:
     assert judged("endless", urls).outcome in ("stalls", "crashes")  # of webdataset 0.2, and 1.x
 
 
+@pytest.mark.deep
 @pytest.mark.webdataset
 def test_workers_that_shuffle_shards_apart_before_they_split_them_leave_some_out(tmp_path: Path) -> None:
     urls = [write(tmp_path / f"{shard}.tar", 4, start=4 * shard) for shard in range(8)]

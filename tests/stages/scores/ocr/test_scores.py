@@ -91,13 +91,20 @@ def test_what_cannot_be_looked_at_is_an_error_and_never_a_share_of_nothing():
     assert slug("ocr_area", {"mp4": film()}, options=ViewOptions(budget=100_000)) == "over-budget"
 
 
-def test_text_is_what_bare_easyocr_reads():
-    for image in (written("some words", "to find"), tilted("leaning words"), written("Wide 123", size=(400, 96))):
-        import numpy as np
+@pytest.mark.parametrize(
+    "image",
+    [
+        pytest.param(written("some words", "to find"), marks=pytest.mark.deep),
+        tilted("leaning words"),
+        pytest.param(written("Wide 123", size=(400, 96)), marks=pytest.mark.deep),
+    ],
+)
+def test_text_is_what_bare_easyocr_reads(image):
+    import numpy as np
 
-        expected = " ".join(text for _, text, _ in bare(recognizer=True).readtext(np.asarray(image)))
-        assert expected
-        assert value("ocr_text", png(image)) == expected
+    expected = " ".join(text for _, text, _ in bare(recognizer=True).readtext(np.asarray(image)))
+    assert expected
+    assert value("ocr_text", png(image)) == expected
 
 
 @pytest.mark.deep
