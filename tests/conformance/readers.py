@@ -299,6 +299,42 @@ def energon() -> Reader:
     return read
 
 
+def wids() -> Reader:
+    """Prepare wids, over a folder with an index."""
+    from wids import ShardListDataset
+
+    def read(job: Job) -> Result:
+        keys: list[list[str]] = []
+        error = None
+        with (
+            tempfile.TemporaryDirectory(dir=".") as cache,
+            patch.dict(os.environ, {"WIDS_CACHE": os.path.abspath(cache)}),
+        ):
+            try:
+                dataset = ShardListDataset(os.path.join(os.path.dirname(job["urls"][0]), "shardindex.json"))
+                for number in range(len(dataset)):
+                    sample = dataset[number]
+                    if wids_image(sample) and ".txt" in sample:
+                        keys.append([ascii(sample["__key__"]), text(sample["__shard__"])])
+            except Exception as caught:
+                error = describe(caught)
+        return {"keys": [keys], "error": error, "stall": False}
+
+    return read
+
+
+def wids_image(sample: dict[str, Any]) -> bool:
+    """Decode the image of a sample of wids, which only opens some; return whether there is one."""
+    from PIL import Image
+
+    field = next((name for name in (".jpg", ".png", ".jpeg", ".webp") if name in sample), None)
+    if field is None:
+        return False
+    image = sample[field] if isinstance(sample[field], Image.Image) else Image.open(sample[field])
+    image.convert("RGB")
+    return True
+
+
 def dali() -> Reader:
     """Prepare NVIDIA DALI on the CPU. Each set is read by a process of its own, because DALI can die of a shard."""
     import multiprocessing
@@ -391,6 +427,7 @@ READERS: dict[str, Callable[[], Reader]] = {
     "ray-data": ray_data,
     "energon": energon,
     "dali": dali,
+    "wids": wids,
 }
 
 

@@ -19,6 +19,7 @@ SETS = {  # in the gate
     "energon": 5,
     "webdataset-0.2": 8,
     "dali": 20,
+    "wids": 20,
 }
 
 

@@ -29,6 +29,8 @@ CRASHES: dict[str, str] = {
     "truncated-shard": "a shard is cut inside a member, and the reader raises an error",
     "no-samples": "the shards hold no sample at all, and the reader raises an error",
     "no-index": "`wdsflow index URL... --energon` cannot index the shards, and without an index the reader raises an error",
+    "no-wids-index": "all shards are damaged, so that `wdsflow index URL... --wids` writes no index",
+    "mixed-keys": "a name occurs twice in a shard, and the reader takes members of other samples after it, and raises an error",
     "gives-up": "none of the samples can be used, and the reader raises an error after it skipped too many in a row",
     "schema": "a sample does not have the fields that the first samples had",
     "types": "the type of a value is not that of its column, which the first samples gave",

@@ -1,4 +1,4 @@
-"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon, DALI. One file per reader, and the catalog of their names."""
+"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon, DALI, wids. One file per reader, and the catalog of their names."""
 
 import difflib
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from .ray_data import RayData
 from .timm import Timm
 from .webdataset_02 import WebDataset02
 from .webdataset_1 import WebDataset1
+from .wids import Wids
 
 __all__ = [
     "READERS",
@@ -32,6 +33,7 @@ __all__ = [
     "UnknownReader",
     "WebDataset02",
     "WebDataset1",
+    "Wids",
     "resolve",
 ]
 
@@ -48,6 +50,7 @@ READERS: dict[str, type[Reader]] = {
         Timm,
         Energon,
         Dali,
+        Wids,
     )
 }
 

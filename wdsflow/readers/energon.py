@@ -78,11 +78,11 @@ class Energon(Reader):
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether a shard is in the index."""
-        return not _is_damaged(shard) and shard.compression is None
+        return shard.is_whole and shard.compression is None
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return the crash of a set that has no index, else None."""
-        whole = [shard for shard in shards if not _is_damaged(shard)]
+        whole = [shard for shard in shards if shard.is_whole]
         if shards and not whole:
             return Fate("crash", "group", "no-index", "all shards are damaged")
         if crash := next(filter(None, map(self.at_shard, whole)), None):
@@ -93,12 +93,12 @@ class Energon(Reader):
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return the crash of a shard that leaves its folder without an index, else None."""
-        obstacle = "" if _is_damaged(shard) else _obstacle(shard)
+        obstacle = _obstacle(shard) if shard.is_whole else ""
         return Fate("crash", "group", "no-index", f"{_name(shard)} {obstacle}") if obstacle else None
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return what is not known of keys, or of the order of samples that are skipped."""
-        whole = [shard for shard in shards if not _is_damaged(shard)]
+        whole = [shard for shard in shards if shard.is_whole]
         if self.at_start(shards) is not None:
             return ""
         if any(shard.tally("name.not-utf8").count for shard in whole):
@@ -121,11 +121,6 @@ class Energon(Reader):
                 skipped += count * lost
                 usable += count * (not lost)
         return skipped, usable
-
-
-def _is_damaged(shard: ShardEvidence) -> bool:
-    """Return whether ``wdsflow index`` refuses the shard; a missing end mark is enough."""
-    return shard.error is not None or shard.stop.kind != "end" or shard.tally("tar.second-archive").count > 0
 
 
 def _obstacle(shard: ShardEvidence) -> str:
