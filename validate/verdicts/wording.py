@@ -59,7 +59,7 @@ LACKS: dict[str, tuple[str, str]] = {  # of one sample, of several
     "duplicate-field": ("has a field twice", "have a field twice"),
     "marked-bad": ("is marked __bad__", "are marked __bad__"),
     "unopened": ("is in a shard that is not read", "are in shards that are not read"),
-    "joined": ("is taken for a part of another sample", "are taken for parts of other samples"),
+    "joined": ("is not found as a sample of its own", "are not found as samples of their own"),
     "unreached": ("is after damage at which readers stop", "are after damage at which readers stop"),
 }
 

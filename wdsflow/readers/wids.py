@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.scan.through_wids import MIXED, NOT_PARSED, OPENED
+from wdsflow.scan.through_wids import MIXED, NOT_PARSED, OPENED, foreseen
 from wdsflow.shards.field_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate
@@ -73,11 +73,15 @@ class Wids(RaisingReader):
         """Return the crash of a set that has no index, else None."""
         return None if any(map(self.opens, shards)) else Fate("crash", "group", "no-wids-index")
 
+    def foresees(self, shards: Sequence[ShardEvidence]) -> bool:
+        """Return whether all names will fit into headers, and differ from each other."""
+        return all(map(foreseen, shards))
+
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return what is not known of paths, or of pickled fields."""
         for shard in filter(self.opens, shards):
             if not _SAFE.fullmatch(shard.url.removeprefix("file:")):
-                return f"whether wids can copy {shard.url} is not known: it passes the path to a shell"
+                return f"wids passes paths to a shell, and whether it finds this one is not known: {shard.url}"
             if any(name.rpartition(".")[2] == "pt" for name in shard.fields):
                 return "whether torch loads the .pt fields is not known here"
         return ""

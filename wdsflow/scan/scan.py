@@ -7,7 +7,7 @@ from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
-from .evidence import ShardEvidence, Stop
+from .evidence import ShardEvidence, Stop, Tally
 from .identify import Identifying
 from .runs import RunCollector
 from .scan_options import ScanOptions
@@ -79,4 +79,7 @@ def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector:
     if shard.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
         shard.error_detail = shard.stop.detail
-    return walk.is_plain(extended, shard.tally("tar.pax-overhead").count)
+    timed = shard.tally("tar.pax-overhead").count
+    if extended > timed:
+        shard.tallies["name.long"] = Tally(extended - timed)
+    return walk.is_plain(extended, timed)

@@ -72,8 +72,17 @@ def count_samples(url: str, *, allow_pipe: bool) -> int | None:
 
 def counts_alike(shard: ShardEvidence) -> bool:
     """Return whether wids and tarfile find the same samples in a whole shard without extended headers."""
-    tallies = (name for name, tally in shard.tallies.items() if tally.count)
-    return not any(name.startswith(("tar.", "name.", "key.")) and name not in _ALIKE for name in tallies)
+    return not _unlike(shard, ("tar.", "name.", "key."))
+
+
+def foreseen(shard: ShardEvidence) -> bool:
+    """Return whether wids finds the samples of a shard which is not written yet, so that no scan saw it."""
+    return not shard.by_parser.get("wids") and _unlike(shard, ("name.", "key.")) <= {"name.not-ascii"}
+
+
+def _unlike(shard: ShardEvidence, kinds: tuple[str, ...]) -> set[str]:
+    found = (name for name, tally in shard.tallies.items() if tally.count and name not in _ALIKE)
+    return {name for name in found if name.startswith(kinds)}
 
 
 def _decodes_alike(shape: Shape) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from .tar_header import BLOCK, Read, padded
 
+LONGEST_NAME = 100  # bytes
 _HEADER = 500  # bytes of a header that are looked at
 _SPLIT = re.compile(r"^((?:.*/)?.*?)(\..*)$")  # taken literally, with its corner cases
 _PATIENCE = 100  # times that a size leads backwards; wids would run in circles
@@ -48,7 +49,7 @@ def members(read: Read, reaches: Callable[[int], bool]) -> list[WidsMember]:
         if len(header) < _HEADER:
             raise NotForWids(at, "the file ends inside a header")
         try:
-            name, kind = header[:100].decode().strip("\0"), header[156:157].decode().strip("\0")
+            name, kind = header[:LONGEST_NAME].decode().strip("\0"), header[156:157].decode().strip("\0")
             size = header[124:136].decode()
             if name and name != "././@PaxHeader" and kind in ("0", ""):
                 found.append(WidsMember(name, at + BLOCK, int(size[:-1], 8)))
