@@ -11,6 +11,7 @@ from .dali import Dali
 from .datasets import Datasets
 from .datasets_tables import DatasetsTables
 from .energon import Energon
+from .energon_crude import EnergonCrude
 from .ray_data import RayData
 from .timm import Timm
 from .webdataset_02 import WebDataset02
@@ -23,6 +24,7 @@ __all__ = [
     "Datasets",
     "DatasetsTables",
     "Energon",
+    "EnergonCrude",
     "Fate",
     "OpenClip4",
     "OpenClip33",
@@ -49,6 +51,7 @@ READERS: dict[str, type[Reader]] = {
         RayData,
         Timm,
         Energon,
+        EnergonCrude,
         Dali,
         Wids,
     )

@@ -33,9 +33,8 @@ class Energon(Reader):
 
     Cannot be known here, so that the verdict is not exact: whether 100 samples that are skipped come in a row, if there
     are 50 or more, because the order is random; whether large shards whose keys overlap have one in common. Not looked
-    at: other field maps, sample loaders, task encoders and filters; ``CrudeWebdataset``, which decodes all fields (one
-    that does not decode skips the sample) and leaves the choice to a cooker; more workers than samples; splits: all
-    shards are judged as one. Validation (``get_val_dataset``) reads the same samples once, and ends.
+    at: other field maps, sample loaders, task encoders and filters (``CrudeWebdataset`` is ``energon-crude``); more
+    workers than samples; splits: all shards are judged as one. Validation (``get_val_dataset``) reads the same samples once, and ends.
 
     Source: megatron-energon 7.4.1, flavors/webdataset/itar_reader.py, sample_decoder.py, prepare.py, errors.py.
     """
