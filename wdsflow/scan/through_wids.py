@@ -21,6 +21,7 @@ MIXED = "mixed"  # of a sample with members of several keys
 NOT_PARSED = "not-parsed"  # error of a shard for which wids raises when it opens it
 OPENED = frozenset({"jpg", "png", "ppm", "pgm", "pbm", "pnm"})  # Image.open decodes no pixels
 _TROUBLE = frozenset({BAD, BOMB, NOT_UTF8})
+_INTEGERS = ("cls", "cls2")
 _PLAIN = frozenset({"txt", "json"})  # fields that it decodes as webdataset does
 # What makes no difference for wids, though other readers mind.
 _ALIKE = frozenset(
@@ -122,7 +123,8 @@ def _status(source: Source, looker: Looker, key: str, suffix: str, member: WidsM
         return source.read_at(member.data + start, max(0, min(count, size - start)))
 
     status = looker.look(key, suffix, member.data, size, read)
-    if status not in _TROUBLE or taken or suffix in _PLAIN or not looker.full or size > MOST_FIELD:
+    looked_at = looker.full or suffix.endswith(_INTEGERS)  # of others, only the first bytes
+    if status not in _TROUBLE or taken or suffix in _PLAIN or not looked_at or size > MOST_FIELD:
         return status
     return _decoded(suffix, read(0, size), status)
 
@@ -140,7 +142,7 @@ def _decoded(suffix: str, data: bytes, status: str) -> str:
             return UNKNOWN
     if extension in OPENED:
         return OK if opens(data) else BAD
-    if extension in ("cls", "cls2"):
+    if extension in _INTEGERS:
         return OK if _is_integer(data) else BAD
     if extension == "npy":
         return OK if _is_zip(data) else BAD  # numpy.load takes an npz as well
