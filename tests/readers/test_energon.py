@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -271,6 +272,12 @@ def test_energon_itself_reads_what_the_command_on_the_page_of_shared_keys_gives(
     assert check(tmp_path, ["energon"]).verdicts[0].usable == 6
 
 
+def test_a_reserved_field_ends_crude_samples_when_its_turn_comes() -> None:
+    odd = shard(["jpg txt", "jpg txt", "jpg txt __key__"], url="a/b.tar")
+    assert verdict(EnergonCrude(), odd)[::2] == ("crashes", ["reserved-field"])
+    assert verdict(EnergonCrude(), replace(odd, stop=Stop("eof")), shard(["jpg txt"]))[0] != "crashes"
+
+
 @pytest.mark.parametrize(
     ("members", "crude", "plain"),
     [
@@ -281,6 +288,7 @@ def test_energon_itself_reads_what_the_command_on_the_page_of_shared_keys_gives(
         ("jpg txt cls:bad mp4:bad", "bad-field cls", "usable"),
         ("jpg txt text.gz:not-utf8", "bad-field text.gz", "usable"),
         ("jpg txt __x.json:bad", "usable", "usable"),
+        ("jpg txt __key__", "crash reserved-field __key__", "usable"),
         ("jpg:bad txt", "bad-image jpg", "bad-image jpg"),
         ("JPG txt", "no-image", "no-image"),
         ("jpg json:bad", "no-caption", "no-caption"),

@@ -31,6 +31,7 @@ CRASHES: dict[str, str] = {
     "no-index": "`wdsflow index URL... --energon` cannot index the shards, and without an index the reader raises an error",
     "no-wids-index": "all shards are damaged, so that `wdsflow index URL... --wids` writes no index",
     "mixed-keys": "a name occurs twice in a shard, and the reader takes members of other samples after it, and raises an error",
+    "reserved-field": "a field has a name that the reader keeps for itself, and it raises an error",
     "gives-up": "none of the samples can be used, and the reader raises an error after it skipped too many in a row",
     "schema": "a sample does not have the fields that the first samples had",
     "types": "the type of a value is not that of its column, which the first samples gave",
