@@ -67,6 +67,10 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
         Environment("webdataset-0.2", "webdataset", missing=_lacks("webdataset")),
         Environment("timm", "timm", missing=_lacks("timm")),
         Environment("energon", "energon", python=indexed, missing=_lacks_there(indexed, "megatron.energon")),
+        Environment(
+            "energon-crude", "energon-crude", python=indexed, missing=_lacks_there(indexed, "megatron.energon")
+        ),
+        Environment("wids", "wids", missing=_lacks("wids")),
         Environment("dali", "dali", python=indexed, missing=_lacks_there(indexed, "nvidia.dali")),
     ]
 
@@ -208,6 +212,6 @@ def _differences(reader: str, prediction: Prediction, real: Mapping[str, Any]) -
 
 
 _TABLES = frozenset({"datasets", "datasets-tables", "ray-data"})
-_SAY_UNKNOWN = _TABLES | {"dali", "energon"}
+_SAY_UNKNOWN = _TABLES | {"dali", "energon", "energon-crude", "wids"}
 # Ray reads shards in parallel and gives nothing of a read that fails.
 _ROWS_UNKNOWN = frozenset({"ray-data"})

@@ -6,11 +6,12 @@ from pathlib import Path
 from wdsflow.indexing import index_shards
 from wdsflow.shards.urls import NoShards
 
-INDEXED = frozenset({"energon"})
+INDEXED = frozenset({"energon", "energon-crude", "wids"})
 _CAPTIONING = """
 sample_type: {__module__: megatron.energon, __class__: CaptioningSample}
 field_map: {image: "jpg,png,jpeg,webp", caption: txt}
 """
+_CRUDE = "{__module__: megatron.energon, __class__: CrudeWebdataset}"
 
 
 def folder_of(reader: str, seed: int, folder: Path) -> Path:
@@ -27,12 +28,12 @@ def write_index(reader: str, home: Path) -> None:
     if reader not in INDEXED:
         return
     try:
-        index_shards(str(home), [reader])
+        index_shards(str(home), [reader.removesuffix("-crude")])
     except NoShards:
         return
     settings = home / ".nv-meta" / "dataset.yaml"
-    if settings.exists() and "Crude" in settings.read_text():
-        settings.write_text(_CAPTIONING)
+    if settings.exists() and ("Crude" in settings.read_text()) != (reader == "energon-crude"):
+        settings.write_text(_CRUDE if reader == "energon-crude" else _CAPTIONING)
 
 
 def clear(reader: str, home: Path) -> None:

@@ -99,8 +99,8 @@ def _one_worker(reader: Reader, shards: Sequence[ShardEvidence], logs: Logs) -> 
             return keys, True
         opened = reader.opens(shard)
         _, runs = logs.get(id(reader.runs(shard)), (None, [])) if opened else (None, [])
-        for run in runs:
-            if waiting and waiting[-1].key != run.key:
+        for number, run in enumerate(runs):
+            if waiting and (number or waiting[-1].key != run.key):
                 if _take(reader, waiting, keys):
                     return keys, True
                 waiting.clear()

@@ -267,15 +267,32 @@ def ray_data() -> Reader:
     return read
 
 
-def energon() -> Reader:
-    """Prepare Megatron-Energon, over a folder with an index, for training and validation."""
+def energon_crude() -> Reader:
+    """Prepare Megatron-Energon for crude samples, with a cooker that wants an image and a caption."""
+    from megatron.energon import CaptioningSample, Cooker, DefaultTaskEncoder, basic_sample_keys, stateless
+
+    @stateless
+    def cook(sample: Any) -> Any:
+        image = sample[next((name for name in ("jpg", "png", "jpeg", "webp") if name in sample), "jpg")]
+        return CaptioningSample(**basic_sample_keys(sample), image=image, caption=sample["txt"])
+
+    class Cooking(DefaultTaskEncoder):  # type: ignore[misc]
+        cookers = (Cooker(cook),)
+
+    return energon(lambda: {"task_encoder": Cooking()})
+
+
+def energon(more: Callable[[], dict[str, Any]] = dict) -> Reader:
+    """Prepare Megatron-Energon, over a folder with an index, for training and validation; ``more`` gives options."""
     from megatron.energon import WorkerConfig, get_savable_loader, get_train_dataset, get_val_dataset
 
     config = WorkerConfig(rank=0, world_size=1, num_workers=0)
     common: dict[str, Any] = {"split_part": "train", "worker_config": config, "batch_size": 1}
 
     def training(folder: str, **options: Any) -> Any:
-        data = get_train_dataset(folder, shuffle_buffer_size=100, max_samples_per_sequence=100, **common, **options)
+        data = get_train_dataset(
+            folder, shuffle_buffer_size=100, max_samples_per_sequence=100, **common, **more(), **options
+        )
         return get_savable_loader(data)
 
     def names(loader: Any) -> list[list[str]]:
@@ -290,13 +307,49 @@ def energon() -> Reader:
             keys = names(training(folder, repeat=False))
             if not keys:
                 next(iter(training(folder)))  # which repeats its shards
-            held_out = names(get_savable_loader(get_val_dataset(folder, **common)))
+            held_out = names(get_savable_loader(get_val_dataset(folder, **common, **more())))
             assert sorted(held_out) == sorted(keys), f"validation reads {held_out}"
         except Exception as caught:
             error = describe(caught)
         return {"keys": [keys], "error": error, "stall": False}
 
     return read
+
+
+def wids() -> Reader:
+    """Prepare wids, over a folder with an index."""
+    from wids import ShardListDataset
+
+    def read(job: Job) -> Result:
+        keys: list[list[str]] = []
+        error = None
+        with (
+            tempfile.TemporaryDirectory(dir=".") as cache,
+            patch.dict(os.environ, {"WIDS_CACHE": os.path.abspath(cache)}),
+        ):
+            try:
+                dataset = ShardListDataset(os.path.join(os.path.dirname(job["urls"][0]), "shardindex.json"))
+                for number in range(len(dataset)):
+                    sample = dataset[number]
+                    if wids_image(sample) and ".txt" in sample:
+                        keys.append([ascii(sample["__key__"]), text(sample["__shard__"])])
+            except Exception as caught:
+                error = describe(caught)
+        return {"keys": [keys], "error": error, "stall": False}
+
+    return read
+
+
+def wids_image(sample: dict[str, Any]) -> bool:
+    """Decode the image of a sample of wids, which only opens some; return whether there is one."""
+    from PIL import Image
+
+    field = next((name for name in (".jpg", ".png", ".jpeg", ".webp") if name in sample), None)
+    if field is None:
+        return False
+    image = sample[field] if isinstance(sample[field], Image.Image) else Image.open(sample[field])
+    image.convert("RGB")
+    return True
 
 
 def dali() -> Reader:
@@ -390,7 +443,9 @@ READERS: dict[str, Callable[[], Reader]] = {
     "datasets-tables": hugging_face_tables,
     "ray-data": ray_data,
     "energon": energon,
+    "energon-crude": energon_crude,
     "dali": dali,
+    "wids": wids,
 }
 
 

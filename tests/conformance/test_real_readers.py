@@ -17,8 +17,10 @@ SETS = {  # in the gate
     "ray-data": 2,
     "timm": 5,
     "energon": 5,
+    "energon-crude": 5,
     "webdataset-0.2": 8,
     "dali": 20,
+    "wids": 20,
 }
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.readers.shapes import outcomes, shard, verdict
 from tests.validate.rules.build import jpeg
 from wdsflow import repair_shards
 from wdsflow.indexing import index_shards
-from wdsflow.readers import Energon, Options
+from wdsflow.readers import Energon, EnergonCrude, Options
 from wdsflow.readers.equal_keys import may_share_keys, share_keys
 from wdsflow.scan.evidence import Evidence, ShardEvidence, Stop
 from wdsflow.scan.scan import scan_shard
@@ -269,3 +270,30 @@ def test_energon_itself_reads_what_the_command_on_the_page_of_shared_keys_gives(
 
     assert ([len(worker) for worker in found["keys"]], found["error"]) == ([6], None)
     assert check(tmp_path, ["energon"]).verdicts[0].usable == 6
+
+
+def test_a_reserved_field_ends_crude_samples_when_its_turn_comes() -> None:
+    odd = shard(["jpg txt", "jpg txt", "jpg txt __key__"], url="a/b.tar")
+    assert verdict(EnergonCrude(), odd)[::2] == ("crashes", ["reserved-field"])
+    assert verdict(EnergonCrude(), replace(odd, stop=Stop("eof")), shard(["jpg txt"]))[0] != "crashes"
+
+
+@pytest.mark.parametrize(
+    ("members", "crude", "plain"),
+    [
+        ("jpg txt", "usable", "usable"),
+        ("jpg txt json:bad", "bad-field json", "usable"),
+        ("jpg txt seg.PNG:bad", "bad-field seg.PNG", "usable"),
+        ("jpg txt TXT:not-utf8", "usable", "usable"),
+        ("jpg txt cls:bad mp4:bad", "bad-field cls", "usable"),
+        ("jpg txt text.gz:not-utf8", "bad-field text.gz", "usable"),
+        ("jpg txt __x.json:bad", "usable", "usable"),
+        ("jpg txt __key__", "crash reserved-field __key__", "usable"),
+        ("jpg:bad txt", "bad-image jpg", "bad-image jpg"),
+        ("JPG txt", "no-image", "no-image"),
+        ("jpg json:bad", "no-caption", "no-caption"),
+    ],
+)
+def test_crude_samples_need_all_their_fields(members: str, crude: str, plain: str) -> None:
+    assert outcomes(EnergonCrude(), members) == [crude]
+    assert outcomes(Energon(), members) == [plain]

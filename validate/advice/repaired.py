@@ -64,7 +64,7 @@ def repaired(shards: Sequence[ShardEvidence], options: ScanOptions, scan: Scan, 
             compression=None,
             stop=Stop(),
             by_arrow=None,
-            by_dali=None,
+            by_parser={},
         )
         for place in range(len(readable))
     )

@@ -188,7 +188,7 @@ def _reasons(result: PassResult, evidence: Evidence, samples: int, reader: Reade
         if own is not shard and own.error is None
     ]
     if (count := sum(max(0, more) for more, _ in joined)) > 0:
-        message = f"{count:,} of {samples:,} samples: {reader.title.split(' (')[0]} takes them for parts of others"
+        message = f"{count:,} of {samples:,} samples: {reader.title.split(' (')[0]} does not find them as samples of their own"
         url = next(shard.url for more, shard in joined if more > 0)
         reasons.append(Reason("joined", count, message, url, None, None))
     behind = [

@@ -29,6 +29,9 @@ CRASHES: dict[str, str] = {
     "truncated-shard": "a shard is cut inside a member, and the reader raises an error",
     "no-samples": "the shards hold no sample at all, and the reader raises an error",
     "no-index": "`wdsflow index URL... --energon` cannot index the shards, and without an index the reader raises an error",
+    "no-wids-index": "all shards are damaged, so that `wdsflow index URL... --wids` writes no index",
+    "mixed-keys": "a name occurs twice in a shard, and the reader takes members of other samples after it, and raises an error",
+    "reserved-field": "a field has a name that the reader keeps for itself, and it raises an error",
     "gives-up": "none of the samples can be used, and the reader raises an error after it skipped too many in a row",
     "schema": "a sample does not have the fields that the first samples had",
     "types": "the type of a value is not that of its column, which the first samples gave",
@@ -57,7 +60,7 @@ LACKS: dict[str, tuple[str, str]] = {  # of one sample, of several
     "duplicate-field": ("has a field twice", "have a field twice"),
     "marked-bad": ("is marked __bad__", "are marked __bad__"),
     "unopened": ("is in a shard that is not read", "are in shards that are not read"),
-    "joined": ("is taken for a part of another sample", "are taken for parts of other samples"),
+    "joined": ("is not found as a sample of its own", "are not found as samples of their own"),
     "unreached": ("is after damage at which readers stop", "are after damage at which readers stop"),
 }
 

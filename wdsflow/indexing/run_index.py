@@ -27,7 +27,7 @@ from .shard_sidecars import CannotIndex, render
 from .sidecar_kinds import DEFAULT, KINDS, MANIFEST, NV_SQLITE, NV_UUID, OF_OFFSETS, shard_files
 from .written_files import WrittenFiles
 
-_CODE = 2  # version of the result of a pass
+_CODE = 3  # version of the result of a pass
 _REASONS = {"code": "another wdsflow indexed it", "shard": "the shard changed"}
 
 

@@ -1,7 +1,6 @@
 """One pass over one shard: what all sidecars need of it."""
 
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,8 @@ from wdsflow.scan.identify import Identifying
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
+from wdsflow.scan.through_dali import count_extended
+from wdsflow.scan.through_wids import count_samples, counts_alike
 from wdsflow.shards.identity import Identity
 from wdsflow.shards.samples.tar_sample import HARMLESS
 from wdsflow.shards.samples.tar_samples import damage_of
@@ -21,7 +22,6 @@ from wdsflow.shards.tar.member_names import is_meta, split_name
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.walk import Walk
 
-_WIDS = re.compile(r"^((?:.*/)?.*?)(\..*)$")  # wids cuts names so
 _FIELDS = 1000  # of one shard that are counted by name
 
 
@@ -48,7 +48,7 @@ class ShardFacts:
 
     url: str
     samples: int = 0
-    by_wids: int = 0  # samples as wids counts them
+    by_wids: int = 0  # samples as wids counts them, or as others do if it cannot open the shard
     by_energon: int = 0  # as Energon counts them: base names with dots in them may have merged some
     fields: dict[str, int] = field(default_factory=dict)  # name -> members
     size: int = 0  # bytes as stored
@@ -95,8 +95,11 @@ def pass_over(url: str, *, places: bool, hashed: bool, allow_pipe: bool = False)
         identifying = Identifying(url) if hashed else None
         digest = identifying.digest if identifying is not None else None
         with open_source(url, allow_pipe=allow_pipe, digest=digest) as source:
-            walk = Walk(source)
-            _walk_over(walk, shard, facts, contents, places=places)
+            walk = Walk(source, other_parsers=True)
+            plain = _walk_over(walk, shard, facts, contents, places=places)
+            if not (plain and counts_alike(shard)) and shard.is_whole and source.compression is None:
+                counted = count_samples(url, allow_pipe=allow_pipe)
+                facts.by_wids = facts.by_wids if counted is None else counted
             facts.size = source.size or 0
             if source.fd >= 0:
                 facts.changed = os.fstat(source.fd).st_mtime
@@ -120,29 +123,31 @@ def _is_harmless(text: str) -> bool:
     return any(text.endswith(harmless) for harmless in HARMLESS[1:])
 
 
-def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> None:
+def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> bool:
+    """Count samples; return whether other tar parsers find the same members."""
     scan = Scanner(shard, ScanOptions("names"), RunCollector())
     grouped = _Grouping(contents, keep=places)
+    extended = 0
     for batch in walk:
         scan.batch(batch, walk)
         grouped.add(batch.rows)
+        extended += count_extended(batch)
     scan.finish(walk)
-    facts.by_wids, facts.by_energon = grouped.by_wids, grouped.runs
+    facts.by_wids = facts.by_energon = grouped.runs
     facts.fields = dict(sorted(grouped.fields.most_common(_FIELDS)))
     if grouped.sparse:
         facts.obstacle = f"the member {grouped.sparse} is sparse: its contents are in several places"
+    return walk.is_plain(extended, shard.tally("tar.pax-overhead").count)
 
 
 class _Grouping:
     """Groups members into samples, by the rule of webdataset, Energon and DALI: neighbours of one key."""
 
     def __init__(self, contents: ShardContents, *, keep: bool) -> None:
-        self.by_wids = self.runs = 0
+        self.runs = 0
         self.fields: Counter[str] = Counter()
         self.sparse = ""
         self._contents, self._keep = contents, keep
-        self._wids_key: str | None = None
-        self._names: set[str] = set()  # wids finds members by name, so that one with the name of another is none
         self._key: str | None = None
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -154,11 +159,6 @@ class _Grouping:
             else:
                 self._contents.end = max(self._contents.end, data)
                 continue
-            found = _WIDS.match(name)
-            if found is not None and found[1] != self._wids_key and name not in self._names:
-                self._wids_key = found[1]
-                self.by_wids += 1
-            self._names.add(name)
             key, suffix = split_name(name)
             if key is None or suffix is None or is_meta(name):
                 continue

@@ -1,4 +1,4 @@
-"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon, DALI. One file per reader, and the catalog of their names."""
+"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon, DALI, wids. One file per reader, and the catalog of their names."""
 
 import difflib
 from collections.abc import Mapping
@@ -11,10 +11,12 @@ from .dali import Dali
 from .datasets import Datasets
 from .datasets_tables import DatasetsTables
 from .energon import Energon
+from .energon_crude import EnergonCrude
 from .ray_data import RayData
 from .timm import Timm
 from .webdataset_02 import WebDataset02
 from .webdataset_1 import WebDataset1
+from .wids import Wids
 
 __all__ = [
     "READERS",
@@ -22,6 +24,7 @@ __all__ = [
     "Datasets",
     "DatasetsTables",
     "Energon",
+    "EnergonCrude",
     "Fate",
     "OpenClip4",
     "OpenClip33",
@@ -32,6 +35,7 @@ __all__ = [
     "UnknownReader",
     "WebDataset02",
     "WebDataset1",
+    "Wids",
     "resolve",
 ]
 
@@ -47,7 +51,9 @@ READERS: dict[str, type[Reader]] = {
         RayData,
         Timm,
         Energon,
+        EnergonCrude,
         Dali,
+        Wids,
     )
 }
 

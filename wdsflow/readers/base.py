@@ -58,7 +58,7 @@ class Reader(ABC):
     visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
     sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
     through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
-    through_libtar: ClassVar[bool] = False  # DALI: reads tars and decodes images in its own way
+    own_parser: ClassVar[bool] = False  # has a tar parser of its own, where others use Python's tarfile
     empty_stalls: ClassVar[bool] = False  # hangs where no sample passes; else it just ends
     gives_none: ClassVar[bool] = (
         False  # gives rows with None where an image or caption is missing; they count as dropped
@@ -112,7 +112,7 @@ class Reader(ABC):
 
     def as_read(self, shard: ShardEvidence) -> ShardEvidence:
         """Return the evidence of a shard as this reader's own tar parser finds it, where it differs from Python's."""
-        return shard
+        return shard.by_parser.get(self.name, shard) if self.own_parser else shard
 
     def runs(self, shard: ShardEvidence) -> Runs:
         """Return the runs of a shard as this reader meets them."""

@@ -46,7 +46,7 @@ class Dali(RaisingReader):
     stand_in = "an empty tensor"
     shares_samples = True
     undecoded = frozenset({"gif"})
-    through_libtar = True
+    own_parser = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""
@@ -64,10 +64,6 @@ class Dali(RaisingReader):
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether the shard is not compressed."""
         return shard.compression is None
-
-    def as_read(self, shard: ShardEvidence) -> ShardEvidence:
-        """Return the shard as its own tar parser reads it."""
-        return shard.by_dali or shard
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return a crash if there are fewer samples than ranks."""

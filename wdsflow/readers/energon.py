@@ -33,9 +33,8 @@ class Energon(Reader):
 
     Cannot be known here, so that the verdict is not exact: whether 100 samples that are skipped come in a row, if there
     are 50 or more, because the order is random; whether large shards whose keys overlap have one in common. Not looked
-    at: other field maps, sample loaders, task encoders and filters; ``CrudeWebdataset``, which decodes all fields (one
-    that does not decode skips the sample) and leaves the choice to a cooker; more workers than samples; splits: all
-    shards are judged as one. Validation (``get_val_dataset``) reads the same samples once, and ends.
+    at: other field maps, sample loaders, task encoders and filters (``CrudeWebdataset`` is ``energon-crude``); more
+    workers than samples; splits: all shards are judged as one. Validation (``get_val_dataset``) reads the same samples once, and ends.
 
     Source: megatron-energon 7.4.1, flavors/webdataset/itar_reader.py, sample_decoder.py, prepare.py, errors.py.
     """
@@ -78,11 +77,11 @@ class Energon(Reader):
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether a shard is in the index."""
-        return not _is_damaged(shard) and shard.compression is None
+        return shard.is_whole and shard.compression is None
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return the crash of a set that has no index, else None."""
-        whole = [shard for shard in shards if not _is_damaged(shard)]
+        whole = [shard for shard in shards if shard.is_whole]
         if shards and not whole:
             return Fate("crash", "group", "no-index", "all shards are damaged")
         if crash := next(filter(None, map(self.at_shard, whole)), None):
@@ -93,12 +92,12 @@ class Energon(Reader):
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return the crash of a shard that leaves its folder without an index, else None."""
-        obstacle = "" if _is_damaged(shard) else _obstacle(shard)
+        obstacle = _obstacle(shard) if shard.is_whole else ""
         return Fate("crash", "group", "no-index", f"{_name(shard)} {obstacle}") if obstacle else None
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return what is not known of keys, or of the order of samples that are skipped."""
-        whole = [shard for shard in shards if not _is_damaged(shard)]
+        whole = [shard for shard in shards if shard.is_whole]
         if self.at_start(shards) is not None:
             return ""
         if any(shard.tally("name.not-utf8").count for shard in whole):
@@ -121,11 +120,6 @@ class Energon(Reader):
                 skipped += count * lost
                 usable += count * (not lost)
         return skipped, usable
-
-
-def _is_damaged(shard: ShardEvidence) -> bool:
-    """Return whether ``wdsflow index`` refuses the shard; a missing end mark is enough."""
-    return shard.error is not None or shard.stop.kind != "end" or shard.tally("tar.second-archive").count > 0
 
 
 def _obstacle(shard: ShardEvidence) -> str:

@@ -202,7 +202,13 @@ class ShardEvidence:
     identity: Identity | None = None  # which bytes it has, where the scan was asked for it
     seconds: float = 0.0
     by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
-    by_dali: "ShardEvidence | None" = None  # as DALI's own tar parser and decoders take it; None: as all others do
+    # By the name of a reader that parses tars in its own way: what it finds, where that is not what all others find.
+    by_parser: dict[str, "ShardEvidence"] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether ``wdsflow index`` takes the shard; a missing end mark is enough to be refused."""
+        return self.error is None and self.stop.kind == "end" and not self.tally("tar.second-archive").count
 
     def tally(self, name: str) -> Tally:
         """Return the tally of that name, an empty one if nothing was counted."""

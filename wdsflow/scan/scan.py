@@ -7,7 +7,7 @@ from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
-from .evidence import ShardEvidence, Stop
+from .evidence import ShardEvidence, Stop, Tally
 from .identify import Identifying
 from .runs import RunCollector
 from .scan_options import ScanOptions
@@ -15,8 +15,11 @@ from .scanner import Scanner
 from .shapes import runs_of
 from .through_arrow import by_arrow
 from .through_dali import by_dali, count_extended
+from .through_wids import by_wids
 
 __all__ = ["ScanOptions", "runs_of", "scan_shard"]
+
+_PARSERS = {"dali": by_dali, "wids": by_wids}  # by the name of the reader
 
 
 def scan_shard(
@@ -50,8 +53,10 @@ def scan_shard(
                 lambda source, found: _scan(source, found, options, collector()),
                 allow_pipe=options.allow_pipe,
             )
-        if options.dali:
-            shard.by_dali = by_dali(shard, options.level, collector, plain=plain, allow_pipe=options.allow_pipe)
+        for name in options.parsers:
+            own = _PARSERS[name](shard, options.level, collector, plain=plain, allow_pipe=options.allow_pipe)
+            if own is not None:
+                shard.by_parser[name] = own
     except SourceError as error:
         shard.error = error.kind
         shard.error_detail, shard.error_fix = error.detail, error.fix
@@ -61,17 +66,20 @@ def scan_shard(
 
 
 def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> bool:
-    """Fill the evidence; return whether libtar finds the same members as tarfile, as far as ``options`` ask for that."""
+    """Fill the evidence; return whether other parsers find the same members as tarfile, as far as ``options`` ask."""
     shard.size, shard.compression = source.size, source.compression
     scan = Scanner(shard, options, collector)
-    walk = Walk(source, contents=options.level != "names", libtar=options.dali)
+    walk = Walk(source, contents=options.level != "names", other_parsers=bool(options.parsers))
     extended = 0
     for batch in walk:
         scan.batch(batch, walk)
-        extended += count_extended(batch) if options.dali else 0
+        extended += count_extended(batch) if options.parsers else 0
     scan.finish(walk)
     shard.bytes_read = source.bytes_read
     if shard.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
         shard.error_detail = shard.stop.detail
-    return extended == shard.tally("tar.pax-overhead").count and not walk.odd_headers and not walk.global_records
+    timed = shard.tally("tar.pax-overhead").count
+    if extended > timed:
+        shard.tallies["name.long"] = Tally(extended - timed)
+    return walk.is_plain(extended, timed)

@@ -18,7 +18,7 @@ class ScanOptions:
     text_key: tuple[str, ...] = ()  # fields that are captions, although by their names they could be anything
     image_key: tuple[str, ...] = ()  # the same for images
     arrow: bool = False  # some reader reads through Arrow
-    dali: bool = False  # some reader is DALI, which has a tar parser of its own
+    parsers: frozenset[str] = frozenset()  # names of readers that have a tar parser of their own
     columns: Columns | None = None  # into which values must fit
     identify: bool = False  # hash all bytes as they are stored
 

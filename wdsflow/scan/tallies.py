@@ -24,6 +24,7 @@ TALLIES: dict[str, str] = {
     "name.control": "control character or newline in the name",
     "name.not-utf8": "name is not UTF-8",
     "name.not-ascii": "name has characters outside of ASCII",
+    "name.long": "a name of more than 100 bytes, or a size that a header cannot hold; counted if a reader parses tars itself",
     "name.no-field": "no extension: readers skip the member",
     "name.hidden": "dot-file at the top level: readers skip it",
     "name.appledouble": "macOS ._ twin or dot-file inside a folder: splits its neighbours",

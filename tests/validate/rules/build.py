@@ -50,7 +50,11 @@ class Case:
         wanted = tuple((self.options.json_text_key or "").split(";")) if self.options.json_text_key else ()
         columns = first_columns(str(folder / next(iter(self.shards)))) if "datasets" in self.readers else None
         scan = ScanOptions(
-            self.level, wanted, self.options.max_image_pixels, columns=columns, dali="dali" in self.readers
+            self.level,
+            wanted,
+            self.options.max_image_pixels,
+            columns=columns,
+            parsers=frozenset({"dali", "wids"} & {*self.readers}),
         )
         shards = [scan_shard(str(folder / name), scan) for name in self.shards]
         if self.facts:

@@ -36,9 +36,10 @@ class OtherForDali(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each shard with samples that end DALI, and that no other reader has."""
         for reader in context.readers:
-            for shard in context.evidence.shards if reader.through_libtar else ():
-                if shard.by_dali is not None and shard.error is None and shard.stop.kind in ("end", "eof"):
-                    yield from self._judge(context, reader, shard, shard.by_dali)
+            for shard in context.evidence.shards if reader.name == "dali" else ():
+                own = reader.as_read(shard)
+                if own is not shard and shard.error is None and shard.stop.kind in ("end", "eof"):
+                    yield from self._judge(context, reader, shard, own)
 
     def _judge(self, context: Context, reader: Reader, shard: ShardEvidence, own: ShardEvidence) -> Iterator[Finding]:
         title = reader.title.split(" (")[0]

@@ -141,7 +141,7 @@ Readers = Annotated[
     typer.Option(
         "--for",
         metavar="READER",
-        help="Reader to judge for; repeatable. open-clip (default: the installed version), open-clip-3.3, open-clip-4, webdataset-1, webdataset-0.2, datasets, datasets-tables, ray-data, timm, energon, dali.",
+        help="Reader to judge for; repeatable. open-clip (default: the installed version), open-clip-3.3, open-clip-4, webdataset-1, webdataset-0.2, datasets, datasets-tables, ray-data, timm, energon, energon-crude, dali, wids.",
         rich_help_panel=MAIN,
     ),
 ]

@@ -58,7 +58,7 @@ def _decode_jpeg(data: bytes, header: ImageHeader, max_image_pixels: int) -> tup
     if decode is None or pixels > BOMB_PIXELS:
         return _decode_with_pillow(data, max_image_pixels)
     tables = read_tables(data)
-    if not (tables is not None and tables.plain) and not _opens(data):
+    if not (tables is not None and tables.plain) and not opens(data):
         return BIG_BAD if big else BAD, ("image.undecodable",)
     warning, damaged, uniform = decode_jpeg_strictly(decode, data, header.mode, tables)
     if not warning and not uniform:
@@ -80,7 +80,8 @@ def _formats() -> tuple[str, ...]:
     return usual + tuple(name for name in Image.ID if name not in usual and name not in _NEVER_OPENED)
 
 
-def _opens(data: bytes) -> bool:
+def opens(data: bytes) -> bool:
+    """Return whether Pillow opens an image, which reads no pixels."""
     from PIL import Image
 
     with quiet():

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .tar_header import BLOCK, Read, checksum_holds, text
 
 _OCTAL = re.compile(rb"[ \t-\r]*([+-]?)([0-7]+)")
-_PLAIN = re.compile(rb" *[0-7]+[\0 ]")
+_PLAIN_SIZE, _PLAIN_CHECKSUM = re.compile(rb" *[0-7]+ *[\0 ]\Z"), re.compile(rb" *[0-7]+[\0 ]")
 _SIZE, _MODE, _CHECKSUM = 124, 100, 148  # where these numbers begin
 _LONGEST = 1 << 20  # bytes of a name
 _UP = re.compile(r"(?<![^/])\.\./")
@@ -47,9 +47,12 @@ def octal(block: bytes, start: int, bits: int = 32) -> int:
 
 
 def is_plain_header(header: bytes) -> bool:
-    """Return whether libtar and tarfile read the same from a header: octal numbers, and no prefix without magic."""
-    return (not header[345] or header[257:262] == b"ustar") and all(
-        _PLAIN.match(header[start:end]) for start, end in ((_SIZE, _SIZE + 12), (_CHECKSUM, _CHECKSUM + 8))
+    """Return whether libtar, wids and tarfile read the same from a header: octal numbers, no prefix, no rare kind."""
+    return (
+        not header[345]
+        and header[156:157] != b"7"
+        and _PLAIN_SIZE.match(header[_SIZE : _SIZE + 12]) is not None
+        and _PLAIN_CHECKSUM.match(header[_CHECKSUM : _CHECKSUM + 8]) is not None
     )
 
 

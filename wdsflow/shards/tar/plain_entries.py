@@ -57,12 +57,12 @@ _NEVER = Sums(1 << 40)  # agrees with no header
 class Skimmer:
     """Walks plain entries window by window; what repeats in the headers of this shard is remembered here."""
 
-    def __init__(self, *, libtar: bool = False) -> None:
-        self.libtar = libtar
+    def __init__(self, *, other_parsers: bool = False) -> None:
+        self.other_parsers = other_parsers
         self.window, self.base, self.at = b"", 0, 0  # bytes, their offset, and the position within them
         self.alone = 0  # extended headers that carried nothing but a time
         self.fetched = 0  # bytes that ``refill`` returned
-        self.odd = False  # with libtar: some header may tell it something else than tarfile
+        self.odd = False  # with other_parsers: some header may tell one of them something else than tarfile
         self.trusting = True  # False: every entry is left to the careful way
         self.huge: list[Row] = []
         self.timed: list[Row] = []  # rows whose extended header tells other times, too
@@ -116,7 +116,7 @@ class Skimmer:
         row = (found.name, found.size, base + found.data, base + at, "file")
         if found.only_times:
             self.timed.append(row)
-            self.odd = self.odd or (self.libtar and not skips(window, at))
+            self.odd = self.odd or (self.other_parsers and not skips(window, at))
             if found.data - at == SPAN:
                 self.learn(window[found.data - BLOCK : found.data])
                 self.learn_time(window[at : at + BLOCK], window[at + BLOCK : at + 2 * BLOCK])

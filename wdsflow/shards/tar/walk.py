@@ -30,18 +30,20 @@ class Walk:
 
     With ``contents``, members of up to 512 KiB lie wholly in the window of their batch, and larger ones can be read by
     ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
-    find its members: small ones are in them, and of others the first few KiB. With ``libtar``, ``odd_headers`` tells
-    whether that library may find other members.
+    find its members: small ones are in them, and of others the first few KiB. With ``other_parsers``, ``is_plain``
+    tells whether libtar and wids find the same members.
     """
 
-    def __init__(self, source: Source, *, contents: bool = False, keep: bool = False, libtar: bool = False) -> None:
+    def __init__(
+        self, source: Source, *, contents: bool = False, keep: bool = False, other_parsers: bool = False
+    ) -> None:
         self.stop: WalkStop | None = None
         self.seen: dict[str, Seen] = {}
         self.lost: set[str] = set()  # names of members whose contents are not all there
         self.ended = False  # the last member stands before an end mark
         self.global_records = False  # a global header has changed names or sizes of the members after it
         self._source, self._contents = source, contents
-        self._skim = Skimmer(libtar=libtar)
+        self._skim = Skimmer(other_parsers=other_parsers)
         self._windows = Windows(source, self._skim, contents=contents, keep=keep)
         self._rows: list[Row] = []
         self._shared: dict[str, str] = {}  # global PAX records
@@ -51,10 +53,9 @@ class Walk:
         self._archive = 0  # where the latest archive begins
         self._holed: set[int] = set()  # headers of members of the latest batch that have holes
 
-    @property
-    def odd_headers(self) -> bool:
-        """Whether some header may tell libtar something else than tarfile."""
-        return self._skim.odd
+    def is_plain(self, extended: int, timed: int) -> bool:
+        """Return whether other parsers find the same members, where so many have extended headers, or such for times alone."""
+        return extended == timed and not self._skim.odd and not self.global_records
 
     def has_holes(self, member: Row) -> bool:
         """Return whether a sparse member of the latest batch is stored without bytes that readers get as zeros."""
@@ -164,7 +165,7 @@ class Walk:
         """Let the quick way know the headers of a plain entry."""
         view, skim = self._windows.view, self._skim
         last = view(entry.data - BLOCK, BLOCK)
-        if skim.libtar and not skim.odd:
+        if skim.other_parsers and not skim.odd:
             timed = view(entry.header, BLOCK) if entry.only_times else b""
             skim.odd = not is_plain_header(last) or bool(timed and not skips(timed, 0))
         self._magic = self._magic or last[257:262] == b"ustar"
