@@ -4,7 +4,7 @@ import os
 
 from wdsflow.mapping.sizing import Sizer, fitting
 from wdsflow.memory.sizes import format_size
-from wdsflow.memory.usage import Held
+from wdsflow.memory.usage import HeldMemory
 
 from .map_messages import MappingError, MapSetup
 from .map_process import MapWorker
@@ -21,7 +21,7 @@ class Team:
         self.usable = memory - max(memory // 20, 16 << 20)
         self.target = 1
         self.workers: list[MapWorker] = []
-        self._held = Held()
+        self._held = HeldMemory()
 
     def busy(self) -> list[MapWorker]:
         """Return the workers that have a batch."""

@@ -36,7 +36,7 @@ def held(pid: int) -> int:
     return resident(pid)
 
 
-class Held:
+class HeldMemory:
     """``held``, measured again only after a second, or where resident bytes have changed by more than 1 MiB.
 
     To divide shared pages takes the system many milliseconds for a process that has PyTorch.
