@@ -172,7 +172,8 @@ def pytest_in_parts(out: TextIO, parts: list[str], *options: str) -> None:
     seed = f"--randomly-seed={random.randrange(1 << 32)}"
     # Files that are gone when their test ends need not reach a disk: thousands of times, a test would wait for it.
     quick = SHM if SHM.is_dir() and shutil.disk_usage(SHM).free >= ROOM else None
-    with tempfile.TemporaryDirectory(prefix="wdsflow-test-", dir=quick) as folder:
+    # A short name: sockets below it have paths of at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="wt-", dir=quick) as folder:
         environment = SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1()), "TMPDIR": folder}
         call(out, *script, *ONCE, seed, *options, environment=environment)
 
