@@ -1,1 +1,1 @@
-"""F: rules on fields, captions and json."""
+"""F: rules on the fields of samples."""

@@ -5,8 +5,8 @@ from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from ...finding import Finding
+from ..keys.w008_shared_keys import shared_sketches
 from ..kit.base import Context, Rule
-from ..tar.w008_shared_keys import shared_sketches
 
 _SHARE = 0.001
 _LEAST = 10

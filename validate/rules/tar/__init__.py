@@ -1,1 +1,1 @@
-"""W: rules on tars and members."""
+"""W: rules on tars as archives."""

@@ -1,0 +1,1 @@
+"""F: rules on captions, in text and in json."""

@@ -1,0 +1,1 @@
+"""W: rules on the names of members, and on the keys that samples get from them."""
