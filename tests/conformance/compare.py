@@ -98,14 +98,22 @@ class RealReaders:
 
     def __init__(self, environments: Iterable[Environment], scratch: Path) -> None:
         self._programs: dict[Hashable, Program] = {}
-        variables = {"PYTHONSAFEPATH": "1", "HF_HOME": str(scratch / "hf"), "HF_HUB_OFFLINE": "1"}
+        self._scratch = scratch
         for each in environments:
-            if not each.missing and each.place not in self._programs:
-                self._programs[each.place] = Program(_SCRIPT, scratch, variables, each.python, each.path)
+            if not each.missing:
+                self._start(each)
+
+    def _start(self, environment: Environment) -> None:
+        variables = {"PYTHONSAFEPATH": "1", "HF_HOME": str(self._scratch / "hf"), "HF_HUB_OFFLINE": "1"}
+        if environment.place not in self._programs:
+            self._programs[environment.place] = Program(
+                _SCRIPT, self._scratch, variables, environment.python, environment.path
+            )
 
     @contextmanager
     def open(self, environment: Environment) -> "Iterator[RealReader]":
         """Give a reader; one that starts processes ends with the block."""
+        self._start(environment)  # one that has ended
         yield RealReader(environment.program, self._programs[environment.place])
         if environment.starts_more:
             self._programs.pop(environment.place).close()

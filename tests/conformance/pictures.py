@@ -2,6 +2,7 @@
 
 import io
 import struct
+import warnings
 import zlib
 from collections.abc import Callable
 from random import Random
@@ -22,7 +23,9 @@ def picture(rng: Random, extension: str = "jpg", mode: str = "RGB", **save: obje
 
 def _saved(image: object, image_format: str, **save: object) -> bytes:
     stream = io.BytesIO()
-    image.save(stream, image_format, **save)  # type: ignore[attr-defined]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of rare formats, as long as Pillow writes them
+        image.save(stream, image_format, **save)  # type: ignore[attr-defined]
     return stream.getvalue()
 
 

@@ -348,7 +348,10 @@ class _Probing:
             if seconds > self.limits.seconds / 2 and fates:
                 break  # the largest are left out: all must be read within the limit of one run
             fates[place.key] = (place, fate)
-        path = self.prober.tars.tar(*(place for place, _ in fates.values())) if fates else None
+        # In the order of the set: code of the user may carry something from one sample to the next.
+        shards = {shard.url: number for number, shard in enumerate(self.shards)}
+        places = sorted((place for place, _ in fates.values()), key=lambda place: (shards[place.shard], place.offset))
+        path = self.prober.tars.tar(*places) if places else None
         if path is None or self.prober.expands:
             return
         alone = sum(fate.kind == "usable" for _, fate in fates.values())
