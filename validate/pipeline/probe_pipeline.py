@@ -19,7 +19,7 @@ from .probe_child import ProbeRun, RunRequest
 from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess
 from .probe_reasons import lost_by_slug, reasons_of
-from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, leave_out, shape_groups
+from .probe_samples import MOST_BYTES, SamplePlace, TinyTars, add_places, in_order, leave_out, shape_groups
 from .rewire import PipelineFacts
 from .worker_split import judge_split, leave_room
 
@@ -329,11 +329,8 @@ class _Probing:
     def _reordered(self, found: Estimate) -> None:
         """Leave room for samples that webdataset 0.2 joins where shards meet in another order."""
         known = self.facts.source == "list" and not self.facts.mixes_shards and self.facts.workers <= 1
-        count = (
-            0
-            if known or (found.whole and not (self.facts.mixes_shards or self.facts.workers))
-            else meetings(self.shards)
-        )
+        settled = known or (found.whole and not (self.facts.mixes_shards or self.facts.workers))
+        count = 0 if settled else meetings(self.shards)
         if count and "check_empty" not in " ".join(self.facts.stages):  # of webdataset 1.x, which joins none
             found.least, found.most = max(0, found.least - 2 * count), min(self.evidence.samples, found.most + count)
             found.doubts.append("some shards end with the key with which others begin, and their order is not known")
@@ -348,10 +345,8 @@ class _Probing:
             if seconds > self.limits.seconds / 2 and fates:
                 break  # the largest are left out: all must be read within the limit of one run
             fates[place.key] = (place, fate)
-        # In the order of the set: code of the user may carry something from one sample to the next.
-        shards = {shard.url: number for number, shard in enumerate(self.shards)}
-        places = sorted((place for place, _ in fates.values()), key=lambda place: (shards[place.shard], place.offset))
-        path = self.prober.tars.tar(*places) if places else None
+        places = (place for place, _ in fates.values())
+        path = self.prober.tars.tar(*in_order(self.shards, places)) if fates else None
         if path is None or self.prober.expands:
             return
         alone = sum(fate.kind == "usable" for _, fate in fates.values())

@@ -32,6 +32,12 @@ class SamplePlace(NamedTuple):
     key: str
 
 
+def in_order(shards: Sequence[ShardEvidence], places: Iterable[SamplePlace]) -> list[SamplePlace]:
+    """Return samples in the order of the set: code of the user may carry something from one to the next."""
+    numbers = {shard.url: number for number, shard in enumerate(shards)}
+    return sorted(places, key=lambda place: (numbers[place.shard], place.offset))
+
+
 @dataclass(slots=True)
 class ShapeGroup:
     """All samples of one shape, in all shards."""
