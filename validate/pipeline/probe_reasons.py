@@ -27,8 +27,11 @@ def reasons_of(
     found: Estimate, shapes: Sequence[ProbedShape], damage: Mapping[str, ProbedFate], evidence: Evidence, samples: int
 ) -> list[Reason]:
     """Return the reasons, what ends the run first, then the most frequent."""
+    stops = not found.whole and any(fate.kind == "ends-stream" for _, fate in _fates(shapes))
     first = [
-        _end(run, slug, shapes, {shard.url for shard in evidence.shards})
+        _end(
+            run, slug, shapes, {shard.url for shard in evidence.shards}, " unless reading stops before" if stops else ""
+        )
         for run, slug in ((found.crash, "crash"), (found.hang, "hang"))
         if run is not None
     ]
@@ -65,13 +68,13 @@ def damage_reason(url: str, fate: ProbedFate) -> Reason:
     return Reason("ends-stream", 0, f"the pipeline stops reading at a damaged shard{_how(fate.run)}", url)
 
 
-def _end(run: ProbeRun, slug: str, shapes: Sequence[ProbedShape], urls: Container[str]) -> Reason:
+def _end(run: ProbeRun, slug: str, shapes: Sequence[ProbedShape], urls: Container[str], unless: str) -> Reason:
     what = "raises an exception, which ends the run" if slug == "crash" else "hangs"
     place = next((place for place, fate in _fates(shapes) if fate.run is run), None)
     ours = place is None and run.shard not in urls  # a tar of single samples, which is gone soon
     shard = place.shard if place else None if ours else run.shard
     key = place.key if place else None if ours else run.key or None
-    text = f"{run.stage or 'the pipeline'} {what}{_how(run)}"
+    text = f"{run.stage or 'the pipeline'} {what}{unless}{_how(run)}"
     return Reason(slug, 0, text, shard, key, place.offset if place else None)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests import factories
 from tests.validate.pipeline.really import PROBES_ONLY, differences, least, scanned
+from tests.validate.pipeline.test_lost_by_fields import jpeg
 from tests.validate.rules.build import shown
 from wdsflow.cli.main import main
 from wdsflow.scan.evidence import Evidence
@@ -153,6 +154,20 @@ def test_a_sample_that_ends_the_stream_silently_leaves_the_number_open(tmp_path:
     guessed = judged("stops", urls, PROBES_ONLY)
     assert least(guessed) <= 19 <= guessed.usable
     assert "ends-stream" in {reason.slug for reason in guessed.reasons}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("limits", "expected"), [(None, False), (PROBES_ONLY, True)])
+def test_an_exception_may_come_after_the_end_of_reading(
+    limits: ProbeLimits | None, expected: bool, tmp_path: Path
+) -> None:
+    urls = [write(tmp_path / "0.tar", 1), write(tmp_path / "1.tar", 6, missing=3, start=3, picture=jpeg())]
+
+    verdict = probe_pipeline(f"{LIBRARY}:stops_or_raises", *scanned(urls), limits=limits)
+
+    assert least(verdict) == 0
+    assert ("unless reading stops before" in verdict.reasons[0].message) is expected
+    assert (verdict.outcome == "crashes") is expected
 
 
 @pytest.mark.deep

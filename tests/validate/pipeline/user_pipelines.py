@@ -58,6 +58,11 @@ def stops_at_errors(urls):
     return dataset.decode("pil", handler=wds.ignore_and_stop).to_tuple(IMAGES, "txt", handler=calm)
 
 
+def stops_or_raises(urls):
+    dataset = wds.WebDataset(urls, shardshuffle=False).decode("pil", handler=wds.ignore_and_stop)
+    return dataset.to_tuple(IMAGES, "txt")
+
+
 def to_tensor(sample):
     image = sample["image"].convert("RGB").resize((4, 4))
     return torch.tensor(list(image.getdata())), sample["text"]
