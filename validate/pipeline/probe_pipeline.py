@@ -10,11 +10,12 @@ from wdsflow.scan.evidence import UNKNOWN, Evidence, ShardEvidence
 from wdsflow.scan.scan_options import ScanOptions
 
 from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Reason, Verdict
-from .estimate import counted_in, is_damaged, joined_chains, meetings, note_of, typical_share
+from .counted_samples import counted_in, is_damaged, joined_chains, meetings, note_of, typical_share
+from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, Prober, agree
 from .load_pipeline import PipelineError
 from .pipeline_advice import advise_pipeline
-from .probability import Estimate, bounds
+from .probability import bounds
 from .probe_child import ProbeRun, RunRequest
 from .probe_limits import ProbeLimits
 from .probe_process import ProbeProcess

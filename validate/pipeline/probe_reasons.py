@@ -7,8 +7,8 @@ from wdsflow.scan.evidence import Evidence, Shape
 
 from ..verdicts.verdict import Reason
 from ..verdicts.wording import fields_of
+from .estimate import Estimate
 from .fates import ProbedFate, ProbedShape, agree
-from .probability import Estimate
 from .probe_child import ProbeRun, StageLoss
 from .probe_samples import SamplePlace
 
@@ -28,10 +28,9 @@ def reasons_of(
 ) -> list[Reason]:
     """Return the reasons, what ends the run first, then the most frequent."""
     stops = not found.whole and any(fate.kind == "ends-stream" for _, fate in _fates(shapes))
+    unless, urls = " unless reading stops before" if stops else "", {shard.url for shard in evidence.shards}
     first = [
-        _end(
-            run, slug, shapes, {shard.url for shard in evidence.shards}, " unless reading stops before" if stops else ""
-        )
+        _end(run, slug, shapes, urls, unless)
         for run, slug in ((found.crash, "crash"), (found.hang, "hang"))
         if run is not None
     ]

@@ -8,8 +8,8 @@ from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.text.words import how_many, listed
 
 from ..verdicts.verdict import Outcome
+from .estimate import Estimate
 from .fates import ProbedShape
-from .probability import Estimate
 from .rewire import PipelineFacts
 
 _MOST_WORKERS = 100_000

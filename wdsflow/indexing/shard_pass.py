@@ -11,7 +11,6 @@ from wdsflow.scan.identify import Identifying
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan_options import ScanOptions
 from wdsflow.scan.scanner import Scanner
-from wdsflow.scan.through_dali import count_extended
 from wdsflow.scan.through_wids import count_samples, counts_alike
 from wdsflow.shards.identity import Identity
 from wdsflow.shards.samples.tar_sample import HARMLESS
@@ -96,8 +95,8 @@ def pass_over(url: str, *, places: bool, hashed: bool, allow_pipe: bool = False)
         digest = identifying.digest if identifying is not None else None
         with open_source(url, allow_pipe=allow_pipe, digest=digest) as source:
             walk = Walk(source, other_parsers=True)
-            plain = _walk_over(walk, shard, facts, contents, places=places)
-            if not (plain and counts_alike(shard)) and shard.is_whole and source.compression is None:
+            _walk_over(walk, shard, facts, contents, places=places)
+            if not (walk.is_plain and counts_alike(shard)) and shard.is_whole and source.compression is None:
                 counted = count_samples(url, allow_pipe=allow_pipe)
                 facts.by_wids = facts.by_wids if counted is None else counted
             facts.size = source.size or 0
@@ -123,21 +122,17 @@ def _is_harmless(text: str) -> bool:
     return any(text.endswith(harmless) for harmless in HARMLESS[1:])
 
 
-def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> bool:
-    """Count samples; return whether other tar parsers find the same members."""
+def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> None:
     scan = Scanner(shard, ScanOptions("names"), RunCollector())
     grouped = _Grouping(contents, keep=places)
-    extended = 0
     for batch in walk:
         scan.batch(batch, walk)
         grouped.add(batch.rows)
-        extended += count_extended(batch)
     scan.finish(walk)
     facts.by_wids = facts.by_energon = grouped.runs
     facts.fields = dict(sorted(grouped.fields.most_common(_FIELDS)))
     if grouped.sparse:
         facts.obstacle = f"the member {grouped.sparse} is sparse: its contents are in several places"
-    return walk.is_plain(extended, shard.tally("tar.pax-overhead").count)
 
 
 class _Grouping:

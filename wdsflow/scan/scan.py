@@ -14,7 +14,7 @@ from .scan_options import ScanOptions
 from .scanner import Scanner
 from .shapes import runs_of
 from .through_arrow import by_arrow
-from .through_dali import by_dali, count_extended
+from .through_dali import by_dali
 from .through_wids import by_wids
 
 __all__ = ["ScanOptions", "runs_of", "scan_shard"]
@@ -70,16 +70,13 @@ def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector:
     shard.size, shard.compression = source.size, source.compression
     scan = Scanner(shard, options, collector)
     walk = Walk(source, contents=options.level != "names", other_parsers=bool(options.parsers))
-    extended = 0
     for batch in walk:
         scan.batch(batch, walk)
-        extended += count_extended(batch) if options.parsers else 0
     scan.finish(walk)
     shard.bytes_read = source.bytes_read
     if shard.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
         shard.error_detail = shard.stop.detail
-    timed = shard.tally("tar.pax-overhead").count
-    if extended > timed:
-        shard.tallies["name.long"] = Tally(extended - timed)
-    return walk.is_plain(extended, timed)
+    if options.parsers and walk.extended:
+        shard.tallies["name.long"] = Tally(walk.extended)
+    return walk.is_plain

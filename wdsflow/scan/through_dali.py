@@ -9,7 +9,6 @@ from wdsflow.shards.field_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.libtar import CorruptTar, LibtarFile, regular_files
-from wdsflow.shards.tar.members import MemberBatch
 from wdsflow.shards.tar.tar_header import BLOCK
 
 from .evidence import BAD, BOMB, OK, OPAQUE, UNKNOWN, Level, Part, ShardEvidence, Stop, Tally
@@ -34,11 +33,6 @@ _ALIKE = (
     "tar.pax-overhead",
 )
 _DOUBTFUL = ("image.bomb", "image.undecodable", "image.damaged")
-
-
-def count_extended(batch: MemberBatch) -> int:
-    """Return how many members of a batch have extended headers."""
-    return sum(row[2] - row[3] != BLOCK for row in batch.rows)
 
 
 def by_dali(

@@ -1,7 +1,9 @@
 """Sphinx's settings for the site. Sphinx runs this file; it is imported by nothing of ours."""
 
 import hashlib
+import os
 import shutil
+from importlib.metadata import version as version_of  # Sphinx takes `version` for a setting
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +40,14 @@ class Mermaid(Directive):  # type: ignore[misc]  # docutils is not installed whe
         """Return the picture. The text itself is its description, for people who cannot see it."""
         text = "\n".join(self.content)
         build = self.state.document.settings.env.app
-        name = hashlib.sha256(text.encode()).hexdigest()[:16] + ".svg"
+        name = hashlib.sha256(f"{version_of('mermaidx')} {text}".encode()).hexdigest()[:16] + ".svg"
         folder = Path(build.outdir) / _DRAWINGS
         folder.mkdir(parents=True, exist_ok=True)
         drawn = Path(build.doctreedir) / name  # kept: a drawing takes seconds
         if not drawn.is_file():
-            drawn.write_text(mermaidx.render(text).svg(), encoding="utf-8")
+            half = drawn.with_suffix(f".{os.getpid()}")
+            half.write_text(mermaidx.render(text).svg(), encoding="utf-8")
+            half.replace(drawn)
         shutil.copy(drawn, folder)
         up = "../" * build.env.docname.count("/")
         alt = text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", "&#10;")

@@ -42,6 +42,9 @@ class OtherForWids(Rule):
                     yield self._finding(reader, shard, own, what)
 
     def _finding(self, reader: Reader, shard: ShardEvidence, own: ShardEvidence, what: str) -> Finding:
+        kept = shard.tally("name.long").count  # a repair keeps long names
+        if kept:
+            what += "; write the shards again with keys of fewer bytes"
         place = next((item for item in counted(own.runs) if _is_mixed(item.shape)), None)
         return Finding(
             code=self.code,
@@ -52,7 +55,7 @@ class OtherForWids(Rule):
             offset=place.offset if place else own.stop.offset if own.error else None,
             count=1,
             readers=(reader.name,),
-            repair=None if shard.tally("name.long").count else self.repair(shard.url),
+            repair=None if kept else self.repair(shard.url),
         )
 
     def repair(self, *urls: str) -> Repair:

@@ -46,6 +46,7 @@ class Walk:
         self._skim = Skimmer(other_parsers=other_parsers)
         self._windows = Windows(source, self._skim, contents=contents, keep=keep)
         self._rows: list[Row] = []
+        self._extended = 0  # with other_parsers: members with extended headers
         self._shared: dict[str, str] = {}  # global PAX records
         self._beyond = self._magic = self._some = self._end_mark = False
         self._first = b""  # block
@@ -53,9 +54,15 @@ class Walk:
         self._archive = 0  # where the latest archive begins
         self._holed: set[int] = set()  # headers of members of the latest batch that have holes
 
-    def is_plain(self, extended: int, timed: int) -> bool:
-        """Return whether other parsers find the same members, where so many have extended headers, or such for times alone."""
-        return extended == timed and not self._skim.odd and not self.global_records
+    @property
+    def extended(self) -> int:
+        """With ``other_parsers``: how many members have extended headers that tell more than times."""
+        return self._extended - (self.seen["tar.pax-overhead"].count if "tar.pax-overhead" in self.seen else 0)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether other parsers find the same members."""
+        return not self.extended and not self._skim.odd and not self.global_records
 
     def has_holes(self, member: Row) -> bool:
         """Return whether a sparse member of the latest batch is stored without bytes that readers get as zeros."""
@@ -134,6 +141,7 @@ class Walk:
         if rows:
             self._rows = []
             self._some = True
+            self._extended += sum(row[2] - row[3] != BLOCK for row in rows) if skim.other_parsers else 0
             yield MemberBatch(rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind)
             self._behind = ""
             self._windows.pieces = self._windows.pieces[-1:]
