@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving.served import Running, served_set, write_set
+from tests.serving.served import WHERE, Running, served_set, serving, write_set
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -55,6 +55,18 @@ def test_webdataset(pairs: tuple[list[str], list[str]]):
     served, written = ([plain(row) for row in wds.WebDataset(urls, shardshuffle=False)] for urls in pairs)
     assert served == written
     assert len(served) == 36
+
+
+def test_webdataset_reads_all_samples_of_resharded_tars_in_their_order(
+    folder: Path, pairs: tuple[list[str], list[str]]
+):
+    wds = pytest.importorskip("webdataset")
+    with serving(folder / "in", "--ledger", folder / "scores", "--where", WHERE, "--samples", "5") as resharded:
+        urls = [f"{resharded.url}{number:06d}.tar" for number in range(8)]
+        served, written = (
+            [plain(row) for row in wds.WebDataset(each, shardshuffle=False)] for each in (urls, pairs[1])
+        )
+    assert served == written
 
 
 def test_openclip_s_own_loader(pairs: tuple[list[str], list[str]], server: Running):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wdsflow.cli.shared.equal_shards import DivisibleBy, Samples, Shards, Shuffle, Size, explained_apart
 from wdsflow.cli.shared.help_panels import MACHINES, OTHER, SAMPLES
 from wdsflow.cli.shared.run_arguments import Restart
 from wdsflow.cli.shared.terminal import console, fail, folder_name, progress, warn_of_twice
@@ -29,28 +30,6 @@ class OnRepeatedKeys(str, Enum):
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
 Out = Annotated[
     Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="Folder for the new shards.")
-]
-Samples = Annotated[
-    int | None, typer.Option(metavar="N", help="At most N samples in a shard; all shards equal.", show_default=False)
-]
-Size = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="At most so many bytes in a shard, such as 1GB.", show_default=False),
-]
-Shards = Annotated[
-    int | None, typer.Option(metavar="N", help="N shards of equal size; of a split, for each part.", show_default=False)
-]
-DivisibleBy = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RANKSxWORKERS",
-        help="A number of shards that all loader workers can share, such as 8x4: a multiple of 32.",
-        show_default=False,
-    ),
-]
-Shuffle = Annotated[
-    int | None,
-    typer.Option(metavar="SEED", help="Shuffle all samples; the same seed gives the same order.", show_default=False),
 ]
 Split = Annotated[
     str | None,
@@ -145,17 +124,12 @@ def reshard(
 @contextmanager
 def _refusals(typed: Typed, urls: list[str], out: Path, pipe: str) -> Iterator[None]:
     """Report why a run was refused or ended, and what to do; exit with status 2."""
-    from wdsflow.reshaping.reshard.run_reshard import MembersApart, NothingRead
+    from wdsflow.reshaping.reshard.run_reshard import NothingRead
     from wdsflow.reshaping.reshard.write_parts import RepeatedKeys
 
-    with writing_shards(typed, out):
+    with writing_shards(typed, out), explained_apart(typed, urls, pipe):
         try:
             yield
-        except MembersApart as error:
-            repaired = free(Path("repaired"))
-            first = Typed.spell("repair", *urls, out=repaired) + pipe
-            then = typed.again(urls=[str(repaired)], allow_pipe=None)
-            fail(str(error), f"bring them together: {first}", f"then: {then}")
         except RepeatedKeys as error:
             fail(str(error), f"give them other keys: {typed.again(repeated_keys=None)}")
         except NothingRead as error:

@@ -2,29 +2,36 @@
 
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from wdsflow.cli.graft import AmbiguousChoice, explained_join
+from wdsflow.cli.shared.equal_shards import DivisibleBy, Samples, Shards, Shuffle, Size, explained_apart
 from wdsflow.cli.shared.help_panels import MACHINES, MAIN, SAMPLES
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import Keep, Ledger, Misuse, NoLedger, Unknown, Where
-from wdsflow.cli.shared.terminal import fail
+from wdsflow.cli.shared.terminal import fail, progress
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
+    from wdsflow.filtering.run_report import RunReport
+    from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, ReshardWishes
     from wdsflow.serving.chosen_samples import LedgerSamples
     from wdsflow.serving.grafted_samples import GraftedSamples
+    from wdsflow.serving.resharded_views import ReshardedViews
     from wdsflow.serving.shard_server import Counts
+    from wdsflow.serving.shard_views import ShardViews
 
 _HOST = "127.0.0.1"
 _PORT = 8000
+_SHOWN = 20  # shards that cannot be served
 
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
 Host = Annotated[
@@ -94,54 +101,136 @@ def serve(
     fields: Set = None,
     ambiguous: Ambiguous = AmbiguousChoice.refuse,
     drop_unmatched: DropUnmatched = False,
+    samples: Samples = None,
+    size: Size = None,
+    shards: Shards = None,
+    divisible_by: DivisibleBy = None,
+    shuffle: Shuffle = None,
     host: Host = None,
     port: Port = _PORT,
 ) -> None:
-    """Serve shards over HTTP, filtered or with new captions.
+    """Serve shards over HTTP: filtered, grafted, resharded.
 
     Nothing is written: each request is answered from byte ranges of the shards. With --ledger and --where, a served tar
     has the bytes that cut would write:
 
     wdsflow serve "in/{000..042}.tar" --ledger scores --where "blur > 100"
 
+    With --samples, --size, --shards, --divisible-by or --shuffle, they have those that reshard would write.
+
     Ctrl-C ends it, with status 130; status 1 if no sample is left to serve; status 2 if the command is wrong, or no shard
     can be served.
     """
     typed = Typed(context)
     _need_aiohttp()
-    from wdsflow.serving.serve import CannotListen, pattern
-    from wdsflow.serving.serve import serve as run
-    from wdsflow.serving.shard_server import is_loopback
-    from wdsflow.serving.shard_views import ShardViews, all_compressed, is_local
+    from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, checked
+    from wdsflow.serving.shard_views import ShardViews, all_compressed
 
+    sizes: ReshardWishes = {
+        "samples": samples, "size": size, "shards": shards, "divisible_by": divisible_by, "shuffle": shuffle
+    }  # fmt: skip
     with ExitStack() as stack:
         with explained(typed):
             _check_host(host, typed)
-            shards = _shards(urls)
-            if all_compressed(shards):
-                _unpack_first(len(shards), typed)
-            kept = _kept(shards, ledger, {"where": where, "keep": keep, "unknown": unknown}, stack)
-            grafted = _grafted(shards, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
-            views = ShardViews(shards, grafted or _of_ledger(shards, kept))
+            options = checked(sizes)
+            inputs = _shards(urls)
+            if all_compressed(inputs):
+                _unpack_first(len(inputs), typed)
+            kept = _kept(inputs, ledger, {"where": where, "keep": keep, "unknown": unknown}, stack)
+            grafted = _grafted(inputs, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
+            views = ShardViews(inputs, grafted or _of_ledger(inputs, kept))
+            resharded = _resharded(views, options, stack, typed) if options != ReshardOptions() else None
+        teller = _Teller(views, grafted.summary() if grafted is not None else "", typed, host, options, resharded)
+        _run(teller, host, port)
 
-        def started(url: str) -> None:
-            if host is not None and not is_loopback(host):
-                print(f"wdsflow: everyone who reaches {host} can read these shards", file=sys.stderr)
-            print(f"serving {how_many(len(shards), 'shard')} at {url}", flush=True)
-            print(f"  {pattern(url, range(len(shards)))}", flush=True)
-            if not counts:
-                _advise(pattern(url, range(len(shards))), None)
 
-        def counted(url: str, found: "Counts") -> None:
-            _report(url, shards, found, grafted.summary() if grafted is not None else "", typed)
+@dataclass
+class _Teller:
+    """Prints what is served, and how to train on it."""
 
-        counts = views.filters or all(map(is_local, shards))
-        try:
-            run(views, host or _HOST, port, started=started, counted=counted if counts else None, say=_say)
-        except CannotListen as error:
-            if error.elsewhere:
-                fail(str(error), f"for programs of this machine only: {typed.again(host=None)}")
-            fail(str(error), f"on a free port: {typed.again(port=0)}")
+    views: "ShardViews"  # of the inputs
+    joined: str  # what became of the samples in a join
+    typed: Typed
+    host: str | None
+    options: "ReshardOptions"
+    resharded: "ReshardedViews | None"
+
+    def __post_init__(self) -> None:
+        if self.resharded is not None and not self.resharded.urls:
+            self._account(dict(enumerate(self.resharded.records)))  # which ends the run
+
+    @property
+    def counts(self) -> bool:
+        """Whether samples are counted when requests are answered already."""
+        from wdsflow.serving.shard_views import is_local
+
+        return self.resharded is None and (self.views.filters or all(map(is_local, self.views.urls)))
+
+    def started(self, url: str) -> None:
+        """Tell that requests are answered."""
+        from wdsflow.reshaping.reshard.epoch_evenness import evenness
+        from wdsflow.reshaping.reshard.reshard_options import USUAL_GRID
+        from wdsflow.serving.serve import pattern
+        from wdsflow.serving.shard_server import is_loopback
+
+        inputs, anew = len(self.views.urls), self.resharded
+        tars = inputs if anew is None else len(anew.urls)
+        if self.host is not None and not is_loopback(self.host):
+            print(f"wdsflow: everyone who reaches {self.host} can read these shards", file=sys.stderr)
+        of = "" if anew is None else f" of {how_many(inputs, 'input')}"
+        print(f"serving {how_many(tars, 'shard')}{of} at {url}", flush=True)
+        print(f"  {pattern(url, range(tars))}", flush=True)
+        if anew is not None:
+            self._account(dict(enumerate(anew.records)))
+            print(evenness(anew.sizes, self.options.divisible_by or USUAL_GRID))
+        if not self.counts:
+            _advise(pattern(url, range(tars)), None if anew is None else sum(anew.sizes))
+
+    def counted(self, url: str, found: "Counts") -> None:
+        """Tell what becomes of the samples of each shard."""
+        from wdsflow.serving.serve import pattern
+
+        report = self._account(found)
+        if report.failures:
+            failed = how_many(len(report.failures), "shard")
+            print(f"{failed} of {len(self.views.urls)} cannot be served: see above", flush=True)
+        else:
+            _advise(pattern(url, (each.shard for each in report.records if each.kept)), report.total("counted"))
+
+    def _account(self, counts: "Counts") -> "RunReport":
+        """Print what becomes of the samples of shards. Exits if there are none."""
+        from wdsflow.filtering.folder.shard_record import ShardFailure
+        from wdsflow.filtering.run_report import RunReport
+
+        shards = self.views.urls
+        report = RunReport(Path(), dry_run=True, asked=len(shards))
+        for number, found in counts.items():
+            if isinstance(found, str):
+                report.failures.append(ShardFailure(number, shards[number], "", found))
+            else:
+                report.records.append(found)
+        report.check()
+        for line in report.lines():
+            if not line.startswith("not done: "):  # said before, when they were counted
+                print(line)
+        if self.joined:
+            print(self.joined)
+        if not any(record.kept for record in report.records):
+            sys.stdout.flush()
+            _nothing_left(len(report.failures), len(shards), self.typed)
+        return report
+
+
+def _run(teller: _Teller, host: str | None, port: int) -> None:
+    from wdsflow.serving.serve import CannotListen, serve
+
+    tars, counted = teller.resharded or teller.views, teller.counted if teller.counts else None
+    try:
+        serve(tars, host or _HOST, port, started=teller.started, counted=counted, say=_say)
+    except CannotListen as error:
+        if error.elsewhere:
+            fail(str(error), f"for programs of this machine only: {teller.typed.again(host=None)}")
+        fail(str(error), f"on a free port: {teller.typed.again(port=0)}")
 
 
 def _need_aiohttp() -> None:
@@ -247,32 +336,20 @@ def _grafted(
         return GraftedSamples(shards, options, stack.enter_context(scratch("serve")), kept)
 
 
-def _report(url: str, shards: list[str], counts: "Counts", joined: str, typed: Typed) -> None:
-    """Print what becomes of the samples, and how to train on those that are served. Exits if there are none."""
-    from wdsflow.filtering.folder.shard_record import ShardFailure
-    from wdsflow.filtering.run_report import RunReport
-    from wdsflow.serving.serve import pattern
+def _resharded(views: "ShardViews", options: "ReshardOptions", stack: ExitStack, typed: Typed) -> "ReshardedViews":
+    """Return the samples in tars of other sizes. Exits if not all can be served so; raises ValueError, OSError."""
+    from wdsflow.mapping.scratch import scratch
+    from wdsflow.serving.resharded_views import NotAllServed, ReshardedViews
 
-    report = RunReport(Path(), dry_run=True, asked=len(shards))
-    for number, found in counts.items():
-        if isinstance(found, str):
-            report.failures.append(ShardFailure(number, shards[number], "", found))
-        else:
-            report.records.append(found)
-    report.check()
-    for line in report.lines():
-        if not line.startswith("not done: "):  # said before, when they were counted
-            print(line)
-    if joined:
-        print(joined)
-    served = [record.shard for record in report.records if record.kept]
-    if not served:
-        sys.stdout.flush()
-        _nothing_left(len(report.failures), len(shards), typed)
-    if report.failures:
-        print(f"{how_many(len(report.failures), 'shard')} of {len(shards)} cannot be served: see above", flush=True)
-    else:
-        _advise(pattern(url, served), report.total("counted"))
+    with explained_apart(typed, typed.given["urls"]), progress() as begin:
+        try:
+            return ReshardedViews(views, options, stack.enter_context(scratch("serve")), begin)
+        except NotAllServed as error:
+            for line in error.lines[:_SHOWN]:
+                _say(line)
+            plain = typed.again(**dict.fromkeys(("samples", "size", "shards", "divisible_by", "shuffle")))
+            look = Typed.spell("validate", *typed.given["urls"])
+            fail(str(error), f"to see what is wrong: {look}", f"to serve the others, each shard by itself: {plain}")
 
 
 def _nothing_left(failed: int, shards: int, typed: Typed) -> NoReturn:

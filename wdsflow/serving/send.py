@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wdsflow.shards.source.base import Source, SourceChangedError
 from wdsflow.shards.write_shard import exactly
 
-from .shard_views import ServedTar, mark_of
+from .shard_views import ServedTar
 from .tar_view import Piece
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _read(source: Source, step: Sequence[Piece]) -> bytes:
 def _checked(source: Source, step: Sequence[Piece], served: ServedTar) -> bytes:
     """Return the bytes if they are those of the view. Raises SourceChangedError."""
     data = _read(source, step)
-    if mark_of(source) != served.mark:
+    if served.changed(source):
         raise SourceChangedError
     return data
 

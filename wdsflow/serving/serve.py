@@ -7,8 +7,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from .shard_server import Counts, ShardServer, name_of
-from .shard_views import ShardViews
+from .shard_server import Counts, ServedTars, ShardServer, name_of
 
 
 class CannotListen(Exception):
@@ -22,7 +21,7 @@ class CannotListen(Exception):
 
 
 def serve(
-    views: ShardViews,
+    views: ServedTars,
     host: str,
     port: int,
     *,
@@ -33,7 +32,7 @@ def serve(
     """Serve until SIGINT or SIGTERM; their handlers are called when all connections are closed, and raise KeyboardInterrupt.
 
     Args:
-        views: the shards.
+        views: the tars.
         host: the address to listen at.
         port: its port; 0 takes a free one.
         started: gets the url of the list when requests are answered.

@@ -8,9 +8,9 @@ import json
 import logging
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -21,7 +21,7 @@ from wdsflow.text.escape import escape
 
 from .http_answer import answer_to
 from .send import send
-from .shard_views import ServedTar, ShardViews
+from .shard_views import ServedTar
 
 T = TypeVar("T")
 Counts = dict[int, ShardRecord | str]  # of each shard; a text where it cannot be served
@@ -50,6 +50,27 @@ def name_of(number: int) -> str:
     return f"{number:06d}.tar"
 
 
+class ServedTars(Protocol):
+    """The tars that are served, by their numbers; their functions raise ValueError or OSError for those that cannot be."""
+
+    @property
+    def urls(self) -> Sequence[str]:
+        """What each tar is made of, to be shown."""
+
+    @property
+    def filters(self) -> bool:
+        """Whether some of them may have no samples."""
+
+    def open(self, number: int) -> tuple[ServedTar, Source]:
+        """Return a tar as it is now, and the source of its ranges, which the caller closes."""
+
+    def get(self, number: int) -> ServedTar:
+        """Return a tar as it was when it was last looked at."""
+
+    def count(self, number: int) -> ShardRecord:
+        """Return what becomes of its samples."""
+
+
 class ShardServer:
     """Serves views of shards under ``/000000.tar`` and so on, their list, ``/sizes.json`` and ``/__len__``.
 
@@ -58,7 +79,7 @@ class ShardServer:
         say: gets a line for each shard that cannot be served.
     """
 
-    def __init__(self, views: ShardViews, say: Callable[[str], object]) -> None:
+    def __init__(self, views: ServedTars, say: Callable[[str], object]) -> None:
         self._views, self._say, self._said = views, say, set[str]()
         self._pool = ThreadPoolExecutor(_THREADS, "wdsflow-serve")
         self._opening: dict[int, asyncio.Task[ServedTar]] = {}

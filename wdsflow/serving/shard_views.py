@@ -3,9 +3,9 @@
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wdsflow.filtering.folder.outcome_counts import uncounted
 from wdsflow.filtering.folder.shard_record import ShardRecord
@@ -20,7 +20,7 @@ from .tar_view import TarView, whole_tar
 if TYPE_CHECKING:
     from .chosen_samples import ChosenSamples
 
-_MEMORY = 256 << 20  # bytes of all views that are kept
+_MEMORY = 256 << 20  # bytes of all views that are kept, about
 _FORMAT = 1  # of views: another would make other bytes of the same shard
 
 Mark = tuple[Any, ...]
@@ -38,6 +38,46 @@ class ServedTar:
     etag: str
     record: ShardRecord | None = None  # what becomes of the samples, if not all are served
 
+    def changed(self, source: Source) -> bool:
+        """Return whether the shard is another one by now. Raises SourceError, OSError."""
+        return mark_of(source) != self.mark
+
+
+T = TypeVar("T", bound=ServedTar)
+
+
+class KeptTars(Generic[T]):
+    """The tars that were served last, as many as memory allows. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._tars: OrderedDict[int, T] = OrderedDict()
+        self._weight = 0
+        self._lock = threading.Lock()
+
+    def get(self, number: int, built: Callable[[int], T]) -> T:
+        """Return a tar, from ``built`` if it is not kept."""
+        with self._lock:
+            if (known := self._tars.get(number)) is not None:
+                self._tars.move_to_end(number)
+                return known
+        served = built(number)
+        with self._lock:
+            self._remove(number)
+            self._tars[number] = served
+            self._weight += served.view.weight
+            while self._weight > _MEMORY and len(self._tars) > 1:
+                self._remove(next(iter(self._tars)))
+        return served
+
+    def forget(self, number: int) -> None:
+        """Keep a tar no longer."""
+        with self._lock:
+            self._remove(number)
+
+    def _remove(self, number: int) -> None:
+        if (old := self._tars.pop(number, None)) is not None:
+            self._weight -= old.view.weight
+
 
 class ShardViews:
     """The views of shards, by their numbers. Threads may share it.
@@ -46,10 +86,8 @@ class ShardViews:
     """
 
     def __init__(self, urls: Sequence[str], choice: "ChosenSamples | None" = None) -> None:
-        self.urls, self._choice = list(urls), choice
-        self._kept: OrderedDict[int, ServedTar] = OrderedDict()
-        self._weight = 0
-        self._lock = threading.Lock()
+        self.urls: list[str] = list(urls)
+        self._choice, self._kept = choice, KeptTars[ServedTar]()
 
     @property
     def filters(self) -> bool:
@@ -65,29 +103,18 @@ class ShardViews:
             served = self.get(number)
             source = _opened(self.urls[number])
             try:
-                if mark_of(source) == served.mark:
+                if not served.changed(source):
                     return served, source
             except BaseException:
                 source.close()
                 raise
             source.close()
-            self._forget(number)
+            self._kept.forget(number)
         raise SourceChangedError
 
     def get(self, number: int) -> ServedTar:
         """Return the view of a shard as it was when it was last looked at. Raises as ``open``."""
-        with self._lock:
-            if (known := self._kept.get(number)) is not None:
-                self._kept.move_to_end(number)
-                return known
-        served = self._built(number)
-        with self._lock:
-            self._remove(number)
-            self._kept[number] = served
-            self._weight += served.view.weight
-            while self._weight > _MEMORY and len(self._kept) > 1:
-                self._remove(next(iter(self._kept)))
-        return served
+        return self._kept.get(number, self._built)
 
     def count(self, number: int) -> ShardRecord:
         """Return what becomes of the samples of a shard. Raises as ``open``."""
@@ -105,14 +132,6 @@ class ShardViews:
         record.members, record.left_out, record.damage = samples.members, dict(samples.left_out), samples.damage
         return record
 
-    def _forget(self, number: int) -> None:
-        with self._lock:
-            self._remove(number)
-
-    def _remove(self, number: int) -> None:
-        if (old := self._kept.pop(number, None)) is not None:
-            self._weight -= old.view.weight
-
     def _built(self, number: int) -> ServedTar:
         url = self.urls[number]
         with _opened(url) as source:
@@ -126,7 +145,7 @@ class ShardViews:
         with _opened(url) as again:
             if mark_of(again) != mark:
                 raise SourceChangedError
-        return ServedTar(view, mark, _etag(view, identity), record)
+        return ServedTar(view, mark, etag_of(view, identity), record)
 
 
 def _opened(url: str) -> Source:
@@ -169,7 +188,8 @@ def all_compressed(urls: Sequence[str]) -> bool:
     return True
 
 
-def _etag(view: TarView, identity: dict[str, Any]) -> str:
+def etag_of(view: TarView, identity: dict[str, Any]) -> str:
+    """Return what stands for the bytes of a view of something that ``identity`` tells from all else."""
     from xxhash import xxh3_128
 
     digest = xxh3_128(

@@ -7,15 +7,16 @@ from wdsflow.lazy import lazy_names
 __all__ = ["MembersApart", "NothingRead", "RepeatedKeys", "ReshardReport", "ReshardWishes", "reshard_shards"]
 
 if TYPE_CHECKING:
+    from .members_apart import MembersApart
     from .reshard_options import ReshardWishes
     from .reshard_report import ReshardReport
-    from .run_reshard import MembersApart, NothingRead, reshard_shards
+    from .run_reshard import NothingRead, reshard_shards
     from .write_parts import RepeatedKeys
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "MembersApart": "run_reshard",
+            "MembersApart": "members_apart",
             "NothingRead": "run_reshard",
             "RepeatedKeys": "write_parts",
             "ReshardReport": "reshard_report",

@@ -75,7 +75,7 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
                 source.damage, source.cut = packing
                 found.damage += [packing[0]] if packing[0] and not packing[1] else []
             found.is_local = source.fd >= 0 and found.copy is None
-            global_records = _walk(source, job, found, stop)
+            global_records = note_samples(source, job, found, stop)
         if global_records:
             _with_plain_headers(job, found, stop)
         if not job.url.startswith("pipe:") and input_identity(job.url) != found.identity:
@@ -99,8 +99,11 @@ def _is_plain(job: InputJob) -> bool:
         return source.fd >= 0
 
 
-def _walk(source: Source, job: InputJob, found: InputReport, stop: Event) -> bool:
-    """Note all samples, and tell whether global headers changed names or sizes. Raises SourceError, OSError."""
+def note_samples(source: Source, job: InputJob, found: InputReport, stop: Event) -> bool:
+    """Note the samples of a tar in ``job.rows``, and tell whether global headers changed names or sizes.
+
+    Raises SourceError, OSError, InterruptedError after ``stop``.
+    """
     from xxhash import xxh3_64_intdigest
 
     samples, rows, shapes = Samples(source, contents=False, keep=False), job.rows, _Shapes()
@@ -187,7 +190,7 @@ def _with_plain_headers(job: InputJob, found: InputReport, stop: Event) -> None:
                 contents.copy(Member(*row), row[0], writer)
     again = InputReport(job.number, job.url)
     with open_source(str(plain)) as copy:
-        _walk(copy, job, again, stop)
+        note_samples(copy, job, again, stop)
     if again.rows != before:
         raise SourceError("io", f"{before:,} samples were found, and {again.rows:,} with plain headers")
     found.copy, found.is_local = plain, False

@@ -30,6 +30,9 @@ class Grid(NamedTuple):
         return f"{self.ranks}x{self.workers}"
 
 
+USUAL_GRID = Grid(1, 4)  # OpenCLIP's defaults
+
+
 class SplitPart(NamedTuple):
     """A part of a split: samples whose key's hash is below ``end``, and not below that of the part before."""
 

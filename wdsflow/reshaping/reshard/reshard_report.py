@@ -10,8 +10,8 @@ from wdsflow.text.words import how_many, size
 
 from .epoch_evenness import evenness
 from .input_report import JUNK, InputReport
+from .output_pieces import OutputReport
 from .reshard_options import Grid
-from .write_output import OutputReport
 
 _LISTED = 10  # inputs with damage that are shown
 

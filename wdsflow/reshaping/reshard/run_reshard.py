@@ -6,26 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
-from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.reshaping.shard_jobs import run_on_shards
-from wdsflow.scan.naming import is_junk
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.counts import remove_counts
 from wdsflow.shards.output_record import INSIDE, OutputRecord
-from wdsflow.shards.samples.tar_samples import Samples
-from wdsflow.shards.source.base import SourceError, local_file, local_folder
+from wdsflow.shards.source.base import local_file, local_folder
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
-from wdsflow.text.escape import escape
 from wdsflow.text.words import how_many
 
 from .input_report import InputReport
+from .members_apart import refuse_apart
 from .read_inputs import InputJob, read_input
-from .reshard_options import Grid, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
+from .reshard_options import USUAL_GRID, Grid, ReshardOptions, ReshardWishes, checked, parse_grid, parts_of
 from .reshard_report import ReshardReport
 from .write_parts import Ready
 
@@ -34,16 +31,12 @@ if TYPE_CHECKING:
 
 _SCRATCH = "reshard-scratch"
 KIND = "reshard"
-_USUAL = Grid(1, 4)  # OpenCLIP's defaults
+
 _REASONS = {
     "code": "another wdsflow wrote it",
     "samples": "other samples belong into it",
     "inputs": "an input changed",
 }
-
-
-class MembersApart(ValueError):
-    """Samples whose members are not next to each other: another order would part them for good."""
 
 
 class NothingRead(ValueError):
@@ -87,7 +80,7 @@ def reshard_shards(
         OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
     """
     options = checked(wishes)
-    grid = parse_grid(even_for, "--even-for") if even_for is not None else options.divisible_by or _USUAL
+    grid = parse_grid(even_for, "--even-for") if even_for is not None else options.divisible_by or USUAL_GRID
     folder = local_folder(out)
     found = expand_existing(urls)
     if jobs < 1:
@@ -183,12 +176,12 @@ class _Run:
         if all(each.unread for each in found):
             others = f" and {how_many(len(found) - 1, 'more shard')}" if len(found) > 1 else ""
             raise NothingRead(f"nothing could be read: {found[0].url}{others}: {found[0].lost[0]}")
-        _refuse_apart(found)
+        refuse_apart(found, lambda each: open_source(str(each.copy or each.url)))
         return found
 
 
 def _record(folder: Path) -> OutputRecord:
-    from .write_output import OutputReport
+    from .output_pieces import OutputReport
 
     return OutputRecord(folder, KIND, "resharded", _REASONS, lambda found: OutputReport(**found))
 
@@ -217,27 +210,3 @@ def _refuse_inputs_inside(urls: Iterable[str], folders: Iterable[Path]) -> None:
         path = local_file(url)
         if path is not None and os.path.dirname(os.path.realpath(path)) in inside:
             raise FileExistsError(f"{path} is an input, and in a folder for outputs: choose another folder for them")
-
-
-def _refuse_apart(inputs: Sequence[InputReport]) -> None:
-    """Raise MembersApart if members of one sample are not next to each other."""
-    total = sum(found.apart.samples for found in inputs)
-    where = next((found for found in inputs if found.apart.samples), None)
-    key = _key_at(where, where.apart.place) if where is not None else ""
-    for one, other in pairwise(found for found in inputs if found.last[1]):  # those with samples
-        if one.last[0] == other.first[0] and set(one.last[1]).isdisjoint(other.first[1]):
-            total += 1
-            where, key = (one, one.last[0]) if where is None else (where, key)
-    if where is not None:
-        which = "1 sample has" if total == 1 else f"{total:,} samples have"
-        raise MembersApart(
-            f"{which} members that are not next to each other, such as {escape(key)} in {where.url}:"
-            " resharding would part them"
-        )
-
-
-def _key_at(found: InputReport, place: int) -> str:
-    with suppress(SourceError), open_source(str(found.copy or found.url)) as source:
-        keys = (sample.key for sample in Samples(source, contents=False) if not is_junk(sample.key))
-        return next(islice(keys, place, None), "")
-    return ""

@@ -1,67 +1,20 @@
-"""The second pass: one output, from ranges of any number of inputs."""
+"""The second pass: one output, whole or not at all."""
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event
 from typing import Any
 
 import numpy as np
 
-from wdsflow.repair.contents import Contents
-from wdsflow.shards.samples.copy_ranges import RangeWriter, tar_of_ranges
-from wdsflow.shards.source.base import Source, SourceError
-from wdsflow.shards.tar.member_names import split_name
-from wdsflow.shards.tar.members import Member
-from wdsflow.shards.tar.tar_entry import Ending, Entry, read_entry
-from wdsflow.shards.tar.tar_header import BLOCK, padded
-from wdsflow.shards.write_shard import header
-from wdsflow.text.escape import both_ends
+from wdsflow.shards.samples.copy_ranges import tar_of_ranges
 
 from .open_inputs import OpenInputs
-from .read_inputs import key_bytes
-from .sample_rows import END, KEY, PIECE, START, RowFile, inputs_of
-from .shard_bounds import Bounds
+from .output_pieces import OutputJob, OutputReport, output_pieces, repeats_before
+from .sample_rows import inputs_of
 
 _CODE = 1  # version of the result
-_AHEAD = 64  # samples that are announced before they are read
-_EXAMPLES = 3  # renamed keys that are reported
-_SHOWN = 80  # characters of each
 
 
-@dataclass(frozen=True, eq=False)
-class OutputJob:
-    """One output."""
-
-    target: Path
-    part: str  # its part of the split
-    rows: RowFile
-    bounds: Bounds
-    inputs: OpenInputs
-    scattered: bool  # neighbours come from anywhere
-
-    @property
-    def samples(self) -> int:
-        """How many samples it gets."""
-        return self.bounds.end - self.bounds.start
-
-
-@dataclass
-class OutputReport:
-    """One output that is written."""
-
-    samples: int = 0
-    bytes: int = 0
-    renamed: int = 0  # samples whose key was in the shard already
-    examples: list[str] = field(default_factory=list)  # of them: "KEY -> NEW"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
-        return dict(vars(self))
-
-
-def made_from(job: OutputJob) -> dict[str, Any]:
+def made_from(job: OutputJob, known: OpenInputs) -> dict[str, Any]:
     """Return what decides the bytes of an output."""
     from xxhash import xxh3_128
 
@@ -69,10 +22,10 @@ def made_from(job: OutputJob) -> dict[str, Any]:
     for rows in job.rows.pieces(*job.bounds):
         digest.update(rows.tobytes())
         used.update(np.unique(inputs_of(rows)).tolist())
-    digest.update(str(_repeats_before(job)).encode())
+    digest.update(str(repeats_before(job)).encode())
     inputs = xxh3_128()
     for number in sorted(used):
-        inputs.update(repr((number, job.inputs.url(number), sorted(job.inputs.identity(number).items()))).encode())
+        inputs.update(repr((number, known.url(number), sorted(known.identity(number).items()))).encode())
     return {"code": _CODE, "samples": digest.hexdigest(), "inputs": inputs.hexdigest()}
 
 
@@ -81,135 +34,12 @@ def write_output(job: OutputJob, stop: Event) -> OutputReport:
 
     Raises SourceError or ShortSourceError if an input changed, OSError if the output cannot be written.
     """
-    report = OutputReport()
-    numbers = repeated_keys(job)
-    taken = _keys_of(job) if numbers else set()
+    report, inputs = OutputReport(), job.inputs
     with tar_of_ranges(job.target) as tar:
-        for number, start, end, places in _ranges(job, numbers):
-            if stop.is_set():
-                raise InterruptedError("given up")
-            source = job.inputs.get(number)
-            if places < 0:
-                tar.copy(source, start, end)
+        for piece in output_pieces(job, stop, report):
+            if isinstance(piece, bytes):
+                tar.add(piece)
             else:
-                _write_renamed(tar, source, (start, end), numbers[places], taken, report)
-    report.samples, report.bytes = job.samples, tar.size
+                tar.copy(inputs.get(piece.number), piece.start, piece.end)
+    report.bytes = tar.size
     return report
-
-
-def repeated_keys(job: OutputJob) -> dict[int, int]:
-    """Return the rows whose key a reader would confuse with that of a sample before, and which number they get.
-
-    Those are the second and further samples of a key in a shard, and the first ones if the shard before ends with
-    that key.
-    """
-    keys = job.rows.read(*job.bounds)[:, KEY]
-    before = _repeats_before(job)
-    order = np.argsort(keys, kind="stable")
-    again = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-    if not len(again) and not before:
-        return {}
-    counts: Counter[int] = Counter({int(keys[0]): before} if before else {})
-    wanted = {int(keys[order[at]]) for at in again.tolist()} | set(counts)
-    found: dict[int, int] = {}
-    for at in np.flatnonzero(np.isin(keys, np.array(list(wanted), np.uint64))).tolist():
-        key = int(keys[at])
-        counts[key] += 1
-        if counts[key] > 1:
-            found[job.bounds.start + at] = counts[key]
-    return found
-
-
-def _repeats_before(job: OutputJob) -> int:
-    """Return how many samples directly before the output have the key of its first one."""
-    start = end = job.bounds.start
-    if not start:
-        return 0
-    key = job.rows.read(start, start + 1)[0, KEY]
-    while start:
-        start = max(0, start - PIECE)
-        other = np.flatnonzero(job.rows.read(start, min(start + PIECE, end))[:, KEY] != key)
-        if len(other):
-            return end - start - int(other[-1]) - 1
-    return end
-
-
-def _keys_of(job: OutputJob) -> set[int]:
-    return set(job.rows.read(*job.bounds)[:, KEY].tolist())
-
-
-def _ranges(job: OutputJob, renamed: dict[int, int]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield input, start, end, and the place of the row if its sample gets another name, else -1; neighbours joined."""
-    waiting = (-1, 0, 0)
-    at = job.bounds.start
-    for rows in job.rows.pieces(*job.bounds):
-        numbers, starts, ends = inputs_of(rows).tolist(), rows[:, START].tolist(), rows[:, END].tolist()
-        for place, (number, start, end) in enumerate(zip(numbers, starts, ends, strict=True)):
-            if job.scattered and place + _AHEAD < len(numbers):
-                _announce(job, numbers[place + _AHEAD], starts[place + _AHEAD], ends[place + _AHEAD])
-            if at + place in renamed:
-                yield from _last(waiting)
-                yield number, start, end, at + place
-                waiting = (-1, 0, 0)
-            elif number == waiting[0] and start == waiting[2]:
-                waiting = (number, waiting[1], end)
-            else:
-                yield from _last(waiting)
-                waiting = (number, start, end)
-        at += len(numbers)
-    yield from _last(waiting)
-
-
-def _last(waiting: tuple[int, int, int]) -> Iterator[tuple[int, int, int, int]]:
-    if waiting[0] >= 0:
-        yield *waiting, -1
-
-
-def _announce(job: OutputJob, number: int, start: int, end: int) -> None:
-    """Let the system read a sample in the background."""
-    job.inputs.get(number).ahead(start, end - start)
-
-
-def _write_renamed(
-    tar: RangeWriter,
-    source: Source,
-    ends: tuple[int, int],
-    number: int,
-    taken: set[int],
-    report: OutputReport,
-) -> None:
-    """Write a sample with another key: new headers, the same contents."""
-    from xxhash import xxh3_64_intdigest
-
-    entries = list(_entries(source, *ends))
-    key = split_name(entries[0].name)[0]
-    if key is None:
-        raise SourceError("io", f"it changed while it was read: no sample at byte {ends[0]:,}")
-    while (digest := xxh3_64_intdigest(key_bytes(f"{key}-{number}"))) in taken:
-        number += 1
-    taken.add(digest)
-    new, contents = f"{key}-{number}", Contents(source)
-    for entry in entries:
-        if entry.kind not in ("file", "sparse") or split_name(entry.name)[0] != key:
-            tar.copy(source, entry.header, entry.next)
-            continue
-        tar.add(header(new + entry.name[len(key) :], entry.size))
-        if entry.kind == "file":
-            tar.copy(source, entry.data, entry.data + padded(entry.size))
-        else:
-            data = contents.read(Member(entry.name, entry.size, entry.data, entry.header, entry.kind))
-            tar.add(data + bytes(-len(data) % BLOCK))
-    report.renamed += 1
-    if len(report.examples) < _EXAMPLES:
-        report.examples.append(f"{both_ends(key, _SHOWN)} -> {both_ends(new, _SHOWN)}")
-
-
-def _entries(source: Source, start: int, end: int) -> Iterator[Entry]:
-    at = start
-    while at < end:
-        try:
-            entry = read_entry(source.read_at, at, {})
-        except Ending as ending:
-            raise SourceError("io", f"it changed while it was read: at byte {at:,} {ending}") from None
-        yield entry
-        at = max(entry.next, at + BLOCK)

@@ -10,11 +10,12 @@ from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.text.words import how_many
 
 from .open_inputs import OpenInputs
+from .output_pieces import OutputJob, OutputReport, repeated_keys
 from .reshard_options import ReshardOptions, SplitPart
 from .reshard_report import PartReport, ReshardReport
 from .sample_rows import RowFile
 from .shard_bounds import bounds_of
-from .write_output import OutputJob, OutputReport, made_from, repeated_keys, write_output
+from .write_output import made_from, write_output
 
 Ready = Callable[[], object]
 _DIGITS = 5  # of the numbers in names, as those of img2dataset
@@ -55,7 +56,7 @@ def write_parts(
         targets = (record.folder / f"{number:0{digits}}.tar" for number in range(len(bounds)))
         work.append(
             [
-                OutputJob(target, part.name, rows, each, inputs, options.scattered)
+                OutputJob(target, rows, each, inputs, options.scattered)
                 for target, each in zip(targets, bounds, strict=True)
             ]
         )
@@ -105,7 +106,7 @@ def _write_all(
     done: dict[OutputJob, OutputReport] = {}
     todo = []
     for job, record in records.items():
-        before, reason = record.finished(job.target.name, partial(made_from, job))
+        before, reason = record.finished(job.target.name, partial(made_from, job, inputs))
         if before is not None:
             done[job] = OutputReport(**before)
             continue
@@ -115,7 +116,7 @@ def _write_all(
 
     def note(job: OutputJob, output: OutputReport) -> None:
         done[job] = output
-        records[job].add(job.target.name, made_from(job), output.to_dict())
+        records[job].add(job.target.name, made_from(job, inputs), output.to_dict())
 
     try:
         run_in_threads(todo, write_output, note, jobs, begin)

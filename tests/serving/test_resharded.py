@@ -1,0 +1,199 @@
+"""Tars of other sizes have the bytes that reshard writes of what cut or graft writes, and nothing is written for them."""
+
+import contextlib
+import json
+import os
+import random
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+
+from tests.depth import cases
+from tests.filtering.commands import pasted, run
+from tests.reshaping.sets import entries, write_set
+from tests.reshaping.test_reshard_properties import SHARDS
+from tests.serving import served
+from tests.serving.served import WHERE, ask, serving
+from tests.shards.archives import Entry, folder, write_tar
+from wdsflow.reshaping.reshard.members_apart import MembersApart
+from wdsflow.reshaping.reshard.reshard_options import ReshardWishes, checked
+from wdsflow.reshaping.reshard.run_reshard import reshard_shards
+from wdsflow.serving.resharded_views import NotAllServed, ReshardedViews
+from wdsflow.serving.shard_views import ShardViews
+from wdsflow.shards.source.base import SourceChangedError
+from wdsflow.shards.write_shard import exactly
+
+
+def contents(views: ReshardedViews, number: int, start: int = 0, stop: int | None = None) -> bytes:
+    tar, source = views.open(number)
+    with source:
+        found = b"".join(
+            part if isinstance(part, bytes) else exactly(source, part[0], part[1] - part[0])
+            for part in tar.view.parts(start, tar.view.size if stop is None else stop)
+        )
+        assert not tar.changed(source)
+        return found
+
+
+def resharded(place: Path, urls: list[str], **wishes: Any) -> ReshardedViews:
+    return ReshardedViews(ShardViews(urls), checked(cast("ReshardWishes", wishes)), Path(tempfile.mkdtemp(dir=place)))
+
+
+def written(place: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(place.glob("*.tar"))]
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [{"samples": 7}, {"size": "20KB"}, {"divisible_by": "2x3"}, {"shuffle": 3}, {"shards": 4, "shuffle": 3}],
+    ids=str,
+)
+def test_tars_have_the_bytes_that_reshard_writes(tmp_path: Path, wishes: dict[str, Any]):
+    source = write_set(tmp_path / "in")
+    reshard_shards(source, tmp_path / "out", **wishes)
+    views = resharded(tmp_path, sorted(map(str, Path(source).glob("*.tar"))), **wishes)
+    assert [contents(views, number) for number in range(len(views.urls))] == written(tmp_path / "out")
+    assert views.sizes == list(json.loads((tmp_path / "out" / "sizes.json").read_bytes()).values())
+
+
+@cases(8)
+@given(SHARDS)
+def test_so_have_those_of_random_sets(shards):
+    with tempfile.TemporaryDirectory() as made:
+        place = Path(made)
+        (place / "in").mkdir()
+        for number, (samples, form) in enumerate(shards):
+            found: list[Entry | tarfile.TarInfo] = []
+            for at, (key, fields, length, junk) in enumerate(samples):
+                found += [folder("junk")] * junk
+                found += [
+                    (f"{key}.{field}", f"{number} {at} {field} ".encode().ljust(length, b"."))
+                    for field in ["jpg", *fields]
+                ]
+            write_tar(place / "in" / f"{number}.tar", found, form)
+        reshard_shards(str(place / "in"), place / "out", samples=3)
+        views = resharded(place, [str(path) for path in sorted((place / "in").glob("*.tar"))], samples=3)
+        assert [contents(views, number) for number in range(len(views.urls))] == written(place / "out")
+
+
+def test_any_range_has_its_bytes_also_over_the_borders_of_shards_whose_padding_is_cut(tmp_path: Path):
+    source = write_set(tmp_path / "in", (3, 1, 2))
+    for path in Path(source).glob("*.tar"):  # the text at the end loses its padding, and the tar its end
+        with tarfile.open(path) as tar:
+            last = tar.getmembers()[-1]
+        path.write_bytes(path.read_bytes()[: last.offset_data + last.size])
+    reshard_shards(source, tmp_path / "out", samples=4)
+    views = resharded(tmp_path, sorted(map(str, Path(source).glob("*.tar"))), samples=4)
+    draw = random.Random(1)
+    for number, data in enumerate(written(tmp_path / "out")):
+        assert contents(views, number) == data
+        for _ in range(100):
+            start, stop = sorted(draw.choices(range(len(data) + 1), k=2))
+            assert contents(views, number, start, stop) == data[start:stop]
+
+
+def test_keys_that_come_twice_get_a_number_as_by_reshard(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        write_tar(tmp_path / "in" / f"{number}.tar", entries(["a", "b"], str(number)))
+    reshard_shards(str(tmp_path / "in"), tmp_path / "out", samples=6)
+    views = resharded(tmp_path, [str(tmp_path / "in" / f"{number}.tar") for number in range(3)], samples=6)
+    assert b"a-3.jpg" in contents(views, 0)
+    assert [contents(views, 0)] == written(tmp_path / "out")
+
+
+def test_over_http_a_filtered_set_is_that_of_cut_and_reshard(tmp_path: Path):
+    place = served.write_set(tmp_path)
+    reshard_shards(str(place / "cut"), tmp_path / "out", samples=5)
+    want = written(tmp_path / "out")
+    with serving(place / "in", "--ledger", place / "scores", "--where", WHERE, "--samples", "5") as server:
+        assert server.lines[0].startswith("serving 8 shards of 3 inputs at http://127.0.0.1:")
+        assert "    36  kept  (60.0%) (nothing was written)" in server.lines
+        assert "--train-num-samples 36" in server.lines[-1]
+        with contextlib.closing(server.connect()) as connection:
+            got = [ask(connection, f"/{number:06d}.tar") for number in range(9)]
+            assert [reply.body for reply in got[:8]] == want
+            assert got[8].status == 404
+            part = ask(connection, "/000002.tar", Range="bytes=1000-30000", If_Range=got[2].headers["ETag"])
+            assert (part.status, part.body) == (206, want[2][1000:30001])
+            assert json.loads(ask(connection, "/sizes.json").body)["000007.tar"] == 5
+            assert ask(connection, "/__len__").body == b"36\n"
+
+
+def test_a_shard_that_changes_ends_the_answers_that_need_it(tmp_path: Path):
+    source = Path(write_set(tmp_path / "in", (4, 4)))
+    with serving(source, "--samples", "4") as server, contextlib.closing(server.connect()) as connection:
+        first = ask(connection, "/000000.tar").body
+        os.replace(write_tar(tmp_path / "new.tar", entries(["x", "y"], "new")), source / "00001.tar")
+        reply = ask(connection, "/000001.tar")
+        assert reply.status == 500
+        assert b"changed while it was read" in reply.body
+        assert b"start serve again" in reply.body
+        assert ask(connection, "/000000.tar").body == first
+
+
+def test_a_shard_that_changes_after_its_tar_was_known_breaks_the_answer(tmp_path: Path):
+    source = Path(write_set(tmp_path / "in", (4, 4)))
+    views = resharded(tmp_path, [str(source / "00000.tar"), str(source / "00001.tar")], samples=4)
+    tar, opened = views.open(1)
+    with opened:
+        assert not tar.changed(opened)
+        with (source / "00001.tar").open("r+b") as file:
+            file.write(b"other")
+        assert tar.changed(opened)
+    with pytest.raises(SourceChangedError, match="start serve again"):
+        views.open(1)
+
+
+def test_a_set_that_cannot_be_served_whole_is_refused(tmp_path: Path):
+    source = Path(write_set(tmp_path / "in", (4,)))
+    (source / "1.tar").write_bytes(b"no tar" * 1000)
+    done = run("serve", source, "--samples", 2, "--port", 0)
+    assert done.status == 2
+    assert "1.tar: not a tar" in done.err
+    assert "1 of 2 shards cannot be served" in done.err
+    with pytest.raises(NotAllServed):
+        resharded(tmp_path, [str(source / "00000.tar"), str(source / "2.tar")], samples=2)
+
+
+def test_members_apart_are_refused_with_a_command_that_brings_them_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    write_tar(tmp_path / "in" / "0.tar", [("a.jpg", b"1"), ("b.jpg", b"2"), ("a.txt", b"3"), ("b.txt", b"4")])
+    with pytest.raises(MembersApart):
+        resharded(tmp_path, [str(tmp_path / "in" / "0.tar")], samples=1)
+    done = run("serve", "in", "--samples", 1, "--port", 0)
+    assert done.status == 2
+    first, then = done.commands
+    assert pasted(first).status == 0
+    assert then == "wdsflow serve repaired --samples 1 --port 0"
+    with serving("repaired", "--samples", "1", cwd=tmp_path) as server:
+        assert server.lines[0].startswith("serving 2 shards of 1 input at")
+
+
+def test_a_tar_whose_global_header_changes_names_is_refused_with_a_command_that_writes_it_anew(tmp_path: Path):
+    with tarfile.open(tmp_path / "0.tar", "w", format=tarfile.PAX_FORMAT, pax_headers={"size": "5"}) as tar:
+        tar.addfile(tarfile.TarInfo("a.txt"))
+    with pytest.raises(NotAllServed) as raised:
+        resharded(tmp_path, [str(tmp_path / "0.tar")], samples=1)
+    assert "global header" in raised.value.lines[0]
+
+
+def test_sizes_that_mean_nothing_are_refused_before_anything_is_read(tmp_path: Path):
+    write_set(tmp_path / "in", (4,))
+    for words in (
+        ["--samples", 0],
+        ["--samples", 2, "--shards", 2],
+        ["--shards", 9],
+        ["--size", "x"],
+        ["--divisible-by", "8"],
+    ):
+        done = run("serve", tmp_path / "in", *words, "--port", 0)
+        assert (done.status, done.out) == (2, "")
+        assert "--help" in done.err

@@ -1,0 +1,113 @@
+"""All views one behind another, as one run of bytes: what resharded tars are ranges of."""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from wdsflow.shards.source.base import Source, SourceChangedError
+from wdsflow.shards.tar.tar_header import padded
+from wdsflow.shards.write_shard import exactly
+
+from .shard_views import ServedTar, ShardViews
+
+_OPEN = 64  # shards that one client keeps open
+
+
+class ViewSource(Source):
+    """A view, read like a shard. Closes the shard."""
+
+    def __init__(self, served: ServedTar, source: Source) -> None:
+        self.url, self.length, self.size = source.url, served.view.size, served.view.size
+        self.near = source.fd >= 0 or source.near
+        self._served, self._source = served, source
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Return bytes of the view; fewer at its end. Raises SourceError, OSError."""
+        parts = self._served.view.parts(offset, min(offset + size, self._served.view.size))
+        source = self._source
+        data = b"".join(
+            part if isinstance(part, bytes) else exactly(source, part[0], part[1] - part[0]) for part in parts
+        )
+        self.bytes_read += len(data)
+        return data
+
+    def changed(self) -> bool:
+        """Return whether the shard is another one by now. Raises SourceError, OSError."""
+        return self._served.changed(self._source)
+
+    def close(self) -> None:
+        """Close the shard."""
+        self._source.close()
+
+
+class JoinedLayout:
+    """Where each view begins, and what it was then: each has as many bytes as its blocks.
+
+    >>> layout = JoinedLayout([1000, 2048], ["a", "b"])
+    >>> layout.starts, list(layout.parts(1000, 1100))
+    ([0, 1024, 3072], [(0, 1000, 24), (1, 0, 76)])
+    """
+
+    def __init__(self, lengths: Sequence[int], tags: Sequence[str]) -> None:
+        self.starts = [0, *accumulate(map(padded, lengths))]
+        self.tags = list(tags)
+
+    def parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Yield for some of all bytes the view, the place in it, and how many bytes of it there are."""
+        while start < stop:
+            number = bisect_right(self.starts, start) - 1
+            until = min(stop, self.starts[number + 1])
+            yield number, start - self.starts[number], until - start
+            start = until
+
+
+class JoinedViews(Source):
+    """Reads views that are joined, for one client.
+
+    A view that is not what it was when the layout was made raises SourceChangedError.
+    """
+
+    near = True
+
+    def __init__(self, views: ShardViews, layout: JoinedLayout) -> None:
+        self.url = "the served tars"
+        self.length = self.size = layout.starts[-1]
+        self._views, self._layout = views, layout
+        self._opened: OrderedDict[int, ViewSource] = OrderedDict()
+
+    def get(self, number: int) -> Source:
+        """Return a view, open until the next call. Raises SourceError, OSError, ValueError."""
+        known = self._opened.get(number)
+        if known is not None:
+            self._opened.move_to_end(number)
+            return known
+        while len(self._opened) >= _OPEN:
+            self._close(self._opened.popitem(last=False)[1])
+        served, source = self._views.open(number)
+        if served.etag != self._layout.tags[number]:
+            source.close()
+            raise SourceChangedError(f"{self._views.urls[number]}: start serve again")
+        self._opened[number] = found = ViewSource(served, source)
+        return found
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Return bytes; fewer at the end. Raises as ``get``."""
+        parts = self._layout.parts(offset, min(offset + size, self._layout.starts[-1]))
+        # What a view lacks up to its last block is padding that its shard lacks too.
+        return b"".join(self.get(number).read_at(at, count).ljust(count, b"\0") for number, at, count in parts)
+
+    def changed(self) -> bool:
+        """Return whether a view that was read is another one by now. Raises SourceError, OSError."""
+        return any(view.changed() for view in self._opened.values())
+
+    def close(self) -> None:
+        """Close all shards."""
+        while self._opened:
+            self._opened.popitem()[1].close()
+
+    @staticmethod
+    def _close(view: ViewSource) -> None:
+        with view:
+            if view.changed():
+                raise SourceChangedError(view.url)

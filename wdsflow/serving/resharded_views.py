@@ -1,0 +1,157 @@
+"""The samples of served shards in tars of other sizes or in another order, as ``reshard`` would write them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from threading import Event
+
+from wdsflow.filtering.folder.shard_record import ShardRecord
+from wdsflow.reshaping.reshard.arrange import arrange
+from wdsflow.reshaping.reshard.input_report import InputReport
+from wdsflow.reshaping.reshard.members_apart import refuse_apart
+from wdsflow.reshaping.reshard.output_pieces import OutputJob, OutputReport, output_pieces
+from wdsflow.reshaping.reshard.read_inputs import InputJob, note_samples
+from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
+from wdsflow.reshaping.reshard.shard_bounds import bounds_of
+from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.tar.tar_header import BLOCK
+from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.text.shell import quote_path
+from wdsflow.text.words import how_many
+
+from .joined_views import JoinedLayout, JoinedViews, ViewSource
+from .shard_views import KeptTars, ServedTar, ShardViews, etag_of
+from .tar_view import Piece, TarView
+
+_THREADS = 4  # most of their time goes into reading
+_LOOKED_AT = 4  # shards, before an answer begins
+_JOINED = "taken for a part of the sample before, of the same key"
+
+
+class NotAllServed(ValueError):
+    """Shards that cannot be served: in tars of other sizes nobody would notice what is missing.
+
+    ``lines``: each shard, and why.
+    """
+
+    def __init__(self, lines: Sequence[str], shards: int) -> None:
+        super().__init__(f"{len(lines):,} of {shards:,} shards cannot be served")
+        self.lines = list(lines)
+
+
+@dataclass(frozen=True)
+class _Resharded(ServedTar):
+    """A tar of ranges of all shards. ``first``: the numbers of some that it needs."""
+
+    first: tuple[int, ...] = ()
+
+    def changed(self, source: Source) -> bool:
+        """Return whether a shard that was read is another one by now."""
+        return not isinstance(source, JoinedViews) or source.changed()
+
+
+class ReshardedViews:
+    """Tars of other sizes, by their numbers. Threads may share it.
+
+    Reads the headers of all shards first. A shard that changes afterwards ends the answers that need it.
+
+    Args:
+        views: what is served of each shard.
+        options: sizes and order; no parts, and not by key.
+        folder: an empty folder, for a table of all samples: 32 bytes for each.
+        begin: for a display of progress.
+
+    Raises:
+        NotAllServed: a shard cannot be read, or its ledger does not fit.
+        MembersApart: members of a sample are not next to each other.
+        ValueError: there are fewer samples than tars.
+        OSError: the folder cannot be written.
+    """
+
+    filters = True
+
+    def __init__(self, views: ShardViews, options: ReshardOptions, folder: Path, begin: Begin | None = None) -> None:
+        self._views, self._kept = views, KeptTars[_Resharded]()
+        self._inputs = [InputReport(number, url) for number, url in enumerate(views.urls)]
+        self._lengths, self._tags, self._failed = [0] * len(views.urls), [""] * len(views.urls), dict[int, str]()
+        self.records: list[ShardRecord] = []  # what becomes of the samples of each shard
+        jobs = [InputJob(number, url, folder, anywhere=False, keys=False) for number, url in enumerate(views.urls)]
+        found: dict[int, ShardRecord | None] = {}
+        run_in_threads(jobs, self._look, lambda job, record: found.update({job.number: record}), _THREADS, begin)
+        if self._failed:
+            raise NotAllServed([self._failed[number] for number in sorted(self._failed)], len(jobs))
+        self.records = [record for _, record in sorted(found.items()) if record is not None]
+        refuse_apart(self._inputs, lambda each: ViewSource(*views.open(each.number)))
+        (self._rows,), _ = arrange(jobs, options, folder)
+        sources = sum(each.rows > 0 for each in self._inputs)
+        self._bounds = bounds_of(self._rows, options, sources)
+        self._layout = JoinedLayout(self._lengths, self._tags)
+        self.sizes = [bounds.end - bounds.start for bounds in self._bounds]  # samples of each tar
+        self.urls = [how_many(samples, "sample") for samples in self.sizes]
+
+    def open(self, number: int) -> tuple[ServedTar, Source]:
+        """Return a tar and what it consists of, which the caller closes. Raises SourceError, OSError."""
+        served, joined = self._kept.get(number, self._built), JoinedViews(self._views, self._layout)
+        try:
+            for shard in served.first:  # most tars need no others, and an answer that begins cannot be refused any more
+                joined.get(shard)
+        except BaseException:
+            joined.close()
+            raise
+        return served, joined
+
+    def get(self, number: int) -> ServedTar:
+        """Return a tar. Raises SourceError, OSError."""
+        return self._kept.get(number, self._built)
+
+    def count(self, number: int) -> ShardRecord:
+        """Return how many samples a tar has."""
+        samples = self.sizes[number]
+        return ShardRecord(number, self.urls[number], "", "", {}, samples=samples, kept=samples)
+
+    def _look(self, job: InputJob, stop: Event) -> ShardRecord | None:
+        """Note the samples of a view, and return what becomes of those of its shard; None if it cannot be served."""
+        found = self._inputs[job.number]
+        try:
+            served, opened = self._views.open(job.number)
+            self._lengths[job.number], self._tags[job.number] = served.view.size, served.etag
+            with ViewSource(served, opened) as source:
+                if note_samples(source, job, found, stop):
+                    anew = f"wdsflow reshard {quote_path(job.url)} -o plain"
+                    raise SourceError("refused", "a global header changes its members; to write it without", anew)
+            return self._record(job.number, found)
+        except (ValueError, OSError) as error:
+            if isinstance(error, InterruptedError):
+                raise
+            self._failed[job.number] = f"{job.url}: {error}"
+            return None
+
+    def _record(self, number: int, found: InputReport) -> ShardRecord:
+        record = self._views.count(number)
+        if record.kept < found.samples:
+            raise RuntimeError(f"{record.url}: {record.kept} samples are kept, and {found.samples} were found")
+        dropped = dict(record.dropped)
+        for reason, count in {**found.dropped, _JOINED: record.kept - found.samples}.items():
+            if count:
+                dropped[reason] = dropped.get(reason, 0) + count
+        record = replace(record, kept=found.rows, uncounted=0, dropped=dropped)
+        record.check()
+        return record
+
+    def _built(self, number: int) -> _Resharded:
+        with closing(JoinedViews(self._views, self._layout)) as inputs:
+            job = OutputJob(Path(), self._rows, self._bounds[number], inputs, scattered=False)
+            view = TarView(chain(self._pieces(job), [bytes(2 * BLOCK)]))
+        ranges = (part for part in view.parts(0, view.size) if not isinstance(part, bytes))
+        first = dict.fromkeys(number for part in ranges for number, _, _ in self._layout.parts(*part))
+        return _Resharded(view, (), etag_of(view, {"shards": self._tags}), first=tuple(first)[:_LOOKED_AT])
+
+    def _pieces(self, job: OutputJob) -> Iterator[Piece]:
+        for piece in output_pieces(job, Event(), OutputReport()):
+            if isinstance(piece, bytes):
+                yield piece
+            else:
+                start = self._layout.starts[piece.number]
+                yield start + piece.start, start + piece.end
