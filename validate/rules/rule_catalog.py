@@ -1,4 +1,4 @@
-"""All rules by code: those in the seven folders, and those of other distributions."""
+"""All rules by code: those in the eight folders, and those of other distributions."""
 
 import difflib
 import re
@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import get_origin
 
-from . import captions, fields, images, keys, layouts, tar, training
+from . import captions, command, fields, images, keys, layouts, tar, training
 from .kit.base import Rule
 
 __all__ = ["GROUP", "RULES", "BadRule", "Rule", "UnknownCode", "catalog"]
@@ -40,7 +40,7 @@ def _nearest(code: str, codes: Sequence[str]) -> str:
 
 
 def _found() -> Iterator[type[Rule]]:
-    for room in (tar, keys, fields, captions, images, layouts, training):
+    for room in (tar, keys, fields, captions, images, layouts, training, command):
         for file in sorted(each.name for each in iter_modules(room.__path__)):
             module = import_module(f"{room.__name__}.{file}")
             yield from (each for each in vars(module).values() if _is_rule(each) and each.__module__ == module.__name__)

@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from ..environment import ROOT
@@ -12,17 +13,25 @@ from ..environment import ROOT
 _PATIENCE = 900  # seconds
 
 
-def run_at_once(calls: Sequence[tuple[str, dict[str, Any]]], environment: Mapping[str, str] | None = None) -> list[Any]:
-    """Return what functions of ``FUNCTIONS`` return, each called in a process of its own."""
+def run_at_once(
+    calls: Sequence[tuple[Callable[..., Any], dict[str, Any]]], environment: Mapping[str, str] | None = None
+) -> list[Any]:
+    """Return what functions of modules return, each called in a process of its own."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")])
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "support.gpu_check.process", name, json.dumps(arguments)],
+            [
+                sys.executable,
+                "-m",
+                "support.gpu_check.process",
+                f"{do.__module__}:{do.__name__}",
+                json.dumps(arguments),
+            ],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, **(environment or {}), "PYTHONPATH": path},
         )
-        for name, arguments in calls
+        for do, arguments in calls
     ]
     try:
         printed = [process.communicate(timeout=_PATIENCE)[0] for process in processes]
@@ -30,9 +39,9 @@ def run_at_once(calls: Sequence[tuple[str, dict[str, Any]]], environment: Mappin
         for process in processes:
             process.kill()
             process.wait()
-    for process, (name, _) in zip(processes, calls, strict=True):
+    for process, (do, _) in zip(processes, calls, strict=True):
         if process.returncode:
-            raise RuntimeError(f"{name} ended with {process.returncode}")
+            raise RuntimeError(f"{do.__name__} ended with {process.returncode}")
     return [json.loads(each.splitlines()[-1]) for each in printed]
 
 
@@ -41,10 +50,8 @@ def main(name: str, arguments: str) -> None:
     from wdsflow.memory.batching.torch_environment import prepare_environment
 
     prepare_environment()
-    from . import recovery, similarity
-
-    functions: dict[str, Any] = {"stream": recovery.stream, "bare": similarity.bare, "capped": similarity.capped}
-    print(json.dumps(functions[name](**json.loads(arguments))))
+    module, _, function = name.partition(":")
+    print(json.dumps(getattr(import_module(module), function)(**json.loads(arguments))))
 
 
 if __name__ == "__main__":

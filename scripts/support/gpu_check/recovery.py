@@ -27,7 +27,7 @@ def recovery(setting: Setting) -> list[Finding]:
     """Run random items under a cap, with and without the CPU to fall back on."""
     rounds, count = (2, 400) if setting.quick else (6, 2000)
     [found] = run_at_once(
-        [("stream", {"device": setting.device, "cap": cap_of(setting), "count": count, "rounds": rounds})]
+        [(stream, {"device": setting.device, "cap": cap_of(setting), "count": count, "rounds": rounds})]
     )
     return [_finding("random items under a memory cap", found)]
 
@@ -37,7 +37,7 @@ def two_processes(setting: Setting) -> list[Finding]:
     rounds, count = (1, 400) if setting.quick else (4, 2000)
     cap = cap_of(setting)
     same = {"device": setting.device, "count": count, "rounds": rounds}
-    found = run_at_once([("stream", {**same, "cap": cap}), ("stream", {**same, "cap": cap // 5, "seed": 7})])
+    found = run_at_once([(stream, {**same, "cap": cap}), (stream, {**same, "cap": cap // 5, "seed": 7})])
     names = ("the larger of two processes on one device", "the smaller of two processes on one device")
     return [_finding(name, each) for name, each in zip(names, found, strict=True)]
 
@@ -58,7 +58,7 @@ def expandable_segments(setting: Setting) -> list[Finding]:
         }
         value = f"expandable_segments:{state}"
         environment = {"PYTORCH_ALLOC_CONF": value, "PYTORCH_CUDA_ALLOC_CONF": value}
-        [found] = run_at_once([("stream", arguments)], environment)
+        [found] = run_at_once([(stream, arguments)], environment)
         name = f"segments {'expandable' if state == 'True' else 'of fixed size'}"
         findings.append(_finding(name, found))
         if setting.cuda:

@@ -22,7 +22,7 @@ def throughput(setting: Setting) -> list[Finding]:
     findings = []
     for precision in ("fp32", "bf16") if setting.cuda else ("fp32",):
         arguments = {"device": setting.device, "model": model, "precision": precision, "seconds": min(seconds, 10.0)}
-        [peer] = run_at_once([("bare", arguments)])
+        [peer] = run_at_once([(bare, arguments)])
         times = max(1, round(peer["rate"] * seconds / samples))
         ours = score(shards * times, Path(setting.folder, "scored"), model, precision, device=setting.device)
         share = ours["rate"] / peer["rate"]
@@ -41,7 +41,7 @@ def cap(setting: Setting) -> list[Finding]:
     model, shards = _material(setting)
     memory = "1GiB" if setting.cuda else None
     arguments = {"device": setting.device, "model": model, "shards": shards, "memory": memory, "folder": setting.folder}
-    [found] = run_at_once([("capped", arguments)])
+    [found] = run_at_once([(capped, arguments)])
     complete = found["samples"] == len(shards) * _per_shard(setting) and not found["without"]
     told = f"{found['samples']:,} samples, {found['without']} without a value"
     if "peak" in found:

@@ -1,1 +1,1 @@
-"""P: rules on what a training command will do with the shards."""
+"""P: rules on what ranks, workers and memory get of the shards."""

@@ -1,0 +1,1 @@
+"""P: rules on the options of a training command."""
