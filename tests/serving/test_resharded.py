@@ -22,19 +22,16 @@ from tests.shards.archives import Entry, folder, write_tar
 from wdsflow.reshaping.reshard.members_apart import MembersApart
 from wdsflow.reshaping.reshard.reshard_options import ReshardWishes, checked
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
+from wdsflow.serving.joined_views import joined
 from wdsflow.serving.resharded_views import NotAllServed, ReshardedViews
 from wdsflow.serving.shard_views import ShardViews
 from wdsflow.shards.source.base import SourceChangedError
-from wdsflow.shards.write_shard import exactly
 
 
 def contents(views: ReshardedViews, number: int, start: int = 0, stop: int | None = None) -> bytes:
     tar, source = views.open(number)
     with source:
-        found = b"".join(
-            part if isinstance(part, bytes) else exactly(source, part[0], part[1] - part[0])
-            for part in tar.view.parts(start, tar.view.size if stop is None else stop)
-        )
+        found = joined(tar.parts(source, start, tar.view.size if stop is None else stop))
         assert not tar.changed(source)
         return found
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from wdsflow.shards.source.base import Source, SourceChangedError
@@ -10,6 +10,7 @@ from wdsflow.shards.tar.tar_header import padded
 from wdsflow.shards.write_shard import exactly
 
 from .shard_views import ServedTar, ShardViews
+from .tar_view import Piece
 
 _OPEN = 64  # shards that one client keeps open
 
@@ -22,15 +23,16 @@ class ViewSource(Source):
         self.near = source.fd >= 0 or source.near
         self._served, self._source = served, source
 
+    def parts(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
+        """Yield what its bytes from ``start`` to ``stop`` consist of; zeros follow its end."""
+        size = self._served.view.size
+        yield from self._served.parts(self._source, start, min(stop, size))
+        if stop > size:
+            yield self, bytes(stop - max(start, size))
+
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of the view; fewer at its end. Raises SourceError, OSError."""
-        parts = self._served.view.parts(offset, min(offset + size, self._served.view.size))
-        source = self._source
-        data = b"".join(
-            part if isinstance(part, bytes) else exactly(source, part[0], part[1] - part[0]) for part in parts
-        )
-        self.bytes_read += len(data)
-        return data
+        return joined(self.parts(offset, min(offset + size, self._served.view.size)))
 
     def changed(self) -> bool:
         """Return whether the shard is another one by now. Raises SourceError, OSError."""
@@ -41,15 +43,23 @@ class ViewSource(Source):
         self._source.close()
 
 
-class JoinedLayout:
-    """Where each view begins, and what it was then: each has as many bytes as its blocks.
+def joined(parts: Iterable[tuple[Source, Piece]]) -> bytes:
+    """Return the bytes of parts. Raises SourceError, OSError."""
+    return b"".join(
+        part if isinstance(part, bytes) else exactly(source, part[0], part[1] - part[0]) for source, part in parts
+    )
 
-    >>> layout = JoinedLayout([1000, 2048], ["a", "b"])
+
+class JoinedLayout:
+    """Where each view begins, and what it was then: each has as many bytes as its blocks. ``near``: all are on this machine.
+
+    >>> layout = JoinedLayout([1000, 2048], ["a", "b"], near=True)
     >>> layout.starts, list(layout.parts(1000, 1100))
     ([0, 1024, 3072], [(0, 1000, 24), (1, 0, 76)])
     """
 
-    def __init__(self, lengths: Sequence[int], tags: Sequence[str]) -> None:
+    def __init__(self, lengths: Sequence[int], tags: Sequence[str], *, near: bool) -> None:
+        self.near = near
         self.starts = [0, *accumulate(map(padded, lengths))]
         self.tags = list(tags)
 
@@ -68,15 +78,13 @@ class JoinedViews(Source):
     A view that is not what it was when the layout was made raises SourceChangedError.
     """
 
-    near = True
-
     def __init__(self, views: ShardViews, layout: JoinedLayout) -> None:
-        self.url = "the served tars"
+        self.url, self.near = "the served tars", layout.near
         self.length = self.size = layout.starts[-1]
         self._views, self._layout = views, layout
         self._opened: OrderedDict[int, ViewSource] = OrderedDict()
 
-    def get(self, number: int) -> Source:
+    def get(self, number: int) -> ViewSource:
         """Return a view, open until the next call. Raises SourceError, OSError, ValueError."""
         known = self._opened.get(number)
         if known is not None:
@@ -91,11 +99,11 @@ class JoinedViews(Source):
         self._opened[number] = found = ViewSource(served, source)
         return found
 
-    def read_at(self, offset: int, size: int) -> bytes:
-        """Return bytes; fewer at the end. Raises as ``get``."""
-        parts = self._layout.parts(offset, min(offset + size, self._layout.starts[-1]))
-        # What a view lacks up to its last block is padding that its shard lacks too.
-        return b"".join(self.get(number).read_at(at, count).ljust(count, b"\0") for number, at, count in parts)
+    def parts(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
+        """Yield what bytes consist of; a source is open until the next part. Raises as ``get``."""
+        for number, at, count in self._layout.parts(start, stop):
+            # What a view lacks up to its last block is padding that its shard lacks too.
+            yield from self.get(number).parts(at, at + count)
 
     def changed(self) -> bool:
         """Return whether a view that was read is another one by now. Raises SourceError, OSError."""

@@ -22,7 +22,7 @@ from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
 from .joined_views import JoinedLayout, JoinedViews, ViewSource
-from .shard_views import KeptTars, ServedTar, ShardViews, etag_of
+from .shard_views import KeptTars, ServedTar, ShardViews, etag_of, is_local
 from .tar_view import Piece, TarView
 
 _THREADS = 4  # most of their time goes into reading
@@ -47,9 +47,19 @@ class _Resharded(ServedTar):
 
     first: tuple[int, ...] = ()
 
+    def parts(self, source: Source, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
+        """Yield the parts of bytes with their sources: files where these are on this machine."""
+        assert isinstance(source, JoinedViews)
+        for part in self.view.parts(start, stop):
+            if isinstance(part, bytes):
+                yield source, part
+            else:
+                yield from source.parts(*part)
+
     def changed(self, source: Source) -> bool:
         """Return whether a shard that was read is another one by now."""
-        return not isinstance(source, JoinedViews) or source.changed()
+        assert isinstance(source, JoinedViews)
+        return source.changed()
 
 
 class ReshardedViews:
@@ -87,7 +97,7 @@ class ReshardedViews:
         (self._rows,), _ = arrange(jobs, options, folder)
         sources = sum(each.rows > 0 for each in self._inputs)
         self._bounds = bounds_of(self._rows, options, sources)
-        self._layout = JoinedLayout(self._lengths, self._tags)
+        self._layout = JoinedLayout(self._lengths, self._tags, near=all(map(is_local, views.urls)))
         self.sizes = [bounds.end - bounds.start for bounds in self._bounds]  # samples of each tar
         self.urls = [how_many(samples, "sample") for samples in self.sizes]
 

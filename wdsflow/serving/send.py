@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,6 @@ from wdsflow.shards.source.base import Source, SourceChangedError
 from wdsflow.shards.write_shard import exactly
 
 from .shard_views import ServedTar
-from .tar_view import Piece
 
 if TYPE_CHECKING:
     from aiohttp.web import Request, StreamResponse
@@ -33,56 +32,47 @@ async def send(
     """
     start, stop = ends
     last = max(start, stop - _STEP)
-    loop = asyncio.get_running_loop()
-    if source.fd < 0:
-        for step in _steps(served.view.parts(start, last), large=stop):
-            await response.write(await loop.run_in_executor(pool, _read, source, step))
-        for step in _steps(served.view.parts(last, stop), large=stop):
-            await response.write(await loop.run_in_executor(pool, _checked, source, step, served))
-        return
-    for parts in (served.view.parts(start, last), served.view.parts(last, stop)):
-        for step in _steps(parts, large=_LARGE):
-            first = step[0]
-            if isinstance(first, bytes) or first[1] - first[0] < _LARGE:
-                await response.write(_checked(source, step, served))
+    loop, here = asyncio.get_running_loop(), source.fd >= 0 or source.near
+    for low, high in ((start, last), (last, stop)):
+        chunks = _chunks(served, source, low, high, check=here or high == stop)
+        while chunk := next(chunks, None) if here else await loop.run_in_executor(pool, next, chunks, None):
+            if isinstance(chunk, bytes):
+                await response.write(chunk)
             else:
-                await _copy(request, source, *first)
+                await _copy(request, *chunk)
 
 
-def _steps(parts: Iterable[Piece], large: int) -> Iterator[list[Piece]]:
-    """Yield parts that are read together, of ``_STEP`` bytes; ranges of at least ``large`` bytes alone."""
-    held: list[Piece] = []
-    size = 0
-    for part in parts:
-        start, end = (0, len(part)) if isinstance(part, bytes) else part
-        if not isinstance(part, bytes) and end - start >= large:
+def _chunks(
+    served: ServedTar, source: Source, start: int, stop: int, *, check: bool
+) -> Iterator[bytes | tuple[Source, int, int]]:
+    """Yield bytes, ``_STEP`` at a time, and long ranges of local files as they are; ``check`` that bytes are of the view.
+
+    Raises SourceChangedError.
+    """
+    held = bytearray()
+
+    def checked() -> bytes:
+        if check and served.changed(source):
+            raise SourceChangedError
+        data = bytes(held)
+        held.clear()
+        return data
+
+    for origin, part in served.parts(source, start, stop):
+        at, end = (0, len(part)) if isinstance(part, bytes) else part
+        if not isinstance(part, bytes) and end - at >= _LARGE and origin.fd >= 0:
             if held:
-                yield held
-            yield [part]
-            held, size = [], 0
+                yield checked()
+            yield origin, at, end
             continue
-        while start < end:
-            until = min(end, start + _STEP - size)
-            held.append(part[start:until] if isinstance(part, bytes) else (start, until))
-            size += until - start
-            start = until
-            if size == _STEP:
-                yield held
-                held, size = [], 0
+        while at < end:
+            until = min(end, at + _STEP - len(held))
+            held += part[at:until] if isinstance(part, bytes) else exactly(origin, at, until - at)
+            at = until
+            if len(held) == _STEP:
+                yield checked()
     if held:
-        yield held
-
-
-def _read(source: Source, step: Sequence[Piece]) -> bytes:
-    return b"".join(part if isinstance(part, bytes) else exactly(source, part[0], part[1] - part[0]) for part in step)
-
-
-def _checked(source: Source, step: Sequence[Piece], served: ServedTar) -> bytes:
-    """Return the bytes if they are those of the view. Raises SourceChangedError."""
-    data = _read(source, step)
-    if served.changed(source):
-        raise SourceChangedError
-    return data
+        yield checked()
 
 
 async def _copy(request: "Request", source: Source, start: int, end: int) -> None:

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,7 +15,7 @@ from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, 
 from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import quote_path
 
-from .tar_view import TarView, whole_tar
+from .tar_view import Piece, TarView, whole_tar
 
 if TYPE_CHECKING:
     from .chosen_samples import ChosenSamples
@@ -37,6 +37,10 @@ class ServedTar:
     mark: Mark
     etag: str
     record: ShardRecord | None = None  # what becomes of the samples, if not all are served
+
+    def parts(self, source: Source, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
+        """Yield the parts of the bytes from ``start`` to ``stop``, each with the source of its range. Read one before the next."""
+        return ((source, part) for part in self.view.parts(start, stop))
 
     def changed(self, source: Source) -> bool:
         """Return whether the shard is another one by now. Raises SourceError, OSError."""

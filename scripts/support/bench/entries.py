@@ -3,9 +3,8 @@
 from . import mapping
 from .entry import Entry
 from .filter_entries import FILTERS
-from .graft_entries import GRAFTS
 from .loader_entries import LOADERS
-from .reshard_entries import RESHARDING
+from .reshaping_entries import GRAFTS, RESHARDING
 from .scoring_entries import SCORING
 from .serving_entries import SERVING
 

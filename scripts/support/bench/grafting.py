@@ -1,11 +1,10 @@
-"""A graft of new captions next to `cp` of the same bytes; both are synced.
+"""A graft of new captions, to be compared with `cp` of the shards.
 
 The table is a Parquet file with a row for each sample, in an order that is not that of the shards.
 """
 
 import os
 import random
-import subprocess
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,24 +18,7 @@ def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
         table = _table(paths, folder)
         begun = clock()
         report = _graft(paths, folder, table)
-        written = _size(os.path.join(folder, "out"))
-        result: dict[str, Any] = begun.stop(samples=report.total("matched"), seen=written)
-    return result
-
-
-def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
-    """Copy by `cp` what a graft wrote, from a warm page cache, and sync the copies."""
-    _import()
-    with beside(paths) as folder:
-        report = _graft(paths, folder, _table(paths, folder))
-        source, target = os.path.join(folder, "out"), os.path.join(folder, "copy")
-        names = [entry.path for entry in os.scandir(source) if entry.name.endswith(".tar")]
-        subprocess.run(["cat", *names], stdout=subprocess.DEVNULL, check=True)
-        os.mkdir(target)
-        begun = clock()
-        subprocess.run(["cp", *names, target], check=True)
-        subprocess.run(["sync", *(os.path.join(target, os.path.basename(name)) for name in names)], check=True)
-        result: dict[str, Any] = begun.stop(samples=report.total("matched"), seen=_size(target))
+        result: dict[str, Any] = begun.stop(samples=report.total("matched"))
     return result
 
 
@@ -72,7 +54,3 @@ def _graft(paths: Sequence[str], folder: str, table: str) -> Any:
 
     out = os.path.join(folder, "out")
     return graft_shards(paths, out, table=table, on="key", fields=["txt=caption"], jobs=2)
-
-
-def _size(folder: str) -> int:
-    return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name.endswith(".tar"))

@@ -63,10 +63,9 @@ GRAFTS = """\
 ## Grafting
 
 `graft-*`: `wdsflow graft` of a caption for each sample, by key, from a Parquet file whose rows are in another
-order; its two passes, the table and the sync of all files are in the time. Compared with `cp` of the new shards and `sync`. Of
+order; its two passes, the table and the sync of all files are in the time. Compared with `cp` of the shards and `sync`. Of
 small samples the work in Python counts most, of large ones the copy. Large sets are worked on in processes: of those of the
-table, `graft-many` is large enough. There the disk slows both sides down after some gigabytes: `cp` alone takes a third of
-the time where nothing was written before, as in `reshard-many`.
+table, `graft-many` is large enough.
 """
 
 SERVING = """\

@@ -4,12 +4,14 @@ The same reader reads the same bytes from both, on this machine. The clock runs 
 the server has counted the samples, as it has when it prints how to train.
 """
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.request import urlopen
 
 from support.bench import filtering
 
@@ -33,26 +35,32 @@ asyncio.run(main())
 """
 
 
-def view(paths: Sequence[str], clock: MakeClock, read: Read) -> dict[str, Any]:
-    """Read what `wdsflow serve` serves by a ledger."""
+def view(paths: Sequence[str], clock: MakeClock, read: Read, samples: int | None = None) -> dict[str, Any]:
+    """Read what `wdsflow serve` serves by a ledger, in tars of so many samples."""
     with filtering.scored(paths) as (_, scores, _recipe, _options):
         words = ["-m", "wdsflow", "serve", *paths, "--ledger", scores, "--where", filtering.WHERE, "--port", "0"]
+        words += ["--samples", str(samples)] if samples else []
         with _running(words, until="What to do") as url:
-            urls = [f"{url}{number:06d}.tar" for number in range(len(paths))]
+            with urlopen(f"{url}sizes.json") as answer:  # noqa: S310 - our own server
+                urls = [url + name for name in json.load(answer)]
             begun = clock()
             result: dict[str, Any] = begun.stop(seen=read(urls))
     return result
 
 
-def files(paths: Sequence[str], clock: MakeClock, read: Read) -> dict[str, Any]:
-    """Read what `wdsflow cut` wrote, served by aiohttp as files."""
+def files(paths: Sequence[str], clock: MakeClock, read: Read, samples: int | None = None) -> dict[str, Any]:
+    """Read what `wdsflow cut` wrote, and `wdsflow reshard` of that, served by aiohttp as files."""
     with filtering.scored(paths) as (folder, scores, recipe, options):
         from wdsflow.filtering.run_filter import cut_shards
+        from wdsflow.reshaping.reshard import reshard_shards
 
         out = os.path.join(folder, "cut")
         cut_shards(paths, out, scores, recipe, options)
+        if samples:
+            cut, out = out, os.path.join(folder, "resharded")
+            reshard_shards(cut, out, samples=samples)
         with _running(["-c", _FILES, out], until="") as url:
-            urls = [f"{url}{os.path.basename(path)}" for path in paths]
+            urls = [f"{url}{name}" for name in sorted(os.listdir(out)) if name.endswith(".tar")]
             begun = clock()
             result: dict[str, Any] = begun.stop(seen=read(urls))
     return result

@@ -25,4 +25,15 @@ SERVING = [
         unit="s",
         runs=5,
     ),
+    Entry(
+        "serve-resharded",
+        "the same, in shards of 100 samples, compared with files that cut and reshard wrote",
+        "serve-resharded",
+        "serve-files-resharded",
+        "pairs",
+        0.9,
+        measure="seconds",
+        unit="s",
+        runs=5,
+    ),
 ]

@@ -1,9 +1,9 @@
-"""Resharding next to `cp`."""
+"""Resharding and grafting next to `cp`."""
 
 from .entry import Entry
 
 
-def _entry(name: str, title: str, job: str, shards: str, goal: float, first: int | None) -> Entry:
+def _entry(name: str, title: str, job: str, shards: str, goal: float, first: int | None, runs: int = 5) -> Entry:
     return Entry(
         name,
         title,
@@ -14,7 +14,7 @@ def _entry(name: str, title: str, job: str, shards: str, goal: float, first: int
         at_most=True,
         measure="seconds",
         unit="s",
-        runs=5,
+        runs=runs,
         first=first,
     )
 
@@ -27,4 +27,17 @@ RESHARDING = [
     _entry("reshard-large", "the same, 1.5 MB samples", "reshard", "large", 1.5, 1),
     _entry("reshard-shuffle-small", "time of a global shuffle, 20 KB samples", "reshard-shuffle", "small", 3, 4),
     _entry("reshard-shuffle-large", "the same, 1.5 MB samples", "reshard-shuffle", "large", 3, 1),
+]
+
+GRAFTS = [
+    _entry(
+        "graft-small",
+        "time of a graft of new captions, 20 KB samples, compared with cp, both synced",
+        "graft",
+        "small",
+        1.5,
+        4,
+    ),
+    _entry("graft-many", "the same, eight times as many", "graft", "many", 1.5, None, runs=3),
+    _entry("graft-large", "the same, 1.5 MB samples", "graft", "large", 1.5, 1, runs=3),
 ]
