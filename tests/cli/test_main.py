@@ -86,3 +86,16 @@ def test_an_interrupt_is_reported_in_one_line_with_status_130(monkeypatch, capsy
     monkeypatch.setattr(wdsflow.cli.doctor, "doctor", interrupted)
     assert run("doctor") == 130
     assert capsys.readouterr().err == "wdsflow: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("cut", "x", "-o", "y", "--where", "a", "--where", "b"), ("cut", "x", "-o", "y", "--output", "z")]
+)
+def test_an_option_with_two_values_is_refused(capsys, words):
+    assert run(*words) == 2
+    assert "is given twice, and can have one value: leave one of them out" in capsys.readouterr().err
+
+
+def test_an_option_that_is_a_list_and_a_flag_may_be_given_twice(capsys):
+    assert run("validate", "none.tar", "--ignore", "W001", "--ignore", "W002", "--allow-pipe", "--allow-pipe") == 2
+    assert "none.tar: no such file" in capsys.readouterr().err

@@ -27,7 +27,7 @@ SERVING = [
     ),
     Entry(
         "serve-resharded",
-        "the same, in shards of 100 samples, compared with files that cut and reshard wrote",
+        "the same, in shards of 500 samples, compared with files that cut and reshard wrote",
         "serve-resharded",
         "serve-files-resharded",
         "pairs",
