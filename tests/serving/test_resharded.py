@@ -25,7 +25,7 @@ from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 from wdsflow.serving.joined_views import joined
 from wdsflow.serving.resharded_views import NotAllServed, ReshardedViews
 from wdsflow.serving.shard_views import ShardViews
-from wdsflow.shards.source.base import SourceChangedError
+from wdsflow.shards.source.base import SourceError
 
 
 def contents(views: ReshardedViews, number: int, start: int = 0, stop: int | None = None) -> bytes:
@@ -128,8 +128,8 @@ def test_a_shard_that_changes_ends_the_answers_that_need_it(tmp_path: Path):
         os.replace(write_tar(tmp_path / "new.tar", entries(["x", "y"], "new")), source / "00001.tar")
         reply = ask(connection, "/000001.tar")
         assert reply.status == 500
-        assert b"changed while it was read" in reply.body
-        assert b"start serve again" in reply.body
+        assert reply.body.startswith(b"shard 2 of 2, 4 samples: ")
+        assert b"00001.tar is not what it was when serve began: stop serve, and start it again" in reply.body
         assert ask(connection, "/000000.tar").body == first
 
 
@@ -138,21 +138,26 @@ def test_a_shard_that_changes_after_its_tar_was_known_breaks_the_answer(tmp_path
     views = resharded(tmp_path, [str(source / "00000.tar"), str(source / "00001.tar")], samples=4)
     tar, opened = views.open(1)
     with opened:
+        joined(tar.parts(opened, 0, 10))
         assert not tar.changed(opened)
         with (source / "00001.tar").open("r+b") as file:
             file.write(b"other")
         assert tar.changed(opened)
-    with pytest.raises(SourceChangedError, match="start serve again"):
+    with pytest.raises(SourceError, match="stop serve, and start it again"):
         views.open(1)
 
 
-def test_a_set_that_cannot_be_served_whole_is_refused(tmp_path: Path):
+def test_a_set_that_cannot_be_served_whole_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
     source = Path(write_set(tmp_path / "in", (4,)))
     (source / "1.tar").write_bytes(b"no tar" * 1000)
     done = run("serve", source, "--samples", 2, "--port", 0)
     assert done.status == 2
     assert "1.tar: not a tar" in done.err
     assert "1 of 2 shards cannot be served" in done.err
+    instead = next(command for command in done.commands if command.startswith("wdsflow reshard"))
+    assert pasted(instead).status == 1  # it says what is lost
+    assert instead.endswith("-o resharded --samples 2")
     with pytest.raises(NotAllServed):
         resharded(tmp_path, [str(source / "00000.tar"), str(source / "2.tar")], samples=2)
 
@@ -194,3 +199,63 @@ def test_sizes_that_mean_nothing_are_refused_before_anything_is_read(tmp_path: P
         done = run("serve", tmp_path / "in", *words, "--port", 0)
         assert (done.status, done.out) == (2, "")
         assert "--help" in done.err
+
+
+def test_samples_that_meet_only_after_a_filter_are_brought_together_by_the_printed_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").mkdir()
+    write_tar(tmp_path / "x" / "0.tar", [("b.jpg", b"1"), ("b.txt", b"two words"), ("a.jpg", b"2")])
+    write_tar(
+        tmp_path / "x" / "1.tar",
+        [("c.jpg", b"3"), ("c.txt", b"w " * 20), ("a.txt", b"three more words"), ("d.jpg", b"4"), ("d.txt", b"short")],
+    )
+    assert run("score", "x", "-o", "xs", "--scores", "caption_words", "--workers", 0).status == 0
+    words = ("--ledger", "xs", "--where", "caption_words < 10", "--unknown", "keep")
+    done = run("serve", "x", *words, "--samples", 2, "--port", 0)
+    assert done.status == 2
+    *steps, last = done.commands
+    assert [step.split()[1] for step in steps] == ["cut", "repair"]
+    assert [pasted(step).status for step in steps] == [0, 0]
+    assert last == "wdsflow serve repaired --samples 2 --port 0"
+    with serving("repaired", "--samples", "2", cwd=tmp_path) as server:
+        assert server.lines[0].startswith("serving 2 shards of 2 inputs")
+
+
+def test_samples_that_get_another_key_are_counted(tmp_path: Path):
+    for number in range(3):
+        write_tar(tmp_path / f"{number}.tar", entries(["a", "b"], str(number)))
+    with serving(tmp_path, "--samples", "6") as server:
+        assert "renamed: 4 samples whose key is in the shard already get a number" in server.lines
+
+
+def test_shards_of_a_server_are_served_in_their_order_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    reshard_shards(write_set(tmp_path / "in", (5, 3)), tmp_path / "out", samples=3)
+    with serving(tmp_path / "in") as origin:
+        done = run("serve", origin.url, "--samples", 3, "--shuffle", 1, "--port", 0)
+        assert done.status == 2
+        assert "each sample would be a request" in done.err
+        write, ordered = done.commands
+        assert pasted(write).status == 0
+        assert len(list((tmp_path / "resharded").glob("*.tar"))) == 3
+        assert ordered == f"wdsflow serve {origin.url} --samples 3 --port 0"
+        with serving(origin.url, "--samples", "3") as server, contextlib.closing(server.connect()) as connection:
+            assert [ask(connection, f"/{number:06d}.tar").body for number in range(3)] == written(tmp_path / "out")
+
+
+def test_a_taken_port_is_told_before_the_shards_are_read(tmp_path: Path):
+    with serving(write_set(tmp_path / "in", (2,))) as server:
+        port = server.url.rstrip("/").rpartition(":")[2]
+        done = run("serve", tmp_path / "none.tar", "--samples", 1, "--port", port)
+    assert f"port {port} of 127.0.0.1 is taken" in done.err
+
+
+def test_the_table_of_samples_is_read_after_its_file_is_gone(tmp_path: Path):
+    source = write_set(tmp_path / "in", (4, 3))
+    reshard_shards(source, tmp_path / "out", samples=3)
+    views = resharded(tmp_path, sorted(map(str, Path(source).glob("*.tar"))), samples=3)
+    for path in tmp_path.glob("*/*.rows"):
+        path.unlink()
+    assert [contents(views, number) for number in range(3)] == written(tmp_path / "out")

@@ -35,7 +35,7 @@ Split = Annotated[
     str | None,
     typer.Option(
         metavar="NAME=SHARE,...",
-        help="Parts in folders of their own, by a hash of the key: train=0.9,val=0.1.",
+        help="Parts in folders of their own, by a hash of the key: train=0.9,val=0.1; --shards counts for each.",
         show_default=False,
     ),
 ]

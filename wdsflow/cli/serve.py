@@ -1,8 +1,9 @@
 """``wdsflow serve``: shards over HTTP, of which nothing is written."""
 
 import sys
-from contextlib import ExitStack
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -14,19 +15,16 @@ from wdsflow.cli.shared.help_panels import MACHINES, MAIN, SAMPLES
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import Keep, Ledger, Misuse, NoLedger, Unknown, Where
+from wdsflow.cli.shared.serving_told import SIZES, ServingTold
 from wdsflow.cli.shared.terminal import fail, progress
 from wdsflow.cli.shared.typed_command import Typed, free
-from wdsflow.text.shell import quote
-from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
-    from wdsflow.filtering.run_report import RunReport
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, ReshardWishes
     from wdsflow.serving.chosen_samples import LedgerSamples
     from wdsflow.serving.grafted_samples import GraftedSamples
     from wdsflow.serving.resharded_views import ReshardedViews
-    from wdsflow.serving.shard_server import Counts
     from wdsflow.serving.shard_views import ShardViews
 
 _HOST = "127.0.0.1"
@@ -40,7 +38,6 @@ Host = Annotated[
         metavar="ADDRESS",
         help="Address to listen at; 127.0.0.1 by default, which only programs of this machine reach.",
         rich_help_panel=MACHINES,
-        show_default=False,
     ),
 ]
 Port = Annotated[
@@ -54,7 +51,6 @@ Table = Annotated[
         metavar="TABLE",
         help="Add fields from a table, as graft does with --from: .parquet, .csv, .jsonl, or a folder of score.",
         rich_help_panel=MAIN,
-        show_default=False,
     ),
 ]
 On = Annotated[
@@ -63,7 +59,6 @@ On = Annotated[
         metavar="WHAT",
         help="Join the table on key, json:NAME, sha256 or xxh3 of the image; WHAT=COLUMN if the column has another name.",
         rich_help_panel=MAIN,
-        show_default=False,
     ),
 ]
 Set = Annotated[
@@ -73,7 +68,6 @@ Set = Annotated[
         metavar="FIELD=COLUMN",
         help="txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
         rich_help_panel=MAIN,
-        show_default=False,
     ),
 ]
 Ambiguous = Annotated[
@@ -124,14 +118,17 @@ def serve(
     typed = Typed(context)
     _need_aiohttp()
     from wdsflow.reshaping.reshard.reshard_options import ReshardOptions, checked
+    from wdsflow.serving.serve import refuse_taken
+    from wdsflow.serving.serve import serve as run
     from wdsflow.serving.shard_views import ShardViews, all_compressed
 
     sizes: ReshardWishes = {
         "samples": samples, "size": size, "shards": shards, "divisible_by": divisible_by, "shuffle": shuffle
     }  # fmt: skip
-    with ExitStack() as stack:
+    with ExitStack() as stack, _address(typed):
         with explained(typed):
             _check_host(host, typed)
+            refuse_taken(host or _HOST, port)
             options = checked(sizes)
             inputs = _shards(urls)
             if all_compressed(inputs):
@@ -140,97 +137,22 @@ def serve(
             grafted = _grafted(inputs, (table, on, fields, ambiguous, drop_unmatched), kept, stack, typed)
             views = ShardViews(inputs, grafted or _of_ledger(inputs, kept))
             resharded = _resharded(views, options, stack, typed) if options != ReshardOptions() else None
-        teller = _Teller(views, grafted.summary() if grafted is not None else "", typed, host, options, resharded)
-        _run(teller, host, port)
+        teller = ServingTold(views, grafted.summary() if grafted is not None else "", typed, host, options, resharded)
+        tars, counted = resharded or views, teller.counted if teller.counts else None
+        run(tars, host or _HOST, port, started=teller.started, counted=counted, say=_say)
 
 
-@dataclass
-class _Teller:
-    """Prints what is served, and how to train on it."""
+@contextmanager
+def _address(typed: Typed) -> Iterator[None]:
+    """Report an address that cannot be listened at; exit with status 2."""
+    from wdsflow.serving.serve import CannotListen
 
-    views: "ShardViews"  # of the inputs
-    joined: str  # what became of the samples in a join
-    typed: Typed
-    host: str | None
-    options: "ReshardOptions"
-    resharded: "ReshardedViews | None"
-
-    def __post_init__(self) -> None:
-        if self.resharded is not None and not self.resharded.urls:
-            self._account(dict(enumerate(self.resharded.records)))  # which ends the run
-
-    @property
-    def counts(self) -> bool:
-        """Whether samples are counted when requests are answered already."""
-        from wdsflow.serving.shard_views import is_local
-
-        return self.resharded is None and (self.views.filters or all(map(is_local, self.views.urls)))
-
-    def started(self, url: str) -> None:
-        """Tell that requests are answered."""
-        from wdsflow.reshaping.reshard.epoch_evenness import evenness
-        from wdsflow.reshaping.reshard.reshard_options import USUAL_GRID
-        from wdsflow.serving.serve import pattern
-        from wdsflow.serving.shard_server import is_loopback
-
-        inputs, anew = len(self.views.urls), self.resharded
-        tars = inputs if anew is None else len(anew.urls)
-        if self.host is not None and not is_loopback(self.host):
-            print(f"wdsflow: everyone who reaches {self.host} can read these shards", file=sys.stderr)
-        of = "" if anew is None else f" of {how_many(inputs, 'input')}"
-        print(f"serving {how_many(tars, 'shard')}{of} at {url}", flush=True)
-        print(f"  {pattern(url, range(tars))}", flush=True)
-        if anew is not None:
-            self._account(dict(enumerate(anew.records)))
-            print(evenness(anew.sizes, self.options.divisible_by or USUAL_GRID))
-        if not self.counts:
-            _advise(pattern(url, range(tars)), None if anew is None else sum(anew.sizes))
-
-    def counted(self, url: str, found: "Counts") -> None:
-        """Tell what becomes of the samples of each shard."""
-        from wdsflow.serving.serve import pattern
-
-        report = self._account(found)
-        if report.failures:
-            failed = how_many(len(report.failures), "shard")
-            print(f"{failed} of {len(self.views.urls)} cannot be served: see above", flush=True)
-        else:
-            _advise(pattern(url, (each.shard for each in report.records if each.kept)), report.total("counted"))
-
-    def _account(self, counts: "Counts") -> "RunReport":
-        """Print what becomes of the samples of shards. Exits if there are none."""
-        from wdsflow.filtering.folder.shard_record import ShardFailure
-        from wdsflow.filtering.run_report import RunReport
-
-        shards = self.views.urls
-        report = RunReport(Path(), dry_run=True, asked=len(shards))
-        for number, found in counts.items():
-            if isinstance(found, str):
-                report.failures.append(ShardFailure(number, shards[number], "", found))
-            else:
-                report.records.append(found)
-        report.check()
-        for line in report.lines():
-            if not line.startswith("not done: "):  # said before, when they were counted
-                print(line)
-        if self.joined:
-            print(self.joined)
-        if not any(record.kept for record in report.records):
-            sys.stdout.flush()
-            _nothing_left(len(report.failures), len(shards), self.typed)
-        return report
-
-
-def _run(teller: _Teller, host: str | None, port: int) -> None:
-    from wdsflow.serving.serve import CannotListen, serve
-
-    tars, counted = teller.resharded or teller.views, teller.counted if teller.counts else None
     try:
-        serve(tars, host or _HOST, port, started=teller.started, counted=counted, say=_say)
+        yield
     except CannotListen as error:
         if error.elsewhere:
-            fail(str(error), f"for programs of this machine only: {teller.typed.again(host=None)}")
-        fail(str(error), f"on a free port: {teller.typed.again(port=0)}")
+            fail(str(error), f"for programs of this machine only: {typed.again(host=None)}")
+        fail(str(error), f"on a free port: {typed.again(port=0)}")
 
 
 def _need_aiohttp() -> None:
@@ -339,44 +261,37 @@ def _grafted(
 def _resharded(views: "ShardViews", options: "ReshardOptions", stack: ExitStack, typed: Typed) -> "ReshardedViews":
     """Return the samples in tars of other sizes. Exits if not all can be served so; raises ValueError, OSError."""
     from wdsflow.mapping.scratch import scratch
-    from wdsflow.serving.resharded_views import NotAllServed, ReshardedViews
+    from wdsflow.serving.resharded_views import CannotShuffle, NotAllServed, ReshardedViews
+    from wdsflow.shards.source.base import SourceError
 
-    with explained_apart(typed, typed.given["urls"]), progress() as begin:
+    urls = typed.given["urls"]
+    with explained_apart(typed, urls), progress() as begin:
         try:
             return ReshardedViews(views, options, stack.enter_context(scratch("serve")), begin)
         except NotAllServed as error:
             for line in error.lines[:_SHOWN]:
                 _say(line)
-            plain = typed.again(**dict.fromkeys(("samples", "size", "shards", "divisible_by", "shuffle")))
-            look = Typed.spell("validate", *typed.given["urls"])
-            fail(str(error), f"to see what is wrong: {look}", f"to serve the others, each shard by itself: {plain}")
+            look = Typed.spell("validate", *urls)
+            plain = typed.again(**dict.fromkeys(SIZES)) if len(error.lines) < len(views.urls) else ""
+            others = f"to serve the others, each shard by itself: {plain}" if plain else ""
+            fail(str(error), f"to see what is wrong: {look}", _write_instead(typed), others)
+        except CannotShuffle as error:
+            fail(str(error), _write_instead(typed), f"in the same order: {typed.again(shuffle=None)}")
+        except OSError as error:
+            if isinstance(error, SourceError):
+                raise
+            fail(
+                f"no temporary file can be written in {tempfile.gettempdir()}: {error.strerror}",
+                f"in this folder: TMPDIR=. {typed.again()}",
+            )
 
 
-def _nothing_left(failed: int, shards: int, typed: Typed) -> NoReturn:
-    """Report that no sample can be served; exit with status 1, or 2 if that is because shards cannot be served."""
-    look = f"to see what is wrong: {Typed.spell('validate', *typed.given['urls'])}"
-    if failed:
-        fail(
-            f"nothing is served: {how_many(failed, 'shard')} of {shards:,} cannot be, and no sample of others is kept"
-            if failed < shards
-            else "nothing is served: no shard can be",
-            look,
-        )
-    everything = typed.again(ledger=None, where=None, keep=None, unknown=None, drop_unmatched=None)
-    chosen = not {"ledger", "drop_unmatched"}.isdisjoint(typed.given)
-    print("wdsflow: nothing is served: no sample is left", file=sys.stderr)
-    print(f"  {f'to serve all samples: {everything}' if chosen else look}", file=sys.stderr)
-    raise typer.Exit(1)
-
-
-def _advise(data: str, samples: int | None) -> None:
-    """Print the commands that train on what is served."""
-    print("\nWhat to do")
-    print(f"  1. train with wdsflow's feed\n       wdsflow train -- --train-data {quote(data)}")
-    if samples is not None:
-        words = f"--train-data {quote(data)} --train-num-samples {samples} --dataset-type webdataset"
-        print(f"  2. or with OpenCLIP's own loader\n       python -m open_clip_train.main {words}")
-    sys.stdout.flush()
+def _write_instead(typed: Typed) -> str:
+    """Return what to do so that reshard writes what cannot be served, "" if that needs more than one command."""
+    if not {"ledger", "table"}.isdisjoint(typed.given):
+        return ""
+    out = free(Path("resharded"))
+    return f"to write them instead: {Typed.spell('reshard', *typed.given['urls'], out=out)}{typed.words(*SIZES)}"
 
 
 def _say(line: str) -> None:

@@ -1,18 +1,22 @@
 """All views one behind another, as one run of bytes: what resharded tars are ranges of."""
 
+import os
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
-from wdsflow.shards.source.base import Source, SourceChangedError
+from wdsflow.reshaping.reshard.open_inputs import most_files
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, local_path
 from wdsflow.shards.tar.tar_header import padded
 from wdsflow.shards.write_shard import exactly
 
-from .shard_views import ServedTar, ShardViews
+from .shard_views import Mark, ServedTar, ShardViews, mark_of_file
 from .tar_view import Piece
 
-_OPEN = 64  # shards that one client keeps open
+_CLIENTS = 64  # for whom there are open files
+_OPEN = 64  # shards that each of them keeps open at most
+_HELD = 32 << 20  # bytes of their views that each of them keeps at most, about
 
 
 class ViewSource(Source):
@@ -21,6 +25,7 @@ class ViewSource(Source):
     def __init__(self, served: ServedTar, source: Source) -> None:
         self.url, self.length, self.size = source.url, served.view.size, served.view.size
         self.near = source.fd >= 0 or source.near
+        self.weight = served.view.weight  # bytes of memory
         self._served, self._source = served, source
 
     def parts(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
@@ -50,16 +55,20 @@ def joined(parts: Iterable[tuple[Source, Piece]]) -> bytes:
     )
 
 
+def _replaced(url: str) -> SourceError:
+    return SourceError("io", f"{url} is not what it was when serve began: stop serve, and start it again")
+
+
 class JoinedLayout:
     """Where each view begins, and what it was then: each has as many bytes as its blocks. ``near``: all are on this machine.
 
-    >>> layout = JoinedLayout([1000, 2048], ["a", "b"], near=True)
+    >>> layout = JoinedLayout([1000, 2048], ["a", "b"], [(), ()], near=True)
     >>> layout.starts, list(layout.parts(1000, 1100))
     ([0, 1024, 3072], [(0, 1000, 24), (1, 0, 76)])
     """
 
-    def __init__(self, lengths: Sequence[int], tags: Sequence[str], *, near: bool) -> None:
-        self.near = near
+    def __init__(self, lengths: Sequence[int], tags: Sequence[str], marks: Sequence[Mark], *, near: bool) -> None:
+        self.near, self.marks = near, list(marks)
         self.starts = [0, *accumulate(map(padded, lengths))]
         self.tags = list(tags)
 
@@ -83,6 +92,7 @@ class JoinedViews(Source):
         self.length = self.size = layout.starts[-1]
         self._views, self._layout = views, layout
         self._opened: OrderedDict[int, ViewSource] = OrderedDict()
+        self._most, self._weight = max(4, min(_OPEN, most_files() // (2 * _CLIENTS))), 0
 
     def get(self, number: int) -> ViewSource:
         """Return a view, open until the next call. Raises SourceError, OSError, ValueError."""
@@ -90,13 +100,18 @@ class JoinedViews(Source):
         if known is not None:
             self._opened.move_to_end(number)
             return known
-        while len(self._opened) >= _OPEN:
+        while self._opened and (len(self._opened) >= self._most or self._weight > _HELD):
             self._close(self._opened.popitem(last=False)[1])
-        served, source = self._views.open(number)
+        url = self._views.urls[number]
+        try:
+            served, source = self._views.open(number)
+        except (ValueError, OSError) as error:
+            raise SourceError("io", f"{url}: {error}") from None
         if served.etag != self._layout.tags[number]:
             source.close()
-            raise SourceChangedError(f"{self._views.urls[number]}: start serve again")
+            raise _replaced(url)
         self._opened[number] = found = ViewSource(served, source)
+        self._weight += found.weight
         return found
 
     def parts(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
@@ -104,6 +119,17 @@ class JoinedViews(Source):
         for number, at, count in self._layout.parts(start, stop):
             # What a view lacks up to its last block is padding that its shard lacks too.
             yield from self.get(number).parts(at, at + count)
+
+    def refuse_changed(self, numbers: Iterable[int]) -> None:
+        """Raise SourceError if one of some views is not what it was: of files at once, of others when they are read."""
+        for number in numbers if self.near else ():
+            url, mark = self._views.urls[number], self._layout.marks[number]
+            try:
+                there = mark_of_file(os.stat(str(local_path(url)))) == mark
+            except OSError as error:
+                raise SourceError("io", f"{url}: {error.strerror}") from None
+            if not there:
+                raise _replaced(url)
 
     def changed(self) -> bool:
         """Return whether a view that was read is another one by now. Raises SourceError, OSError."""
@@ -114,8 +140,8 @@ class JoinedViews(Source):
         while self._opened:
             self._opened.popitem()[1].close()
 
-    @staticmethod
-    def _close(view: ViewSource) -> None:
+    def _close(self, view: ViewSource) -> None:
+        self._weight -= view.weight
         with view:
             if view.changed():
                 raise SourceChangedError(view.url)

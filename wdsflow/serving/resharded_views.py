@@ -11,22 +11,21 @@ from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.reshaping.reshard.arrange import arrange
 from wdsflow.reshaping.reshard.input_report import InputReport
 from wdsflow.reshaping.reshard.members_apart import refuse_apart
-from wdsflow.reshaping.reshard.output_pieces import OutputJob, OutputReport, output_pieces
-from wdsflow.reshaping.reshard.read_inputs import InputJob, note_samples
+from wdsflow.reshaping.reshard.output_pieces import OutputReport, PlannedOutput, output_pieces, repeated_keys
+from wdsflow.reshaping.reshard.read_inputs import CANNOT_READ, InputJob, note_samples
 from wdsflow.reshaping.reshard.reshard_options import ReshardOptions
 from wdsflow.reshaping.reshard.shard_bounds import bounds_of
-from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.tar.tar_header import BLOCK
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
-from wdsflow.text.shell import quote_path
-from wdsflow.text.words import how_many
+from wdsflow.shards.write_shard import ShortSourceError
+from wdsflow.text.words import how_many, size
 
 from .joined_views import JoinedLayout, JoinedViews, ViewSource
-from .shard_views import KeptTars, ServedTar, ShardViews, etag_of, is_local
+from .shard_views import MEMORY, KeptTars, Mark, ServedTar, ShardViews, etag_of, is_local
 from .tar_view import Piece, TarView
 
 _THREADS = 4  # most of their time goes into reading
-_LOOKED_AT = 4  # shards, before an answer begins
 _JOINED = "taken for a part of the sample before, of the same key"
 
 
@@ -41,11 +40,15 @@ class NotAllServed(ValueError):
         self.lines = list(lines)
 
 
+class CannotShuffle(ValueError):
+    """Samples that cannot be sent in another order at a bearable cost: new fields larger than memory, shards of servers."""
+
+
 @dataclass(frozen=True)
 class _Resharded(ServedTar):
-    """A tar of ranges of all shards. ``first``: the numbers of some that it needs."""
+    """A tar of ranges of all shards. ``needs``: the numbers of those with a range in it."""
 
-    first: tuple[int, ...] = ()
+    needs: tuple[int, ...] = ()
 
     def parts(self, source: Source, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
         """Yield the parts of bytes with their sources: files where these are on this machine."""
@@ -70,43 +73,64 @@ class ReshardedViews:
     Args:
         views: what is served of each shard.
         options: sizes and order; no parts, and not by key.
-        folder: an empty folder, for a table of all samples: 32 bytes for each.
+        folder: an empty folder, for a table of all samples: 32 bytes for each, twice that for a moment.
         begin: for a display of progress.
 
     Raises:
         NotAllServed: a shard cannot be read, or its ledger does not fit.
+        CannotShuffle: another order would cost too much.
         MembersApart: members of a sample are not next to each other.
         ValueError: there are fewer samples than tars.
         OSError: the folder cannot be written.
     """
 
-    filters = True
+    filters = False
 
     def __init__(self, views: ShardViews, options: ReshardOptions, folder: Path, begin: Begin | None = None) -> None:
         self._views, self._kept = views, KeptTars[_Resharded]()
         self._inputs = [InputReport(number, url) for number, url in enumerate(views.urls)]
-        self._lengths, self._tags, self._failed = [0] * len(views.urls), [""] * len(views.urls), dict[int, str]()
-        self.records: list[ShardRecord] = []  # what becomes of the samples of each shard
+        shards, near = len(views.urls), all(map(is_local, views.urls))
+        if options.scattered and not near:
+            raise CannotShuffle("shards of a server cannot be served in another order: each sample would be a request")
+        self._lengths, self._weights, self._tags = [0] * shards, [0] * shards, [""] * shards
+        self._marks: list[Mark] = [()] * shards
+        self._failed: dict[int, str] = {}
         jobs = [InputJob(number, url, folder, anywhere=False, keys=False) for number, url in enumerate(views.urls)]
         found: dict[int, ShardRecord | None] = {}
         run_in_threads(jobs, self._look, lambda job, record: found.update({job.number: record}), _THREADS, begin)
         if self._failed:
             raise NotAllServed([self._failed[number] for number in sorted(self._failed)], len(jobs))
+        if options.scattered and sum(self._weights) > MEMORY:
+            raise CannotShuffle(
+                f"the new fields take {size(sum(self._weights))}, too much to serve them in another order"
+            )
+        # What becomes of the samples of each shard.
         self.records = [record for _, record in sorted(found.items()) if record is not None]
         refuse_apart(self._inputs, lambda each: ViewSource(*views.open(each.number)))
         (self._rows,), _ = arrange(jobs, options, folder)
+        self._rows.hold()
         sources = sum(each.rows > 0 for each in self._inputs)
         self._bounds = bounds_of(self._rows, options, sources)
-        self._layout = JoinedLayout(self._lengths, self._tags, near=all(map(is_local, views.urls)))
+        self._layout = JoinedLayout(self._lengths, self._tags, self._marks, near=near)
         self.sizes = [bounds.end - bounds.start for bounds in self._bounds]  # samples of each tar
-        self.urls = [how_many(samples, "sample") for samples in self.sizes]
+        self.urls = [
+            f"shard {number:,} of {len(self.sizes):,}, {how_many(samples, 'sample')}"
+            for number, samples in enumerate(self.sizes, 1)
+        ]
+        with closing(JoinedViews(views, self._layout)) as inputs:
+            planned = (self._planned(number, inputs) for number in range(len(self.sizes)))
+            self.renamed = sum(len(repeated_keys(each)) for each in planned)  # samples that get another key
+
+    @property
+    def lost(self) -> bool:
+        """Whether anything of the shards could not be read whole."""
+        return any(each.lost or each.unusable for each in self._inputs)
 
     def open(self, number: int) -> tuple[ServedTar, Source]:
         """Return a tar and what it consists of, which the caller closes. Raises SourceError, OSError."""
         served, joined = self._kept.get(number, self._built), JoinedViews(self._views, self._layout)
         try:
-            for shard in served.first:  # most tars need no others, and an answer that begins cannot be refused any more
-                joined.get(shard)
+            joined.refuse_changed(served.needs)  # an answer that begins cannot be refused any more
         except BaseException:
             joined.close()
             raise
@@ -127,19 +151,26 @@ class ReshardedViews:
         try:
             served, opened = self._views.open(job.number)
             self._lengths[job.number], self._tags[job.number] = served.view.size, served.etag
-            with ViewSource(served, opened) as source:
+            self._marks[job.number], self._weights[job.number] = served.mark, served.view.weight
+            source = ViewSource(served, opened)
+            with source:
                 if note_samples(source, job, found, stop):
-                    anew = f"wdsflow reshard {quote_path(job.url)} -o plain"
-                    raise SourceError("refused", "a global header changes its members; to write it without", anew)
-            return self._record(job.number, found)
+                    raise SourceError("refused", "a global header changes its members")
+                if source.changed():
+                    raise SourceChangedError
+            return self._record(served, found)
         except (ValueError, OSError) as error:
-            if isinstance(error, InterruptedError):
+            if isinstance(error, InterruptedError) or not _is_of_shard(error):
                 raise
             self._failed[job.number] = f"{job.url}: {error}"
             return None
 
-    def _record(self, number: int, found: InputReport) -> ShardRecord:
-        record = self._views.count(number)
+    def _record(self, served: ServedTar, found: InputReport) -> ShardRecord:
+        """Return what becomes of the samples of a shard."""
+        record = served.record or ShardRecord(
+            found.number, found.url, found.url, "", {}, samples=found.samples, kept=found.samples,
+            members=found.members, left_out=dict(found.left_out), damage=found.damage,
+        )  # fmt: skip
         if record.kept < found.samples:
             raise RuntimeError(f"{record.url}: {record.kept} samples are kept, and {found.samples} were found")
         dropped = dict(record.dropped)
@@ -152,16 +183,29 @@ class ReshardedViews:
 
     def _built(self, number: int) -> _Resharded:
         with closing(JoinedViews(self._views, self._layout)) as inputs:
-            job = OutputJob(Path(), self._rows, self._bounds[number], inputs, scattered=False)
-            view = TarView(chain(self._pieces(job), [bytes(2 * BLOCK)]))
+            view = TarView(chain(self._pieces(self._planned(number, inputs)), [bytes(2 * BLOCK)]))
+            if inputs.changed():  # headers of samples that get another key were read
+                raise SourceChangedError
         ranges = (part for part in view.parts(0, view.size) if not isinstance(part, bytes))
-        first = dict.fromkeys(number for part in ranges for number, _, _ in self._layout.parts(*part))
-        return _Resharded(view, (), etag_of(view, {"shards": self._tags}), first=tuple(first)[:_LOOKED_AT])
+        needs = {number for part in ranges for number, _, _ in self._layout.parts(*part)}
+        return _Resharded(view, (), etag_of(view, {"shards": self._tags}), needs=tuple(needs))
 
-    def _pieces(self, job: OutputJob) -> Iterator[Piece]:
-        for piece in output_pieces(job, Event(), OutputReport()):
+    def _planned(self, number: int, inputs: JoinedViews) -> PlannedOutput:
+        return PlannedOutput(self._rows, self._bounds[number], inputs, scattered=False)
+
+    def _pieces(self, planned: PlannedOutput) -> Iterator[Piece]:
+        for piece in output_pieces(planned, OutputReport()):
             if isinstance(piece, bytes):
                 yield piece
             else:
                 start = self._layout.starts[piece.number]
                 yield start + piece.start, start + piece.end
+
+
+def _is_of_shard(error: Exception) -> bool:
+    """Return whether an error is of a shard, and not of the folder for the table."""
+    return (
+        not isinstance(error, OSError)
+        or isinstance(error, SourceError | ShortSourceError)
+        or error.errno in CANNOT_READ
+    )

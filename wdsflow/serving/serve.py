@@ -54,6 +54,17 @@ def serve(
     handler(number, None)
 
 
+def refuse_taken(host: str, port: int) -> None:
+    """Raise CannotListen if an address cannot be listened at now: before work that takes long."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise CannotListen(host, port, error) from None
+
+
 async def _serve(
     server: ShardServer,
     host: str,

@@ -20,7 +20,7 @@ from .tar_view import Piece, TarView, whole_tar
 if TYPE_CHECKING:
     from .chosen_samples import ChosenSamples
 
-_MEMORY = 256 << 20  # bytes of all views that are kept, about
+MEMORY = 256 << 20  # bytes of all views that are kept, about
 _FORMAT = 1  # of views: another would make other bytes of the same shard
 
 Mark = tuple[Any, ...]
@@ -69,7 +69,7 @@ class KeptTars(Generic[T]):
             self._remove(number)
             self._tars[number] = served
             self._weight += served.view.weight
-            while self._weight > _MEMORY and len(self._tars) > 1:
+            while self._weight > MEMORY and len(self._tars) > 1:
                 self._remove(next(iter(self._tars)))
         return served
 
@@ -170,9 +170,13 @@ def mark_of(source: Source) -> Mark:
     Raises SourceError, OSError.
     """
     if source.fd >= 0:
-        found = os.fstat(source.fd)
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        return mark_of_file(os.fstat(source.fd))
     return tuple(stored(source.url))
+
+
+def mark_of_file(found: os.stat_result) -> Mark:
+    """Return what tells whether a file has changed."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def is_local(url: str) -> bool:

@@ -7,30 +7,31 @@ from typing import Annotated
 
 import typer
 
+from wdsflow.shards.compact import compact
+from wdsflow.text.shell import quote_path
+
 from .terminal import fail
 from .typed_command import Typed, free
 
-Samples = Annotated[
-    int | None, typer.Option(metavar="N", help="At most N samples in a shard; all shards equal.", show_default=False)
-]
+_OF_LEDGER = ("ledger", "where", "keep", "unknown")
+_OF_GRAFT = ("on", "fields", "ambiguous", "drop_unmatched")
+
+Samples = Annotated[int | None, typer.Option(metavar="N", help="At most N samples in a shard; all shards equal.")]
 Size = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="At most so many bytes in a shard, such as 1GB.", show_default=False),
+    typer.Option(metavar="SIZE", help="At most so many bytes in a shard, such as 1GB."),
 ]
-Shards = Annotated[
-    int | None, typer.Option(metavar="N", help="N shards of equal size; of a split, for each part.", show_default=False)
-]
+Shards = Annotated[int | None, typer.Option(metavar="N", help="N shards of equal size.")]
 DivisibleBy = Annotated[
     str | None,
     typer.Option(
         metavar="RANKSxWORKERS",
         help="A number of shards that all loader workers can share, such as 8x4: a multiple of 32.",
-        show_default=False,
     ),
 ]
 Shuffle = Annotated[
     int | None,
-    typer.Option(metavar="SEED", help="Shuffle all samples; the same seed gives the same order.", show_default=False),
+    typer.Option(metavar="SEED", help="Shuffle all samples; the same seed gives the same order."),
 ]
 
 
@@ -45,9 +46,15 @@ def explained_apart(typed: Typed, urls: list[str], pipe: str = "") -> Iterator[N
     try:
         yield
     except MembersApart as error:
+        source, steps = " ".join(map(quote_path, compact(urls))), []
+        if typed.given.get("ledger"):  # samples may meet only where others are left out
+            steps.append(f"wdsflow cut {source} -o {(source := str(free(Path('kept'))))}" + typed.words(*_OF_LEDGER))
+        if table := typed.given.get("table"):
+            target = str(free(Path("grafted")))
+            steps.append(f"wdsflow graft {source} --from {quote_path(str(table))}{typed.words(*_OF_GRAFT)} -o {target}")
+            source = target
         repaired = free(Path("repaired"))
-        first = Typed.spell("repair", *urls, out=repaired) + pipe
-        again = {"urls": [str(repaired)], "allow_pipe": None}
-        if typed.given.get("ledger"):
-            fail(str(error), f"bring them together: {first}", "then score again, and use the new scores")
-        fail(str(error), f"bring them together: {first}", f"then: {typed.again(**again)}")
+        steps.append(f"wdsflow repair {source} -o {repaired}{pipe}")
+        gone = dict.fromkeys((*_OF_LEDGER, "table", *_OF_GRAFT, "allow_pipe"))
+        steps.append(typed.again(**gone, urls=[str(repaired)]))
+        fail(str(error), f"bring them together: {steps[0]}", *(f"then: {step}" for step in steps[1:]))

@@ -44,7 +44,8 @@ def explained(typed: Typed) -> Iterator[None]:
     except EngineError as error:
         refuse(str(error), *_after_engine(error, typed))
     except KeyboardInterrupt:
-        print(f"wdsflow: interrupted; to resume: {typed.again(restart=None)}", file=sys.stderr)
+        if typed.name != "serve":  # which leaves nothing to be resumed
+            print(f"wdsflow: interrupted; to resume: {typed.again(restart=None)}", file=sys.stderr)
         raise
     except BrokenPipeError:  # nobody reads the output: not a fault of the run
         raise

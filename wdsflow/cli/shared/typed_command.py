@@ -35,6 +35,11 @@ class Typed:
                 words += _words(parameter, value)
         return " ".join([*words, *(["--", *map(quote, self._training)] if self._training is not None else [])])
 
+    def words(self, *names: str) -> str:
+        """Return some of the parameters as they are spelt, by their names in Python; "" if none was given."""
+        chosen = [each for each in self._parameters if each.name in names and each.name in self.given]
+        return "".join(f" {word}" for each in chosen for word in _words(each, self.given[each.name]))
+
     def look(self, command: str, *urls: str, **options: object) -> str:
         """Return another command for the same shards, as ``spell``; it may run ``pipe:`` urls if this one may."""
         return self.spell(command, *urls, **options) + (" --allow-pipe" if self.given.get("allow_pipe") else "")

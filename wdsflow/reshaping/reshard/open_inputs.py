@@ -21,7 +21,7 @@ class OpenInputs:
 
     def __init__(self, inputs: list[InputReport], folder: Path, jobs: int) -> None:
         self._inputs, self._folder = inputs, folder
-        self._files = max(8, (min(_FILES, _most_files()) - _OTHERS) // jobs)  # of a thread
+        self._files = max(8, (min(_FILES, most_files()) - _OTHERS) // jobs)  # of a thread
         self._checked: set[tuple[int, int]] = set()
         self._mine = threading.local()
         self._all: list[OrderedDict[int, tuple[Source, ExitStack]]] = []
@@ -85,7 +85,8 @@ class OpenInputs:
             raise SourceChangedError(os.path.basename(found.url))
 
 
-def _most_files() -> int:
+def most_files() -> int:
+    """Return how many files this process may keep open, at most some thousand."""
     try:
         import resource
     except ImportError:  # not Unix

@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from threading import Event
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -43,10 +41,9 @@ class Inputs(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class OutputJob:
-    """One output."""
+class PlannedOutput:
+    """The samples of one output, in order."""
 
-    target: Path
     rows: RowFile
     bounds: Bounds
     inputs: Inputs
@@ -67,24 +64,22 @@ class OutputReport:
         return dict(vars(self))
 
 
-def output_pieces(job: OutputJob, stop: Event, report: OutputReport) -> Iterator[InputRange | bytes]:
+def output_pieces(job: PlannedOutput, report: OutputReport) -> Iterator[InputRange | bytes]:
     """Yield what an output consists of, in order, without its end; count samples in ``report``.
 
-    Raises SourceError if an input changed, OSError if it cannot be read, InterruptedError after ``stop``.
+    Raises SourceError if an input changed, OSError if it cannot be read.
     """
     numbers = repeated_keys(job)
     taken = _keys_of(job) if numbers else set()
     report.samples = job.bounds.end - job.bounds.start
     for piece, place in _ranges(job, numbers):
-        if stop.is_set():
-            raise InterruptedError("given up")
         if place < 0:
             yield piece
         else:
             yield from _renamed(job.inputs.get(piece.number), piece, numbers[place], taken, report)
 
 
-def repeated_keys(job: OutputJob) -> dict[int, int]:
+def repeated_keys(job: PlannedOutput) -> dict[int, int]:
     """Return the rows whose key a reader would confuse with that of a sample before, and which number they get.
 
     Those are the second and further samples of a key in a shard, and the first ones if the shard before ends with
@@ -107,7 +102,7 @@ def repeated_keys(job: OutputJob) -> dict[int, int]:
     return found
 
 
-def repeats_before(job: OutputJob) -> int:
+def repeats_before(job: PlannedOutput) -> int:
     """Return how many samples directly before the output have the key of its first one."""
     start = end = job.bounds.start
     if not start:
@@ -121,11 +116,11 @@ def repeats_before(job: OutputJob) -> int:
     return end
 
 
-def _keys_of(job: OutputJob) -> set[int]:
+def _keys_of(job: PlannedOutput) -> set[int]:
     return set(job.rows.read(*job.bounds)[:, KEY].tolist())
 
 
-def _ranges(job: OutputJob, renamed: dict[int, int]) -> Iterator[tuple[InputRange, int]]:
+def _ranges(job: PlannedOutput, renamed: dict[int, int]) -> Iterator[tuple[InputRange, int]]:
     """Yield ranges, neighbours joined, and the place of the row if its sample gets another name, else -1."""
     waiting = (-1, 0, 0)
     at = job.bounds.start
@@ -152,7 +147,7 @@ def _last(waiting: tuple[int, int, int]) -> Iterator[tuple[InputRange, int]]:
         yield InputRange(*waiting), -1
 
 
-def _announce(job: OutputJob, number: int, start: int, end: int) -> None:
+def _announce(job: PlannedOutput, number: int, start: int, end: int) -> None:
     """Let the system read a sample in the background."""
     job.inputs.get(number).ahead(start, end - start)
 

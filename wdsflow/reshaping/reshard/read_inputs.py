@@ -26,7 +26,7 @@ from wdsflow.shards.write_shard import ShardWriter, ShortSourceError
 from .input_report import JUNK, Apart, InputReport
 from .sample_rows import PIECE, RowFile, rows_of
 
-_CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 _MOST_FIELDS = (1 << 16) - 1
 NEXT_TO_DAMAGE = "next to damage: it may have lost members"
 TOO_SPARSE = "it has a sparse member of more than 64 MiB"
@@ -81,7 +81,7 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
         if not job.url.startswith("pipe:") and input_identity(job.url) != found.identity:
             raise SourceChangedError
     except OSError as error:
-        if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
+        if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in CANNOT_READ:
             raise
         job.rows.remove()
         found = InputReport(job.number, job.url, damage=[*found.damage, str(error)], identity=found.identity)

@@ -21,6 +21,7 @@ class RowFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.count = path.stat().st_size // WIDTH if path.exists() else 0
+        self._held: Rows | None = None
 
     def append(self, rows: Rows) -> None:
         """Add rows at the end."""
@@ -34,6 +35,8 @@ class RowFile:
         count = max(0, min(end, self.count) - start)
         if not count:
             return np.empty((0, COLUMNS), np.uint64)
+        if self._held is not None:
+            return self._held[start : start + count]
         found: Rows = np.fromfile(self.path, np.uint64, count * COLUMNS, offset=start * WIDTH).reshape(-1, COLUMNS)
         if len(found) != count:
             raise OSError(f"{self.path} is shorter than it was")
@@ -44,6 +47,11 @@ class RowFile:
         end = self.count if end is None else end
         for at in range(start, end, most):
             yield self.read(at, min(end, at + most))
+
+    def hold(self) -> None:
+        """Read on from the same file, also if another one gets its name or none has it; nothing is appended any more."""
+        if self.count:
+            self._held = np.memmap(self.path, np.uint64, "r", shape=(self.count, COLUMNS))
 
     def remove(self) -> None:
         """Remove the file."""

@@ -1,5 +1,7 @@
 """The second pass: one output, whole or not at all."""
 
+from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -8,10 +10,17 @@ import numpy as np
 from wdsflow.shards.samples.copy_ranges import tar_of_ranges
 
 from .open_inputs import OpenInputs
-from .output_pieces import OutputJob, OutputReport, output_pieces, repeats_before
+from .output_pieces import OutputReport, PlannedOutput, output_pieces, repeats_before
 from .sample_rows import inputs_of
 
 _CODE = 1  # version of the result
+
+
+@dataclass(frozen=True, eq=False)
+class OutputJob(PlannedOutput):
+    """One output to write."""
+
+    target: Path
 
 
 def made_from(job: OutputJob, known: OpenInputs) -> dict[str, Any]:
@@ -36,7 +45,9 @@ def write_output(job: OutputJob, stop: Event) -> OutputReport:
     """
     report, inputs = OutputReport(), job.inputs
     with tar_of_ranges(job.target) as tar:
-        for piece in output_pieces(job, stop, report):
+        for piece in output_pieces(job, report):
+            if stop.is_set():
+                raise InterruptedError("given up")
             if isinstance(piece, bytes):
                 tar.add(piece)
             else:

@@ -10,12 +10,12 @@ from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from wdsflow.text.words import how_many
 
 from .open_inputs import OpenInputs
-from .output_pieces import OutputJob, OutputReport, repeated_keys
+from .output_pieces import OutputReport, repeated_keys
 from .reshard_options import ReshardOptions, SplitPart
 from .reshard_report import PartReport, ReshardReport
 from .sample_rows import RowFile
 from .shard_bounds import bounds_of
-from .write_output import made_from, write_output
+from .write_output import OutputJob, made_from, write_output
 
 Ready = Callable[[], object]
 _DIGITS = 5  # of the numbers in names, as those of img2dataset
@@ -56,7 +56,7 @@ def write_parts(
         targets = (record.folder / f"{number:0{digits}}.tar" for number in range(len(bounds)))
         work.append(
             [
-                OutputJob(target, rows, each, inputs, options.scattered)
+                OutputJob(rows, each, inputs, options.scattered, target)
                 for target, each in zip(targets, bounds, strict=True)
             ]
         )
