@@ -1,15 +1,13 @@
-"""Writes kept rows byte for byte, their scores, and quarantined rows."""
+"""Writes kept rows byte for byte, and their scores."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.shard.quarantine import reasons_of
+from wdsflow.filtering.shard.quarantine import write_lines
 from wdsflow.filtering.where.language.values import Unknown
-from wdsflow.shards.atomic import write_file
 from wdsflow.shards.samples.copy_ranges import write_pieces
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Source
@@ -21,38 +19,18 @@ def write_rows(
     """Write ``name`` with the kept rows, and ``.stats.jsonl`` next to it with a line for each of them.
 
     A line is {"__dj__stats__": {score: value}}, as Data-Juicer writes it, without values that could not be computed or
-    were not needed. Quarantined rows go into a file of the quarantine, with ``.reasons.jsonl`` next to it. ``empty``:
-    also write a file without rows. Raises OSError, ShortSourceError.
+    were not needed. ``empty``: also write a file without rows. Raises OSError, ShortSourceError.
     """
     kept = [row for row in rows if row.outcome == "kept"]
     target, stats = layout.tar(name), layout.stats(name)
     if kept or empty:
-        write_file(stats, _lines(_stats(row) for row in kept))
+        write_lines(stats, map(_stats, kept))
         write_pieces(target, source, [(row.start, row.end) for row in kept], closed=False)
         record.output = fingerprint(str(target))
     else:
         target.unlink(missing_ok=True)
         stats.unlink(missing_ok=True)
-    write_aside(layout, name, source, rows, record)
-
-
-def write_aside(layout: Layout, name: str, source: Source, rows: Sequence[Row], record: ShardRecord) -> None:
-    """Write the quarantined rows, with their reasons. Raises OSError, ShortSourceError."""
-    aside = [row for row in rows if row.outcome == "quarantined"]
-    target, reasons = layout.quarantine(name), layout.reasons(name)
-    if aside:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_file(reasons, _lines(reasons_of(aside, record.url)))
-        write_pieces(target, source, [(row.start, row.end) for row in aside], closed=False)
-        record.quarantine = fingerprint(str(target))
-    else:
-        target.unlink(missing_ok=True)
-        reasons.unlink(missing_ok=True)
 
 
 def _stats(row: Row) -> dict[str, Any]:
     return {"__dj__stats__": {str(call): value for call, value in row.values.items() if not isinstance(value, Unknown)}}
-
-
-def _lines(items: Iterable[Any]) -> bytes:
-    return b"".join(json.dumps(item).encode() + b"\n" for item in items)

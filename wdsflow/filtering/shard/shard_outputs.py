@@ -1,11 +1,9 @@
 """Writes the files of a shard when the outcomes of all its samples are known."""
 
-from pathlib import Path
-
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
-from wdsflow.filtering.jsonl.jsonl_output import write_aside, write_rows
+from wdsflow.filtering.jsonl.jsonl_output import write_rows
 from wdsflow.filtering.jsonl.jsonl_rows import TextRows
 from wdsflow.filtering.jsonl.tars import write_tars
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
@@ -39,23 +37,22 @@ def write_shard(
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return
+    record.quarantine = write_quarantine(layout, task.name, source, task.url, rows, record.headers)
     if is_lines(task.url):
         empty = task.recipe.empty == "write"
         if task.recipe.lines_to == "tar":
             texts, most = texts_of(task, source), tar_size_of(task.recipe)
             write_tars(layout, task.name, source, rows, record, texts, most, empty=empty)
-            write_aside(layout, task.name, source, rows, record)
         else:
             write_rows(layout, task.name, source, rows, record, empty=empty)
         return
-    record.quarantine = write_quarantine(layout.quarantine(task.name), source, task.url, rows, record.headers)
     target = layout.tar(task.name)
     if record.kept or task.recipe.empty == "write":
         kept = [row for row in rows if row.outcome == "kept"]
         write_pieces(target, source, kept_pieces(source, task.url, task.recipe.stages, kept, record.headers))
         record.output = fingerprint(str(target))
     else:
-        Path(target).unlink(missing_ok=True)  # left by a killed run, when the shard was another
+        target.unlink(missing_ok=True)  # left by a killed run, when the shard was another
 
 
 def texts_of(task: ShardTask, source: Source) -> TextRows:

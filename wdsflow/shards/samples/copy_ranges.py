@@ -44,20 +44,12 @@ def with_headers(samples: Sequence[Range], headers: Iterable[Range]) -> list[Ran
     return merge([*samples, *(header for header in headers if header[0] < last)])
 
 
-def write_ranges(path: Path, source: Source, ranges: Iterable[Range]) -> int:
-    """Write a tar that consists of ranges of another, and return its size in bytes.
-
-    Whole members are copied, headers and padding included, in their order; two zero blocks end the file. If the source
-    lacks the last padding, it is added. Replaces a file of that name, in one step. Raises ShortSourceError if the
-    source ends early, OSError if the disk fails; then no file is left.
-    """
-    return write_pieces(path, source, merge(ranges))
-
-
 def write_pieces(path: Path, source: Source, pieces: Iterable[Range | bytes], *, closed: bool = True) -> int:
-    """Like ``write_ranges``, for ranges of another tar and bytes, in the order given.
+    """Write a tar that consists of ranges of another and of bytes, in the order given, and return its size in bytes.
 
-    ``closed``: end it as a tar ends.
+    Ranges are those of whole members, headers and padding included. If the source lacks the last padding, it is added.
+    Replaces a file of that name, in one step. ``closed``: end it as a tar ends, with two zero blocks. Raises
+    ShortSourceError if the source ends early, OSError if the disk fails; then no file is left.
     """
     with tar_of_ranges(path, closed=closed) as tar:
         for piece in joined(pieces):
