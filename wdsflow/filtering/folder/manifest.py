@@ -7,6 +7,7 @@ from pathlib import Path
 
 from wdsflow.shards.atomic import write_file
 
+from .layout import Layout
 from .shard_record import ShardRecord
 
 
@@ -68,6 +69,11 @@ def read_manifests(paths: Iterable[Path]) -> dict[str, ShardRecord]:
                     continue  # the partial line of a killed run, or a line of another version: the shard is processed again
                 found[record.name] = record
     return found
+
+
+def records_in_order(layout: Layout) -> list[ShardRecord]:
+    """Return the finished shards of a run in their order."""
+    return sorted(read_manifests(layout.manifests()).values(), key=lambda record: record.shard)
 
 
 def write_manifest(path: Path, records: Iterable[ShardRecord]) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file, writing
 
 from .arrow_columns import booleans, in_utf8, integers, names, numbers, texts
-from .ledger_metadata import FORMAT, GROUP, KEYS, LedgerError, calls_of, names_of, read_about
+from .ledger_metadata import FORMAT, GROUP, KEYS, LedgerError, calls_of, names_of, read_about, same_shard
 from .ledger_row import NOT_COMPARED, Row
 
 if TYPE_CHECKING:
@@ -215,3 +217,18 @@ def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Map
         for entry in failed or ():
             if entry["score"] in by_name:
                 row.values[by_name[entry["score"]]] = Unknown(entry["error"], entry["detail"] or "")
+
+
+def read_scored(layout: Layout, name: str, record: ShardRecord, *, calls: Collection[Call] | None = None) -> list[Row]:
+    """Return the rows of a shard's ledger, and add to its record what the walk over the tar had found.
+
+    ``calls``: as for ``read_ledger``. Raises LedgerError if there is none, or if it was made from another shard, or the
+    shard has changed since.
+    """
+    path = layout.ledger(name)
+    rows, about = read_ledger(path, calls=calls)
+    same_shard(about, record, path)
+    record.members, record.left_out = about["members"], about["left_out"]
+    record.headers = [(start, end) for start, end in about["headers"]]
+    record.damage = about["damage"]
+    return rows

@@ -22,10 +22,9 @@ from wdsflow.filtering.ledger.embeddings.embedding_reuse import stored_embedding
 from wdsflow.filtering.ledger.embeddings.embedding_shard import ShardEmbeddings
 from wdsflow.filtering.ledger.embeddings.embedding_spool import Spool
 from wdsflow.filtering.ledger.embeddings.stored_embeddings import CopiedEmbeddings
-from wdsflow.filtering.ledger.ledger import Vectors
+from wdsflow.filtering.ledger.ledger import Vectors, read_scored
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.ledger.scores_from_ledger import read_scored
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import differences, digest
 from wdsflow.models.at import models_at

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import read_manifests
+from wdsflow.filtering.folder.manifest import records_in_order
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, same_shard
 from wdsflow.filtering.recipe.recipe import recorded_recipe
@@ -23,7 +23,7 @@ from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.natural_order import natural
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import Source, SourceError, local_file
+from wdsflow.shards.source.base import Source, SourceError, place_of
 from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
@@ -92,7 +92,7 @@ class TableFiles:
         given = Counter(map(_name, urls))
         found = []
         for url in urls:
-            stem = known.get(url, known.get(_real(url), ""))
+            stem = known.get(url, known.get(place_of(url), ""))
             if not stem and named[_name(url)]:
                 if len(named[_name(url)]) > 1 or given[_name(url)] > 1:
                     raise TableError(
@@ -109,7 +109,7 @@ class TableFiles:
 
         If the ledger has hashes of images, these are compared instead: the shard may have been written again since.
         """
-        if _real(url) == _output_of(path, self.shards[path]) or _hashed(path):
+        if place_of(url) == _output_of(path, self.shards[path]) or _hashed(path):
             return
         now = ShardRecord(0, url, path.stem, "", input_identity(url))
         try:
@@ -183,8 +183,7 @@ def kind_of(path: Path) -> str | None:
 
 def _ledger(folder: Path) -> TableFiles:
     layout = Layout(folder)
-    records = sorted(read_manifests(layout.manifests()).values(), key=lambda record: record.shard)
-    shards = {layout.ledger(record.name): record for record in records}
+    shards = {layout.ledger(record.name): record for record in records_in_order(layout)}
     if not shards:
         raise TableError(f"no shard of {folder} is finished yet: its ledger is empty")
     return TableFiles("ledger", list(shards), shards)
@@ -197,7 +196,7 @@ def _known_shards(shards: Mapping[Path, ShardRecord]) -> tuple[dict[str, str], d
     for path, record in shards.items():
         named[_name(record.url)].append(path.stem)
         known[_output_of(path, record)] = path.stem
-        known |= {record.url: path.stem, _real(record.url): path.stem}
+        known |= {record.url: path.stem, place_of(record.url): path.stem}
     return known, named
 
 
@@ -213,11 +212,6 @@ def _output_of(path: Path, record: ShardRecord) -> str:
 
 def _name(url: str) -> str:
     return output_names([url])[0]
-
-
-def _real(url: str) -> str:
-    path = local_file(url)
-    return url if path is None else os.path.realpath(path)
 
 
 def _require(path: Path, names: Sequence[str], wanted: Iterable[str], text: str = "") -> None:
