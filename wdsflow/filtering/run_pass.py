@@ -11,7 +11,6 @@ import wdsflow
 from wdsflow.engines.base import Trouble, work_on
 from wdsflow.engines.cluster import Cluster
 from wdsflow.filtering.deciding.broken_scores import RunStrikes
-from wdsflow.filtering.deciding.failures import UNREADABLE
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.finish_run import finish
 from wdsflow.filtering.folder.layout import Layout
@@ -31,6 +30,7 @@ from wdsflow.memory.sizes import parse_size
 from wdsflow.models.at import models_at
 from wdsflow.models.model_place import ModelPlace
 from wdsflow.models.processes import ModelProcesses
+from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.folder_lock import Busy, Lock
 
 from .pass_engine import engine_for, joined

@@ -198,6 +198,11 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
     )
 
 
+def member(name: str, data: bytes, *, extended: bool = False) -> bytes:
+    """Return a member of a tar: its header, its contents and their padding."""
+    return b"".join((header(name, len(data), extended=extended), data, bytes(-len(data) % BLOCK)))
+
+
 def _split(name: bytes) -> tuple[bytes, bytes] | None:
     """Part a long name at a slash so that both halves fit their fields."""
     cut = name.rfind(b"/", 0, 156)

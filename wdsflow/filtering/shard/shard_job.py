@@ -10,7 +10,6 @@ from wdsflow.engines.base import Unfit
 from wdsflow.engines.mark import Mark
 from wdsflow.filtering.deciding.broken_scores import Strikes, struck_in
 from wdsflow.filtering.deciding.compare_samples import add_resolved
-from wdsflow.filtering.deciding.failures import UNREADABLE
 from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.folder.outcome_counts import count
@@ -28,6 +27,7 @@ from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import differences, digest
 from wdsflow.models.at import models_at
+from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError

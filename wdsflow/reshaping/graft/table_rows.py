@@ -7,7 +7,8 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -268,7 +269,7 @@ def _in_batches(rows: Iterable[tuple[str | None, tuple[Any, ...], int]]) -> Iter
 
 def _objects(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
     """Yield the objects of JSON lines, and their sizes. Raises TableError."""
-    with _opened(path) as (stream, check):
+    with _opened(path) as stream:
         number = 0
         while line := stream.readline(_LONGEST + 1):
             number += 1
@@ -284,13 +285,12 @@ def _objects(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
             if not isinstance(row, dict):
                 raise TableError(f"{path}, line {number:,} is not an object of JSON")
             yield row, len(line)
-        check()
 
 
 def _cells(path: Path, kind: str) -> Iterator[tuple[list[str], int]]:
     """Yield the rows of a CSV file, the names first, and their sizes. Raises TableError."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
-    with _opened(path) as (stream, check):
+    with _opened(path) as stream:
         # Bytes that are not UTF-8 become lone surrogates: such a value is reported where it is used.
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
         rows = csv.reader(text, delimiter="\t" if kind == "tsv" else ",", strict=True)
@@ -307,32 +307,23 @@ def _cells(path: Path, kind: str) -> Iterator[tuple[list[str], int]]:
         except csv.Error as error:
             what = f"{path}, line {rows.line_num:,}: {error}: is a quote missing?"
             raise TableError(what, _look_at(path, rows.line_num)) from None
-        check()
 
 
 def _look_at(path: Path, line: int) -> str:
     return "" if _PACKED.search(path.name) else f"to see it: sed -n {line}p {quote_path(str(path))}"
 
 
-class _opened:  # noqa: N801 - used as a function
-    """Open a file of text, unpacked; gives the stream, and a function that raises TableError if the file was cut."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> tuple[io.BufferedReader, Callable[[], None]]:
-        try:
-            self._source = open_source(str(self._path))
-        except SourceError as error:
-            raise TableError(f"{self._path} cannot be read: {error}") from None
-        return io.BufferedReader(_Stream(self._source, self._path), 1 << 20), self._check
-
-    def _check(self) -> None:
-        if self._source.damage:
-            raise TableError(f"{self._path} is damaged: {self._source.damage}")
-
-    def __exit__(self, *_: object) -> None:
-        self._source.close()
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file of text, unpacked. Raises TableError, also at the end of the block if the file was cut."""
+    try:
+        source = open_source(str(path))
+    except SourceError as error:
+        raise TableError(f"{path} cannot be read: {error}") from None
+    with source:
+        yield io.BufferedReader(_Stream(source, path), 1 << 20)
+        if source.damage:
+            raise TableError(f"{path} is damaged: {source.damage}")
 
 
 class _Stream(io.RawIOBase):

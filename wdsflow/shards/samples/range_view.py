@@ -102,10 +102,9 @@ class _Stream:
         self._at += size
         return data
 
-    def close(self) -> str:
+    def close(self) -> None:
         """Close the source."""
         self._source.close()
-        return ""
 
     def _skip_to(self, offset: int) -> None:
         """Let a stream of several compressed streams come as far as ``offset``."""

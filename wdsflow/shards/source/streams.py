@@ -20,14 +20,14 @@ class ForwardSource(Source):
 
     random = False
 
-    def __init__(
+    def __init__(  # ``close`` may return why the sender failed
         self,
         url: str,
         raw: Raw,
         start: bytes,
         *,
         size: int | None = None,
-        close: Callable[[], str] | None = None,
+        close: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.url, self.size, self.compression = url, size, compression_of(start)
         self.bytes_read = len(start)
@@ -66,9 +66,8 @@ class ForwardSource(Source):
 
     def close(self) -> None:
         """Give everything back."""
-        close, self._close = self._close, None
-        if close is not None:
-            close()
+        close, self._close = self._close, lambda: None
+        close()
 
     def _fill(self, offset: int, size: int) -> None:
         while self.length is None and self._from + len(self._held) < offset + size:
@@ -122,6 +121,6 @@ class ForwardSource(Source):
 
     def _ended(self) -> None:
         """Note it if the bytes have come to their end because what sent them failed."""
-        close, self._close = self._close, None
-        if close is not None and (trouble := close()):
+        close, self._close = self._close, lambda: None
+        if trouble := close():
             self.damage, self.breaks = f"{self.damage}: {trouble}" if self.cut else trouble, True
