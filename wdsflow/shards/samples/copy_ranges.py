@@ -1,6 +1,5 @@
 """Copy ranges of one tar into another; the new tar is complete or does not exist."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,12 +7,10 @@ from pathlib import Path
 from wdsflow.shards.atomic import writing
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.tar_header import BLOCK
-from wdsflow.shards.write_shard import ShortSourceError
+from wdsflow.shards.write_shard import ShortSourceError, copy_range
 
 from .file_sink import Sink
 from .tar_sample import Range
-
-_CAN_FILL = hasattr(os, "preadv")  # not on Windows
 
 
 def merge(ranges: Iterable[Range]) -> list[Range]:
@@ -67,44 +64,26 @@ def tar_of_ranges(path: Path, *, closed: bool = True) -> Iterator["RangeWriter"]
     ``closed``: end it as a tar ends. Raises as ``write_pieces``; an error of the block leaves no new file.
     """
     with writing(path) as file:
-        sink = Sink(file)
-        yield RangeWriter(sink)
+        tar = RangeWriter(file, path)
+        yield tar
         if closed:
-            sink.add(bytes(2 * BLOCK))
-        sink.end()
+            tar.add(bytes(2 * BLOCK))
+        tar.end()
 
 
-class RangeWriter:
+class RangeWriter(Sink):
     """Appends ranges of tars, of any number of them, and bytes."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    @property
-    def size(self) -> int:
-        """The bytes so far."""
-        return self._sink.size
-
-    def add(self, data: bytes) -> None:
-        """Append bytes. Raises OSError."""
-        self._sink.add(data)
 
     def copy(self, source: Source, start: int, end: int) -> None:
         """Append a range of a tar; if the tar lacks the last padding, it is added. Raises ShortSourceError, OSError."""
-        length, sink, missing = source.length, self._sink, 0
+        length, missing = source.length, 0
         if length is not None and end > length:
             missing = end - length
             if missing >= BLOCK:
                 raise ShortSourceError(f"the source ends at byte {length}, {missing} too early")
-        at, end = start, end - missing
-        while at < end:
-            count = _read(source, at, sink.room(end - at))
-            if not count:
-                raise ShortSourceError(f"the source ends at byte {at}, {end - at} too early")
-            sink.took(count)
-            at += count
+        copy_range(self, source, start, end - missing)
         if missing:
-            self._sink.add(bytes(missing))
+            self.add(bytes(missing))
 
 
 def joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
@@ -121,11 +100,3 @@ def joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
             yield piece
     if end > start:
         yield start, end
-
-
-def _read(source: Source, at: int, room: memoryview) -> int:
-    if _CAN_FILL and source.fd >= 0:
-        return os.preadv(source.fd, [room], at)
-    data = source.read_at(at, len(room))
-    room[: len(data)] = data
-    return len(data)
