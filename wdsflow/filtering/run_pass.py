@@ -12,14 +12,13 @@ from wdsflow.engines.base import Trouble, work_on
 from wdsflow.engines.cluster import Cluster
 from wdsflow.filtering.deciding.broken_scores import RunStrikes
 from wdsflow.filtering.deciding.program import program_of
-from wdsflow.filtering.folder.finish_run import finish
+from wdsflow.filtering.folder.finish_run import finish, tidy
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.manifest import Manifest
 from wdsflow.filtering.folder.output_numbers import take_numbers
 from wdsflow.filtering.folder.output_targets import aside_of
 from wdsflow.filtering.folder.run_folder import abandon, await_workers, finished, held, prepare, sweep
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
-from wdsflow.filtering.folder.tidy_folder import tidy
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
+from wdsflow.filtering.folder.shard_record import RecordSums, ShardFailure, ShardRecord
 from wdsflow.shards.counts import uncounted_text
 from wdsflow.shards.samples.tar_sample import HARMLESS
 from wdsflow.text.escape import escape
@@ -20,7 +20,7 @@ Key = TypeVar("Key", str, tuple[str, str])
 
 
 @dataclass
-class RunReport:
+class RunReport(RecordSums):
     """All shards of a run, or of its slice."""
 
     out: Path
@@ -88,17 +88,6 @@ class RunReport:
                 detail = f" ({escape(about, 300)})" if about else ""
                 return f"{escape(what, 300)}, such as {escape(key, 200)} in {escape(record.url, 300)}{detail}"
         return escape(what, 300)
-
-    def total(self, name: str) -> int:
-        """Sum a number over the shards."""
-        return sum(int(getattr(record, name)) for record in self.records)
-
-    def merged(self, name: str) -> Counter[str]:
-        """Sum counts by name over the shards."""
-        total: Counter[str] = Counter()
-        for record in self.records:
-            total.update(getattr(record, name))
-        return total
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

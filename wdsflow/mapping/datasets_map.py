@@ -1,7 +1,9 @@
 """Datasets of Hugging Face: workers map slices of them with ``Dataset.map`` itself, into files of their own."""
 
 import contextlib
+import inspect
 import os
+import pickle
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -53,8 +55,6 @@ class DatasetWork:
         self._open()
 
     def _open(self) -> None:
-        import pickle
-
         self._dataset = pickle.loads(self.dataset)  # noqa: S301 - written by the process that asks
         self._mapped = _mapped_files()
 
@@ -79,8 +79,6 @@ class DatasetWork:
         return len(found) if os.path.exists(path) else None
 
     def _function(self, offset: int) -> Callable[..., Any]:
-        import inspect
-
         if inspect.iscoroutinefunction(self.fn):
             return self._waiting(offset)
 

@@ -16,13 +16,13 @@ from wdsflow.shards.output_record import need_folder, refuse_inputs
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError
 
+from .finish_run import remove_between
 from .layout import Layout
 from .manifest import read_manifests
 from .other_run import Differs, differ
 from .output_numbers import finder
 from .output_targets import makes_tars, refuse
 from .shard_record import ShardRecord
-from .tidy_folder import remove_between
 
 
 @contextlib.contextmanager

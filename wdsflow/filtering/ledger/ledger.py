@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
-_RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
+RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
 _GATHERED = " gathered"
 _KINDS: dict[str, Callable[[list[Any]], Any]] = {"number": numbers, "boolean": booleans, "text": texts}
 # Types whose values need no single check; a text may have characters that UTF-8 cannot encode.
@@ -139,7 +139,7 @@ def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
 
 def column_of(name: str) -> str:
     """Return the column of a score, even if it is called ``key``."""
-    return f"score {name}" if name in _RESERVED else name
+    return f"score {name}" if name in RESERVED else name
 
 
 def _cell(value: "Value | Unknown", kind: str) -> Any:

@@ -1,5 +1,6 @@
 """The stages of a recipe: from its file into values, and back."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from importlib.metadata import version
@@ -91,8 +92,6 @@ def _unknown(name: object) -> str:
 
 def _value(place: str, at: str, value: object, kind: Any) -> Any:
     """Convert a value from JSON or YAML for its setting: lists become tuples."""
-    import json
-
     from pydantic import TypeAdapter, ValidationError
 
     try:

@@ -9,6 +9,7 @@ from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.jsonl.jsonl_names import is_lines
 from wdsflow.filtering.ledger.arrow_columns import in_utf8
 from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.where.language.values import Unknown
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.samples.copy_ranges import with_headers, write_pieces
 from wdsflow.shards.samples.tar_sample import Range
@@ -60,7 +61,5 @@ def stage_of(row: Row) -> str:
     """Return the stage or score whose error quarantined a sample, "tar" if the archive itself is the reason."""
     if row.trouble:
         return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
-    from wdsflow.filtering.where.language.values import Unknown
-
     found = (str(call) for call, value in row.values.items() if isinstance(value, Unknown) and value.slug == row.error)
     return next(found, "where")
