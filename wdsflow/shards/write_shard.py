@@ -4,7 +4,6 @@ import os
 import tarfile
 from collections import OrderedDict
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 from .atomic import create, discard, naming, sync_folder
@@ -103,15 +102,11 @@ class ShardWriter:
     def __enter__(self) -> "ShardWriter":  # noqa: PYI034 - Self needs Python 3.11
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._file < 0:
-            return
-        if kind is None:
-            self.commit()
-        else:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
             self.abort()
+        elif self._file >= 0:
+            self.commit()
 
     def _refuse_existing(self) -> None:
         if not self.force and self.path.exists():

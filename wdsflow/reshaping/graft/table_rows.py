@@ -232,13 +232,10 @@ def _parquet(path: Path) -> Any:
 
 
 def _of_lines(path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
-    objects = ((on_value(row, on), tuple(map(row.get, columns)), size) for row, size in _objects(path))
+    objects = (
+        (join_text(row.get(on.column), on.kind), tuple(map(row.get, columns)), size) for row, size in _objects(path)
+    )
     yield from _in_batches(objects)
-
-
-def on_value(row: dict[str, Any], on: JoinOn) -> str | None:
-    """Return the text by which a row is joined."""
-    return join_text(row.get(on.column), on.kind)
 
 
 def _of_csv(path: Path, kind: str, on: JoinOn, columns: Columns) -> Iterator[Batch]:
