@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from wdsflow.filtering.folder.shard_record import RecordSums, ShardFailure, ShardRecord
+from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.shards.counts import uncounted_text
 from wdsflow.shards.samples.tar_sample import HARMLESS
 from wdsflow.text.escape import escape
@@ -20,7 +20,7 @@ Key = TypeVar("Key", str, tuple[str, str])
 
 
 @dataclass
-class RunReport(RecordSums):
+class RunReport:
     """All shards of a run, or of its slice."""
 
     out: Path
@@ -32,6 +32,7 @@ class RunReport(RecordSums):
     dry_run: bool = False
     whole: bool = True  # all shards of all slices are done
     waits_for: tuple[str, ...] = ()  # scores that compare all samples, if shards are missing: nothing was decided
+    bytes_out: int = 0
     quarantine: Path | None = None
     asked: int = 0  # shards of the run, or of its slice
 
@@ -88,6 +89,17 @@ class RunReport(RecordSums):
                 detail = f" ({escape(about, 300)})" if about else ""
                 return f"{escape(what, 300)}, such as {escape(key, 200)} in {escape(record.url, 300)}{detail}"
         return escape(what, 300)
+
+    def total(self, name: str) -> int:
+        """Sum a number over the shards."""
+        return sum(int(getattr(record, name)) for record in self.records)
+
+    def merged(self, name: str) -> Counter[str]:
+        """Sum counts by name over the shards."""
+        found: Counter[str] = Counter()
+        for record in self.records:
+            found.update(getattr(record, name))
+        return found
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

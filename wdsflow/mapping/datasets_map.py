@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wdsflow.memory.usage import mapped_files
+
 from .map_messages import RowBatch
 from .pages import let_go
 from .result_size import weigh_results
@@ -56,11 +58,11 @@ class DatasetWork:
 
     def _open(self) -> None:
         self._dataset = pickle.loads(self.dataset)  # noqa: S301 - written by the process that asks
-        self._mapped = _mapped_files()
+        self._mapped = mapped_files()
 
     def map(self, batch: RowBatch, path: str) -> int | None:
         """Write the results as an Arrow file, and return their rows; or None where the function changes nothing."""
-        if _mapped_files() - self._mapped > _REOPEN:
+        if mapped_files() - self._mapped > _REOPEN:
             self._open()  # lets go of what was read
         part = self._dataset.select(range(batch.start, batch.stop))
         found = part.map(
@@ -97,15 +99,6 @@ class DatasetWork:
             return await self.fn(batch, *([number + offset for number in each] for each in indices), **more)
 
         return function
-
-
-def _mapped_files() -> int:
-    """Return the bytes of files that this process has mapped and read, 0 if the system does not tell."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_bytes().splitlines():
-            if line.startswith(b"RssFile:"):
-                return int(line.split()[1]) * 1024
-    return 0
 
 
 @contextlib.contextmanager

@@ -14,9 +14,8 @@ except ImportError:  # no Unix: a temporary file is then never taken for that of
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r".*\.[0-9a-f]{8}\.wdsflow\.tmp", re.DOTALL)
-UNREADABLE = frozenset(
-    (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
-)  # may be the fault of what is read while a file is written
+# Errors that may be the fault of what is read while a file is written.
+UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 
 
 @contextmanager

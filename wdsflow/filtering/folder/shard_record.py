@@ -1,7 +1,5 @@
 """The result of one shard: a line of the manifest."""
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, ClassVar
@@ -71,23 +69,6 @@ class ShardRecord:
         except RuntimeError as error:
             raise ValueError(str(error)) from None
         return record
-
-
-class RecordSums:
-    """Sums over the shards of a run."""
-
-    records: Sequence[ShardRecord]
-
-    def total(self, name: str) -> int:
-        """Sum a number over the shards."""
-        return sum(int(getattr(record, name)) for record in self.records)
-
-    def merged(self, name: str) -> Counter[str]:
-        """Sum counts by name over the shards."""
-        found: Counter[str] = Counter()
-        for record in self.records:
-            found.update(getattr(record, name))
-        return found
 
 
 @cache

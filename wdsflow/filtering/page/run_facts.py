@@ -1,6 +1,7 @@
 """What a finished run wrote down: its shards, its recipe, and the rows of its ledgers."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.manifest import records_in_order
-from wdsflow.filtering.folder.shard_record import RecordSums, ShardRecord
+from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, calls_of, read_about
 from wdsflow.filtering.ledger.ledger_row import Row
@@ -20,8 +21,8 @@ MOST_ROWS = 200_000
 SEED = 0
 
 
-@dataclass(frozen=True)
-class RunFacts(RecordSums):
+@dataclass(frozen=True, slots=True)
+class RunFacts:
     """A run, as its folder describes it."""
 
     folder: Path
@@ -38,6 +39,17 @@ class RunFacts(RecordSums):
     def kind(self) -> str:
         """The command: "filter", "score" or "cut"."""
         return str(self.run.get("kind", ""))
+
+    def total(self, name: str) -> int:
+        """Sum a number over the shards."""
+        return sum(int(getattr(record, name)) for record in self.records)
+
+    def merged(self, name: str) -> Counter[str]:
+        """Sum counts by name over the shards."""
+        found: Counter[str] = Counter()
+        for record in self.records:
+            found.update(getattr(record, name))
+        return found
 
 
 def read_run(folder: Path) -> RunFacts:

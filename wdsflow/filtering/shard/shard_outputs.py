@@ -1,6 +1,7 @@
 """Writes the files of a shard when the outcomes of all its samples are known."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from wdsflow.filtering.deciding.program import Program
@@ -41,7 +42,7 @@ def write_shard(
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return
-    record.quarantine = write_quarantine(layout, task.name, source, task.url, rows, record.headers)
+    quarantine = partial(write_quarantine, layout, task.name, source, task.url, rows, record.headers)
     if is_lines(task.url):
         empty = task.recipe.empty == "write"
         if task.recipe.lines_to == "tar":
@@ -49,7 +50,9 @@ def write_shard(
             write_tars(layout, task.name, source, rows, record, texts, most, empty=empty)
         else:
             _write_rows(layout, task.name, source, rows, record, empty=empty)
+        record.quarantine = quarantine()
         return
+    record.quarantine = quarantine()
     target = layout.tar(task.name)
     if record.kept or task.recipe.empty == "write":
         kept = [row for row in rows if row.outcome == "kept"]

@@ -175,8 +175,8 @@ def root_of(leaves: Iterable[bytes]) -> bytes:
     ('e3b0c44298fc1c14', '6e340b9cffb37a98')
     """
     whole: list[tuple[int, bytes]] = []  # complete trees, the largest first: their height, and their root
-    for leaf in leaves:
-        height, node = 0, sha256(b"\0" + leaf).digest()
+    for each in leaves:
+        height, node = 0, sha256(b"\0" + each).digest()
         while whole and whole[-1][0] == height:
             height, node = height + 1, _node(whole.pop()[1], node)
         whole.append((height, node))

@@ -15,12 +15,12 @@ class ForwardSource(Source):
     """A stream of bytes, decompressed where it has to be, with a little memory of what has passed.
 
     It ends where Python's tarfile would end: after the first of several compressed streams, and before a damaged
-    buffer. ``lift`` continues after the first stream.
+    buffer. ``lift`` continues after the first stream. ``close`` is called once; it may return why the sender failed.
     """
 
     random = False
 
-    def __init__(  # ``close`` may return why the sender failed
+    def __init__(
         self,
         url: str,
         raw: Raw,
