@@ -358,10 +358,10 @@ def test_rows_are_found_whatever_the_size_of_the_index(tmp_path: Path, monkeypat
         found = table.find(asked)
         assert found.rows.tolist() == [first.get(value, -1) for value in asked]
         assert found.several.tolist() == [joins.count(value) > 1 if value in first else False for value in asked]
-        for value, row in zip(asked, table.lookup(asked, "first"), strict=True):
+        for value, row in zip(asked, table.values_of(found.rows), strict=True):
             n = first.get(value)
-            wanted = None if n is None else [n, *values[n][1:]]
-            assert row == wanted or (n == 5 and isinstance(row[2], Unusable))
+            wanted = None if n is None else [value, n, *values[n][1:]]
+            assert row == wanted or (n == 5 and isinstance(row[3], Unusable))
         rows, firsts = table.repeats()
         assert sorted(rows.tolist()) == [n for n, join in enumerate(joins) if join and joins.count(join) > 1]
         assert [first[joins[row]] for row in rows.tolist()] == firsts.tolist()

@@ -15,16 +15,13 @@ from tests.shards.archives import JPEG, read_tar
 from wdsflow.shards.write_shard import ShardWriter
 
 GRAFT = """
-import json, pathlib, resource, sys
+import json, sys
+from wdsflow.memory.usage import peak
 from wdsflow.reshaping.graft.run_graft import graft_shards
 folder = sys.argv[1]
 options = {"table": f"{folder}/t.parquet", "on": "key", "fields": ["txt=caption"], "jobs": 2}
 report = graft_shards(f"{folder}/in", f"{folder}/out", **options)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1 << 20 if sys.platform == "darwin" else 1 << 10)
-status = pathlib.Path("/proc/self/status")
-if status.exists():  # Linux: the number above has the peak of the process that started this one, too
-    peak = int(status.read_text().partition("VmHWM:")[2].split()[0]) >> 10
-print(json.dumps([report.total("matched"), report.matches.unmatched_rows, peak]))
+print(json.dumps([report.total("matched"), report.matches.unmatched_rows, peak() >> 20]))
 """
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wdsflow.shards.samples.copy_ranges import with_headers, write_pieces, write_ranges
+from wdsflow.shards.samples.copy_ranges import with_headers, write_pieces
 from wdsflow.shards.samples.tar_sample import Range
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import LocalSource, SourceError, local_file, open_file
@@ -165,13 +165,13 @@ class _Search:
             made = self.work / f"smaller-{at:06d}.tar"
 
             def fails(part: list[tuple[str, Range]]) -> bool:
-                write_ranges(made, source, with_headers([ends for _, ends in part], samples.headers))
+                write_pieces(made, source, with_headers([ends for _, ends in part], samples.headers))
                 return self._fails([*shards[:at], _Shard(shard.number, len(part), made), *shards[at + 1 :]])
 
             if not found or not fails(found):
                 return shard, None
             left = minimize(found, fails)
-            write_ranges(made, source, with_headers([ends for _, ends in left], samples.headers))
+            write_pieces(made, source, with_headers([ends for _, ends in left], samples.headers))
         return _Shard(shard.number, len(left), made), tuple(key for key, _ in left)
 
     def _fails(self, shards: list[_Shard]) -> bool:

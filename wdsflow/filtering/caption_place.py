@@ -22,6 +22,7 @@ from wdsflow.stages.scores.model.batch_score import BatchScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 from wdsflow.stages.scores.score_errors import ScoreError
 from wdsflow.stages.scores.selection import CAPTIONS, parse_captions
+from wdsflow.text.words import how_many
 
 from .where import Call
 
@@ -54,7 +55,7 @@ class NoCaptions(ValueError):
     def __init__(
         self, place: str, samples: int, shards: int, names: Sequence[str], found: FoundCaptions | None
     ) -> None:
-        of = f"{samples:,} samples in {shards:,} shard{'s' * (shards != 1)}"
+        of = f"{samples:,} samples in {how_many(shards, 'shard')}"
         super().__init__(f"no sample has a caption in {place}: {of} have {', '.join(names) or 'no field'}")
         self.place, self.found = place, found
 

@@ -11,16 +11,14 @@ import wdsflow
 from wdsflow.engines.base import Trouble, work_on
 from wdsflow.engines.cluster import Cluster
 from wdsflow.filtering.deciding.broken_scores import RunStrikes
-from wdsflow.filtering.deciding.failures import UNREADABLE
 from wdsflow.filtering.deciding.program import program_of
-from wdsflow.filtering.folder.finish_run import finish
+from wdsflow.filtering.folder.finish_run import finish, tidy
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.manifest import Manifest
 from wdsflow.filtering.folder.output_numbers import take_numbers
 from wdsflow.filtering.folder.output_targets import aside_of
 from wdsflow.filtering.folder.run_folder import abandon, await_workers, finished, held, prepare, sweep
 from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
-from wdsflow.filtering.folder.tidy_folder import tidy
 from wdsflow.filtering.ledger.embeddings.embedding_reuse import Reuse
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical
@@ -31,6 +29,7 @@ from wdsflow.memory.sizes import parse_size
 from wdsflow.models.at import models_at
 from wdsflow.models.model_place import ModelPlace
 from wdsflow.models.processes import ModelProcesses
+from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.folder_lock import Busy, Lock
 
 from .pass_engine import engine_for, joined

@@ -10,6 +10,7 @@ from wdsflow.filtering.folder.shard_record import ShardFailure, ShardRecord
 from wdsflow.shards.counts import uncounted_text
 from wdsflow.shards.samples.tar_sample import HARMLESS
 from wdsflow.text.escape import escape
+from wdsflow.text.words import how_many
 
 _SHOWN = 20  # shown shards that are processed again
 _NAMED = 3  # shown shards with the same failure
@@ -60,23 +61,23 @@ class RunReport:
         """
         samples, aside = self.total("samples"), self.merged("quarantined")
         if not samples:
-            return f"no samples: {_number(len(self.records), 'shard')} read, and none has any" if self.records else ""
+            return f"no samples: {how_many(len(self.records), 'shard')} read, and none has any" if self.records else ""
         if self.tars and not self.total("kept"):
             gone = Counter({("dropped", what): count for what, count in self.merged("dropped").items()})
             gone.update({("quarantined", what): count for what, count in aside.items()})
-            (kind, what), count = _first(gone)
+            (kind, what), count = _sorted(gone)[0]
             by = "by" if kind == "dropped" else "for"
             return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {self._example(kind, what)}"
         if 2 * aside.total() >= samples:
-            what, count = _first(aside)
+            what, count = _sorted(aside)[0]
             total = aside.total()
             most = f", {count:,} of them" if count < total else ""
             done = "was quarantined" if self.tars else "cannot be scored"
             example = self._example("quarantined", what)
             return f"half or more {done}: {total:,} of {samples:,} samples{most} for {example}"
         failed = Counter() if self.tars else self.merged("failed")
-        if failed and 2 * _first(failed)[1] >= samples:
-            what, count = _first(failed)
+        if failed and 2 * _sorted(failed)[0][1] >= samples:
+            what, count = _sorted(failed)[0]
             return f"no value for {count:,} of {samples:,} samples: {self._example('failed', what)}"
         return ""
 
@@ -95,10 +96,10 @@ class RunReport:
 
     def merged(self, name: str) -> Counter[str]:
         """Sum counts by name over the shards."""
-        total: Counter[str] = Counter()
+        found: Counter[str] = Counter()
         for record in self.records:
-            total.update(getattr(record, name))
-        return total
+            found.update(getattr(record, name))
+        return found
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -109,7 +110,7 @@ class RunReport:
             yield self.warning
         samples, kept = self.total("samples"), self.total("kept")
         width = max(len(f"{samples:,}"), 6)
-        yield f"{samples:>{width},}  samples in {_number(len(self.records), 'shard')}{self._resumed()}"
+        yield f"{samples:>{width},}  samples in {how_many(len(self.records), 'shard')}{self._resumed()}"
         if self.tars:
             yield from _counted("-", "dropped by", self.merged("dropped"), samples, width)
             yield from _counted("-", "quarantined:", self.merged("quarantined"), samples, width)
@@ -155,18 +156,10 @@ def _counted(sign: str, verb: str, counts: Counter[str], samples: int, width: in
         yield f"{sign}{count:>{width - 1},}  {verb} {escape(what, 300)}{_share(count, samples)}"
 
 
-def _first(counts: Counter[Key]) -> tuple[Key, int]:
-    """Return the most frequent entry."""
-    return min(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _sorted(counts: Counter[str]) -> list[tuple[str, int]]:
+def _sorted(counts: Counter[Key]) -> list[tuple[Key, int]]:
+    """Return the entries, the most frequent first."""
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _share(count: int, whole: int) -> str:
     return f"  ({count / whole:.1%})" if whole else ""
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,13 +1,17 @@
 """Datasets of Hugging Face: workers map slices of them with ``Dataset.map`` itself, into files of their own."""
 
 import contextlib
+import inspect
 import os
+import pickle
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from wdsflow.memory.usage import mapped_files
 
 from .map_messages import RowBatch
 from .pages import let_go
@@ -53,14 +57,12 @@ class DatasetWork:
         self._open()
 
     def _open(self) -> None:
-        import pickle
-
         self._dataset = pickle.loads(self.dataset)  # noqa: S301 - written by the process that asks
-        self._mapped = _mapped_files()
+        self._mapped = mapped_files()
 
     def map(self, batch: RowBatch, path: str) -> int | None:
         """Write the results as an Arrow file, and return their rows; or None where the function changes nothing."""
-        if _mapped_files() - self._mapped > _REOPEN:
+        if mapped_files() - self._mapped > _REOPEN:
             self._open()  # lets go of what was read
         part = self._dataset.select(range(batch.start, batch.stop))
         found = part.map(
@@ -79,8 +81,6 @@ class DatasetWork:
         return len(found) if os.path.exists(path) else None
 
     def _function(self, offset: int) -> Callable[..., Any]:
-        import inspect
-
         if inspect.iscoroutinefunction(self.fn):
             return self._waiting(offset)
 
@@ -99,15 +99,6 @@ class DatasetWork:
             return await self.fn(batch, *([number + offset for number in each] for each in indices), **more)
 
         return function
-
-
-def _mapped_files() -> int:
-    """Return the bytes of files that this process has mapped and read, 0 if the system does not tell."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_bytes().splitlines():
-            if line.startswith(b"RssFile:"):
-                return int(line.split()[1]) * 1024
-    return 0
 
 
 @contextlib.contextmanager

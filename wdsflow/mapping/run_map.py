@@ -3,6 +3,8 @@
 import functools
 import logging
 import os
+import pickle
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -147,21 +149,15 @@ def _count(workers: int | str) -> int:
 
 
 def _path() -> list[str]:
-    import sys
-
     return [os.path.abspath(part) for part in sys.path]
 
 
 def _is_dataset(dataset: object) -> bool:
-    import sys
-
     datasets = sys.modules.get("datasets")  # who has a Dataset has imported it
     return datasets is not None and isinstance(dataset, datasets.Dataset)
 
 
 def _map_rows(rows: Iterable[Any], options: _Options, setup: MapSetup) -> Iterator[Any]:
-    import pickle
-
     folder, source = make_scratch(Path(tempfile.gettempdir())), RowSource(rows)
     try:
         engine = MapEngine(options.team(setup), source, folder, ahead=options.memory // 4)

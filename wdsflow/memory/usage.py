@@ -82,6 +82,11 @@ def private_data() -> int:
     return _status(b"VmData:")
 
 
+def mapped_files() -> int:
+    """Return the bytes of files that this process has mapped and read, 0 if the system does not tell."""
+    return _status(b"RssFile:")
+
+
 def _status(name: bytes) -> int:
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{os.getpid()}/status").read_bytes().splitlines():

@@ -16,7 +16,7 @@ _OUTSIDE = 0.005  # share of the values at each end that one bar at the end may 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Bars of equal ``width``: where each begins, and its weight; values beyond the ends are in the bars at the ends."""
+    """Bars of equal ``width``: where each begins, and its number of values; those beyond the ends are in the bars at the ends."""
 
     name: str
     title: str
@@ -35,25 +35,21 @@ def chart(
     name: str,
     title: str,
     values: "ArrayLike",
-    weights: "ArrayLike | None" = None,
     *,
     marks: Sequence[float] = (),
     marked: str = "",
 ) -> Chart | None:
-    """Return the histogram of finite values, each of some weight; None if there are none.
+    """Return the histogram of finite values; None if there are none.
 
     Bars are as wide as a round number of units; of integers none is narrower than 1. Lines are within it; ``marked``
     says what they are.
     """
     found = np.asarray(values, np.float64)
-    weight = np.ones(len(found)) if weights is None else np.asarray(weights, np.float64)
-    finite = np.isfinite(found)
-    found, weight = found[finite], weight[finite]
-    if not len(found) or not weight.sum():
+    found = np.sort(found[np.isfinite(found)])
+    if not len(found):
         return None
-    order = np.argsort(found, kind="stable")
-    found, weight = found[order], weight[order]
-    low, middle, high = quantiles(found, weight, (_OUTSIDE, 0.5, 1 - _OUTSIDE))
+    places = (max(math.ceil(share * len(found)) - 1, 0) for share in (_OUTSIDE, 0.5, 1 - _OUTSIDE))
+    low, middle, high = (float(found[place]) for place in places)
     if low == high:  # nearly all are the same: the others are what there is to see
         low, high = float(found[0]), float(found[-1])
     low, high = min([low, *marks]), max([high, *marks])
@@ -66,19 +62,12 @@ def chart(
     first = math.floor(low / width)
     count = min(math.floor(high / width) - first + 1, 4 * BARS)
     index = np.clip(np.floor(np.clip(found, low, high) / width) - first, 0, count - 1).astype(np.int64)
-    bars = np.bincount(index, weight, count)
+    bars = np.bincount(index, minlength=count).astype(np.float64)
     said = f"median {number(middle)}, {number(float(found[0]))} to {number(float(found[-1]))}{marked and '; line: ' + marked}"
     if found[0] < first * width or found[-1] >= (first + count) * width:
         said += "; the bars at the ends hold all beyond them"
     lefts = tuple(float(f"{(first + each) * width:.10g}") for each in range(count))
     return Chart(name, title, said, lefts, tuple(bars.tolist()), width, tuple(marks))
-
-
-def quantiles(ordered: Any, weights: Any, shares: Sequence[float]) -> list[float]:
-    """Return values of a sorted array at or below which lie shares of the weight."""
-    reached = np.cumsum(weights)
-    places = np.searchsorted(reached, np.asarray(shares) * reached[-1])
-    return [float(ordered[min(int(place), len(ordered) - 1)]) for place in places]
 
 
 def round_step(least: float, *, whole: bool) -> float:

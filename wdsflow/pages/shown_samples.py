@@ -1,6 +1,7 @@
 """Samples of a tar as a page shows them: picture, caption, json."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,37 +47,27 @@ class SampleView:
 
 def samples_at(url: str, starts: Iterable[int]) -> Iterator[tuple[int, FoundSample]]:
     """Yield the samples whose first headers are at these offsets of a tar; those that cannot be read are left out."""
-    try:
-        with open_source(url) as source:
-            for start in sorted(starts):
-                if (found := next(_samples(SourcePart(source, start)), None)) is not None:
-                    yield start, found[1]
-    except SourceError:
-        return
+    with suppress(SourceError), open_source(url) as source:
+        for start in sorted(starts):
+            if (found := next(_samples(SourcePart(source, start)), None)) is not None:
+                yield start, found[1]
 
 
 def samples_around(url: str, offsets: Iterable[int]) -> Iterator[tuple[int, FoundSample]]:
     """Yield the samples that have a member at these offsets of a tar; reads all headers up to the last of them."""
     wanted = sorted(offsets)
-    try:
-        with open_source(url) as source:
-            for end, found in _samples(source):
-                while wanted and wanted[0] < end:
-                    yield wanted.pop(0), found
-                if not wanted:
-                    return
-    except SourceError:
-        return
+    with suppress(SourceError), open_source(url) as source:
+        for end, found in _samples(source):
+            while wanted and wanted[0] < end:
+                yield wanted.pop(0), found
+            if not wanted:
+                return
 
 
 def samples_of(url: str) -> Iterator[FoundSample]:
     """Yield the samples of a tar, as far as it can be read."""
-    try:
-        with open_source(url) as source:
-            for _, found in _samples(source):
-                yield found
-    except SourceError:
-        return
+    with suppress(SourceError), open_source(url) as source:
+        yield from (found for _, found in _samples(source))
 
 
 def _samples(source: Source) -> Iterator[tuple[int, FoundSample]]:
@@ -95,9 +86,9 @@ def _samples(source: Source) -> Iterator[tuple[int, FoundSample]]:
         yield 1 << 63, FoundSample(key, rows, source)
 
 
-def view(sample: FoundSample, *, pictures: bool = True) -> SampleView:
+def view(sample: FoundSample) -> SampleView:
     """Return what a page shows of a sample. Raises OSError if the tar cannot be read."""
-    field = image_field(sample.rows) if pictures else None
+    field = image_field(sample.rows)
     data = sample.read(field, _IMAGE_BYTES) if field is not None else b""
     picture = thumbnail(data) if field is not None else None
     header = read_header(data[:_HEAD]) if data else None

@@ -14,7 +14,8 @@ except ImportError:  # no Unix: a temporary file is then never taken for that of
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r".*\.[0-9a-f]{8}\.wdsflow\.tmp", re.DOTALL)
-_OF_READING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)  # may be the fault of what is read while a file is written
+# Errors that may be the fault of what is read while a file is written.
+UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 
 
 @contextmanager
@@ -23,7 +24,7 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None or error.errno in _OF_READING:
+        if error.errno is None or error.errno in UNREADABLE:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 

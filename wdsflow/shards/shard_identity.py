@@ -3,7 +3,6 @@
 import os
 import stat
 from base64 import b64encode
-from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -59,7 +58,7 @@ def fingerprint(path: str) -> dict[str, Any]:
 
 
 def input_identity(url: str) -> dict[str, Any]:
-    """Return what returns whether a shard is the one it was, as far as that can be had without reading it all.
+    """Return what tells whether a shard is the one it was, as far as that can be had without reading it all.
 
     For a local file size, time of change and pieces; for a remote one what its server tells. Raises SourceError.
     """
@@ -69,10 +68,8 @@ def input_identity(url: str) -> dict[str, Any]:
     if path is None:
         return _remote_identity(url)
     found = fingerprint(path)
-    try:
+    with why_unreadable():
         found["changed"] = os.stat(path).st_mtime_ns
-    except OSError as error:
-        raise SourceError("io", str(error)) from None
     return found
 
 
@@ -80,9 +77,4 @@ def _remote_identity(url: str) -> dict[str, Any]:
     from wdsflow.shards.source.remote import about
 
     found = about(url)
-    identity: dict[str, Any] = {"size": found.get("size")}
-    for mark in _MARKS:
-        with suppress(TypeError, ValueError):
-            if found.get(mark) is not None:
-                identity[mark] = str(found[mark])
-    return identity
+    return {"size": found.get("size"), **{mark: str(found[mark]) for mark in _MARKS if found.get(mark) is not None}}

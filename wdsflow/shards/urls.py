@@ -11,6 +11,7 @@ from typing import NamedTuple
 from wdsflow.shards.source.base import SourceError, local_file, local_path
 from wdsflow.shards.source.remote_listing import SUFFIXES, is_listing, listed
 from wdsflow.text.shell import quote
+from wdsflow.text.words import how_many
 
 from .braces import LIMIT, BadPattern, expand_braces
 from .natural_order import SHOWN, missing_numbers, natural
@@ -213,4 +214,4 @@ def _hint(name: str) -> str:
         return f"the folder {folder} has no .tar{f' itself; subfolders have: {quote(found)}' if found else ''}"
     near = difflib.get_close_matches(os.path.basename(name), tars, n=1)
     some = f"such as {near[0]}" if near else f"{tars[0]} to {tars[-1]}" if len(tars) > 1 else tars[0]
-    return f"{folder} has {len(tars):,} tar{'s' * (len(tars) > 1)}, {some}"
+    return f"{folder} has {how_many(len(tars), 'tar')}, {some}"

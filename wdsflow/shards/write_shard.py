@@ -4,16 +4,15 @@ import os
 import tarfile
 from collections import OrderedDict
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 from .atomic import create, discard, naming, sync_folder
+from .samples.file_sink import Sink
 
 BLOCK = 512
-_SMALL = 256 << 10  # up to this size contents go through the write buffer, beyond it the kernel copies them
-_BUFFER = 1 << 20
+_CAN_FILL = hasattr(os, "preadv")  # not on Windows
+_SMALL = 256 << 10  # up to this size contents that are not local are read through windows
 _WINDOW = 4 << 20
-_COPY = 16 << 20
 _LARGEST = 0o77777777777  # what a USTAR size field can hold
 _OWNER = b"bigdata"  # as webdataset's own writer
 _MODE = b"0000444\x000000000\x000000000\0"  # and user and group
@@ -49,16 +48,19 @@ class ShardWriter:
         self.path = Path(path)
         self.force = force
         self.members = 0
-        self.size = 0  # bytes so far, those in the buffer included
-        self._chunks: list[bytes] = []
-        self._pending = 0
         self._windows: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._refuse_existing()
         self._name, self._file = create(self.path)
+        self._sink = Sink(self._file, self.path)
+
+    @property
+    def size(self) -> int:
+        """The bytes so far, those in the buffer included."""
+        return self._sink.size
 
     def add_bytes(self, name: str, data: bytes) -> None:
         """Append a member."""
-        self._put(header(name, len(data)), data, bytes(-len(data) % BLOCK))
+        self._sink.add(member(name, data))
         self.members += 1
 
     def add_range(self, name: str, source: Readable, offset: int, size: int) -> None:
@@ -66,24 +68,20 @@ class ShardWriter:
 
         Raises ShortSourceError if the source has fewer bytes than that.
         """
-        if size <= _SMALL:
-            self.add_bytes(name, exactly(source, offset, size) if source.fd >= 0 else self._read(source, offset, size))
+        sink = self._sink
+        sink.add(header(name, size))
+        if source.fd < 0 and size <= _SMALL:
+            sink.add(self._read(source, offset, size))
         else:
-            self._put(header(name, size))
-            self._flush()
-            done = self._send(source.fd, offset, size) if source.fd >= 0 else 0
-            while done < size:
-                step = min(_COPY, size - done)
-                self._put(exactly(source, offset + done, step))
-                done += step
-            self._put(bytes(-size % BLOCK))
-            self.members += 1
+            copy_range(sink, source, offset, offset + size)
+        sink.add(bytes(-size % BLOCK))
+        self.members += 1
 
     def commit(self) -> None:
         """Close the archive with two zero blocks, flush it to the disk and give it its name."""
         try:
-            self._put(bytes(2 * BLOCK))
-            self._flush()
+            self._sink.add(bytes(2 * BLOCK))
+            self._sink.end()
             self._refuse_existing()
             with naming(self.path):
                 os.fsync(self._file)
@@ -104,47 +102,15 @@ class ShardWriter:
     def __enter__(self) -> "ShardWriter":  # noqa: PYI034 - Self needs Python 3.11
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._file < 0:
-            return
-        if kind is None:
-            self.commit()
-        else:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
             self.abort()
+        elif self._file >= 0:
+            self.commit()
 
     def _refuse_existing(self) -> None:
         if not self.force and self.path.exists():
             raise FileExistsError(f"{self.path} exists already")
-
-    def _put(self, *parts: bytes) -> None:
-        self._chunks += parts
-        size = sum(map(len, parts))
-        self._pending += size
-        self.size += size
-        if self._pending >= _BUFFER:
-            self._flush()
-
-    def _flush(self) -> None:
-        view = memoryview(b"".join(self._chunks))
-        self._chunks, self._pending = [], 0
-        with naming(self.path):
-            while view:
-                view = view[os.write(self._file, view) :]
-
-    def _send(self, descriptor: int, offset: int, size: int) -> int:
-        """Let the kernel copy; returns how far it came."""
-        done = 0
-        try:
-            while done < size and (count := os.sendfile(self._file, descriptor, offset + done, size - done)):
-                done += count
-        except (AttributeError, OSError) as error:  # other systems send to sockets only; full disks show up in write
-            if getattr(error, "errno", None) is not None and done:
-                with naming(self.path):
-                    raise
-        self.size += done
-        return done
 
     def _read(self, source: Readable, offset: int, size: int) -> bytes:
         """Read through a few large windows: small reads are slow where the source is far away."""
@@ -159,6 +125,22 @@ class ShardWriter:
         while len(self._windows) > 4:
             self._windows.popitem(last=False)
         return window[:size]
+
+
+def copy_range(sink: Sink, source: Readable, start: int, end: int) -> None:
+    """Append bytes of a source. Raises ShortSourceError if it has fewer, OSError."""
+    while start < end:
+        room = sink.room(end - start)
+        if _CAN_FILL and source.fd >= 0:
+            count = os.preadv(source.fd, [room], start)
+        else:
+            data = source.read_at(start, len(room))
+            count = len(data)
+            room[:count] = data
+        if not count:
+            raise ShortSourceError(f"the source ends at byte {start}, {end - start} too early")
+        sink.took(count)
+        start += count
 
 
 def exactly(source: Readable, offset: int, size: int) -> bytes:
@@ -196,6 +178,11 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
         _REST,
         prefix.ljust(167, b"\0"),
     )
+
+
+def member(name: str, data: bytes, *, extended: bool = False) -> bytes:
+    """Return a member of a tar: its header, its contents and their padding."""
+    return b"".join((header(name, len(data), extended=extended), data, bytes(-len(data) % BLOCK)))
 
 
 def _split(name: bytes) -> tuple[bytes, bytes] | None:

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.shards.identities.certificate import Certificate, CertificateError, dump, leaf, load
-from wdsflow.shards.identities.merkle import root_of
+from wdsflow.shards.identities.certificate import Certificate, CertificateError, dump, leaf, load, root_of
 from wdsflow.shards.identities.shard_names import by_name, found_folder, plain_url, shared_folder, stored_folder
 from wdsflow.shards.identity import Identity
 

@@ -1,18 +1,17 @@
 """Distinguishes faults of a sample, which cost its score, from faults of the shard or the disk, which end the shard."""
 
-import errno
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from wdsflow.filtering.where.language.values import Unknown
+from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.scores.base import ScoreError
 
 V = TypeVar("V")
 
 RAISED = Exception, SystemExit  # SystemExit: from libraries that behave like programs
-UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 _KEPT_IN_DETAIL = 500  # characters
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # address of an object in memory: it differs in each run
 

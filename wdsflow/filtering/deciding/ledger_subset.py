@@ -12,13 +12,20 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import read_manifests
+from wdsflow.filtering.folder.manifest import records_in_order
 from wdsflow.filtering.folder.outcome_counts import count as count_outcomes
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.jsonl.jsonl_names import names_of
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore, calls_of, read_about, same_shard
+from wdsflow.filtering.ledger.ledger import read_scored
+from wdsflow.filtering.ledger.ledger_metadata import (
+    LedgerError,
+    MissingScore,
+    calls_of,
+    no_ledgers,
+    read_about,
+    same_shard,
+)
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.ledger.scores_from_ledger import read_scored
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
 from wdsflow.filtering.recipe.recipe_stages import read_stages
@@ -28,7 +35,7 @@ from wdsflow.shards.compact import compact
 from wdsflow.shards.samples.copy_ranges import with_headers
 from wdsflow.shards.samples.tar_sample import Range
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import SourceError, local_file, local_folder
+from wdsflow.shards.source.base import SourceError, local_folder, place_of
 from wdsflow.text.shell import quote, quote_path
 
 from .compare_samples import add_resolved, gathers_like, resolve
@@ -128,11 +135,11 @@ class LedgerSubset:
         self._scored = scored = Layout(self.folder)
         self.recipe = with_stages(canonical_recipe(recipe), scored)
         self._resolved: Layout | None = None
-        self._records = list(read_manifests(scored.manifests()).values())
+        self._records = records_in_order(scored)
         if not self._records:
-            raise LedgerError(_no_ledgers(scored))
+            raise no_ledgers(scored.folder)
         check_scores(program_of(self.recipe), scored, [record.name for record in self._records])
-        self._by_place = {_place(record.url): record for record in self._records}
+        self._by_place = {place_of(record.url): record for record in self._records}
         self._by_name: dict[str, list[ShardRecord]] = {}
         for record in self._records:
             self._by_name.setdefault(names_of([record.url])[0], []).append(record)
@@ -203,7 +210,7 @@ class LedgerSubset:
         return sum(self._record(url).samples for url in urls)
 
     def _record(self, url: str) -> ShardRecord:
-        found = self._by_place.get(_place(url))
+        found = self._by_place.get(place_of(url))
         if found is not None:
             return found
         alike = [] if url.startswith("pipe:") else self._by_name.get(names_of([url])[0], [])
@@ -239,7 +246,7 @@ def check_scores(program: Program, scored: Layout, names: Sequence[str]) -> None
 def with_stages(recipe: Recipe, scored: Layout) -> Recipe:
     """Return the recipe with the stages, and the settings for JSON lines, of the scores. Raises LedgerError."""
     if not (scored.inside / "ledger").is_dir():
-        raise LedgerError(_no_ledgers(scored))
+        raise no_ledgers(scored.folder)
     found_recipe = recorded_recipe(scored.run_file)
     if not found_recipe:
         raise LedgerError(f"{scored.run_file} does not record how {scored.folder} was scored: score again")
@@ -248,10 +255,6 @@ def with_stages(recipe: Recipe, scored: Layout) -> Recipe:
         raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
     given = {name: found_recipe[name] for name in _OF_LINES if isinstance(found_recipe.get(name), str)}
     return replace(recipe, stages=stages, **given)
-
-
-def _no_ledgers(scored: Layout) -> str:
-    return f"{scored.folder} has no ledgers: give the folder that filter or score wrote"
 
 
 def score_command(urls: Sequence[str], folder: str | os.PathLike[str], where: str) -> tuple[str, Path]:
@@ -272,11 +275,6 @@ def _kept(rows: Sequence[Row], headers: Sequence[Range]) -> KeptSamples:
     places = array("q", (place for each in with_headers(ranges, headers) for place in each))
     digest = blake2b(places.tobytes(), digest_size=16).digest()
     return KeptSamples(places, len(ranges), len(rows), digest)
-
-
-def _place(url: str) -> str:
-    path = local_file(url)
-    return url if path is None else os.path.realpath(path)
 
 
 def _unused(folder: Path) -> Path:

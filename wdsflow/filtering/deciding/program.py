@@ -35,7 +35,7 @@ class Program:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         parse_size(recipe.image_memory)  # a wrong one is reported before the first sample
-        names = {**FACTS, **all_scores()}
+        names = all_scores()
         self._where = parse(recipe.where, names) if recipe.where.strip() else None
         asked = [parse_score(text, names) for text in recipe.scores]
         wanted = self._where.calls if self._where else ()

@@ -1,10 +1,11 @@
-"""Writes the counts for trainers, and one manifest in order, when shards are done."""
+"""The end of a run: the counts for trainers, one manifest in order, and no temporary files."""
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 
 from wdsflow.shards.atomic import write_file
-from wdsflow.shards.folder_lock import Lock
+from wdsflow.shards.folder_lock import Busy, Lock
 
 from .layout import Layout
 from .manifest import read_manifests, write_manifest
@@ -39,3 +40,29 @@ def finish(layout: Layout, names: Sequence[str], *, tars: bool) -> bool:
                 if path != layout.manifest():
                     path.unlink(missing_ok=True)
     return whole
+
+
+def tidy(layout: Layout) -> None:
+    """Remove locks, files between two passes and empty folders, unless another run or slice still works there."""
+    inside = layout.inside
+    with ExitStack() as stack:
+        try:
+            held = stack.enter_context(Lock(layout.lock(), patience=0))
+        except (Busy, OSError):
+            return
+        remove_between(layout)
+        for path in sorted(inside.glob("lock*")):
+            if path != layout.lock():
+                with suppress(Busy, OSError), Lock(path, patience=0) as lock:
+                    lock.remove()
+        held.remove()
+
+
+def remove_between(layout: Layout) -> None:
+    """Remove files between two passes, and empty folders."""
+    resolved = layout.inside / "resolved"
+    for path in resolved.glob("*.json"):
+        path.unlink()
+    for folder in (layout.spool, resolved, layout.waiting, layout.inside / "quarantine", layout.inside / "ledger"):
+        with suppress(OSError):  # missing, or not empty
+            folder.rmdir()

@@ -90,7 +90,7 @@ class Layout:
         return self.quarantine_folder or self.inside / "quarantine"
 
     def quarantine(self, name: str) -> Path:
-        """Return the path of a shard's quarantined samples; reasons are next to it as ``.jsonl``."""
+        """Return the path of a shard's quarantined samples."""
         return self.quarantined / name
 
     def stats(self, name: str) -> Path:
@@ -98,8 +98,8 @@ class Layout:
         return self.tar(name).with_suffix(".stats.jsonl")
 
     def reasons(self, name: str) -> Path:
-        """Return the path of the reasons of quarantined JSON lines."""
-        return self.quarantine(name).with_suffix(".reasons.jsonl")
+        """Return the path of the reasons, next to the quarantined samples."""
+        return self.quarantine(name).with_suffix(".jsonl" if name.endswith(".tar") else ".reasons.jsonl")
 
     def folders(self) -> list[Path]:
         """Return the folders of outputs."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from wdsflow.shards.atomic import write_file
 
+from .layout import Layout
 from .shard_record import ShardRecord
 
 
@@ -16,17 +17,7 @@ class Manifest:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        size = os.fstat(self._file).st_size
-        at = size
-        while at:  # lines are short: a few steps at most
-            start = max(0, at - 4096)
-            found = os.pread(self._file, at - start, start).rfind(b"\n")
-            if found >= 0:
-                at = start + found + 1
-                break
-            at = start
-        if at != size:
-            os.ftruncate(self._file, at)
+        os.ftruncate(self._file, path.read_bytes().rfind(b"\n") + 1)
 
     def add(self, record: ShardRecord) -> None:
         """Append a line and sync it. If it raises OSError, the line is not in the file."""
@@ -68,6 +59,11 @@ def read_manifests(paths: Iterable[Path]) -> dict[str, ShardRecord]:
                     continue  # the partial line of a killed run, or a line of another version: the shard is processed again
                 found[record.name] = record
     return found
+
+
+def records_in_order(layout: Layout) -> list[ShardRecord]:
+    """Return the finished shards of a run in their order."""
+    return sorted(read_manifests(layout.manifests()).values(), key=lambda record: record.shard)
 
 
 def write_manifest(path: Path, records: Iterable[ShardRecord]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import canonical, differences
 from wdsflow.text.shell import quote
+from wdsflow.text.words import how_many
 
 _ONE_OF = {"filter": "a filter", "score": "a score", "cut": "a cut"}
 _OPTIONS = {"lines_to": "to"}  # others have the name in the recipe
@@ -85,4 +86,4 @@ def _named(name: str, value: Any, other: Any) -> str:
     urls, others = (each if isinstance(each, list) else [] for each in (value, other))
     only = [url for url in urls if url not in set(map(str, others))]
     example = f", among them {only[0]}" if only else ""
-    return f"{len(urls):,} shard{'s' * (len(urls) != 1)}{example}"
+    return f"{how_many(len(urls), 'shard')}{example}"

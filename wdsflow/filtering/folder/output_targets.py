@@ -79,10 +79,7 @@ def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, l
         outs = [name for name in names if not (makes_tars(asked) and is_lines(name))]
         beside = [(layout.stats(name).name, name) for name in outs if is_lines(name)]
         yield layout.folder, [*((name, name) for name in outs), *beside]
-    reasons = [
-        ((layout.reasons(name) if is_lines(name) else layout.quarantine(name).with_suffix(".jsonl")).name, name)
-        for name in names
-    ]
+    reasons = ((layout.reasons(name).name, name) for name in names)
     yield layout.quarantined, [*((name, name) for name in names), *reasons]
 
 

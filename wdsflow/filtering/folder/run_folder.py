@@ -16,13 +16,13 @@ from wdsflow.shards.output_record import need_folder, refuse_inputs
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError
 
+from .finish_run import remove_between
 from .layout import Layout
 from .manifest import read_manifests
 from .other_run import Differs, differ
 from .output_numbers import finder
 from .output_targets import makes_tars, refuse
 from .shard_record import ShardRecord
-from .tidy_folder import remove_between
 
 
 @contextlib.contextmanager
@@ -153,10 +153,9 @@ def _stale(
 
 def _beside(layout: Layout, record: ShardRecord) -> Iterator[Path]:
     """Yield the small files that are next to what a record has the identity of."""
-    lines = is_lines(record.name)
     if record.quarantine is not None:
-        yield layout.reasons(record.name) if lines else layout.quarantine(record.name).with_suffix(".jsonl")
-    if lines and record.output is not None:
+        yield layout.reasons(record.name)
+    if is_lines(record.name) and record.output is not None:
         yield layout.stats(record.name)
 
 
@@ -190,11 +189,10 @@ def _outputs(layout: Layout, before: Mapping[str, Any]) -> Iterator[Path]:
     for name in before.get("names", ()):
         if not isinstance(name, str) or "/" in name:
             continue
-        aside = layout.quarantine(name)
-        beside = (layout.stats(name), layout.reasons(name)) if is_lines(name) else (aside.with_suffix(".jsonl"),)
-        yield from (lies_at(name), layout.ledger(name), aside, *beside)
-        if makes_tars(before) and is_lines(name):
-            yield from layout.parts(name)
+        yield from (lies_at(name), layout.ledger(name), layout.quarantine(name), layout.reasons(name))
+        if is_lines(name):
+            yield layout.stats(name)
+            yield from layout.parts(name) if makes_tars(before) else ()
 
 
 def _clear(layout: Layout, before: Mapping[str, Any]) -> None:

@@ -22,6 +22,11 @@ class Media(NamedTuple):
     images: tuple[tuple[str, str], ...]
     videos: tuple[tuple[str, str], ...]
 
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """All of them, images first."""
+        return self.images + self.videos
+
 
 class TextRow:
     """A row: the attributes of a tar's sample, and its content."""
@@ -40,7 +45,7 @@ class TextRow:
     def fields(self) -> tuple[str, ...]:
         """The names of its fields."""
         captions = ("txt",) if len(self.chunks) == 1 else tuple(f"{number}.txt" for number in range(len(self.chunks)))
-        return ("json", *captions, *(field for field, _ in (*self.media.images, *self.media.videos)))
+        return ("json", *captions, *(field for field, _ in self.media.files))
 
 
 class TextRows:

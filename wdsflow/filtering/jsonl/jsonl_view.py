@@ -1,7 +1,8 @@
 """A row of a file of JSON lines, as the input of scores."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 from wdsflow.filtering.recipe.recipe_identity import digest
@@ -21,7 +22,7 @@ class RowFields:
         captions = [name for name in row.fields if name == "txt" or name.endswith(".txt")]
         self._held = {"json": row.line, **{name: chunk.caption.encode("utf-8", "surrogatepass")
                       for name, chunk in zip(captions, row.chunks, strict=False)}}  # fmt: skip
-        self._files = dict((*row.media.images, *row.media.videos))
+        self._files = dict(row.media.files)
 
     def __iter__(self) -> Iterator[str]:
         yield from self._held
@@ -34,29 +35,23 @@ class RowFields:
         """Return the size of a field in bytes. Raises ScoreError if its file is missing."""
         if name in self._held:
             return len(self._held[name])
-        try:
+        with _there():
             return os.stat(self._files[name]).st_size
-        except OSError as error:
-            raise ScoreError("missing-file", f"{error.strerror}") from None
 
     def state(self, name: str) -> str:
         """Return a hash of path, size and time of change of a field's file. Raises ScoreError if it is missing."""
         if name in self._held:
             return ""
-        try:
+        with _there():
             found = os.stat(self._files[name])
-        except OSError as error:
-            raise ScoreError("missing-file", f"{error.strerror}") from None
         return digest([self._files[name], found.st_size, found.st_mtime_ns])
 
     def read(self, name: str, start: int, size: int) -> bytes:
         """Return a part of a field. Raises ScoreError if its file is missing, OSError if the disk fails."""
         if name in self._held:
             return self._held[name][start : start + size]
-        try:
+        with _there():
             file = os.open(self._files[name], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            raise ScoreError("missing-file", f"{error.strerror}") from None
         try:
             parts = []
             while size > 0 and (data := os.pread(file, size, start)):
@@ -65,6 +60,15 @@ class RowFields:
         finally:
             os.close(file)
         return b"".join(parts)
+
+
+@contextmanager
+def _there() -> Iterator[None]:
+    """Raise ScoreError if a file is missing."""
+    try:
+        yield
+    except OSError as error:
+        raise ScoreError("missing-file", f"{error.strerror}") from None
 
 
 class RowView(ShardView):
@@ -110,13 +114,7 @@ class RowView(ShardView):
         """Return each chunk's caption with the chunk's images."""
         if caption:
             return super().pairs(caption, image)
-        among = set(chosen(parse_images(image), self.fields)) if image else None
-        names = [field for field, _ in self._row.media.images]
-        found = []
-        for chunk in self._row.chunks:
-            own = tuple(names[number] for number in chunk.images if among is None or names[number] in among)
-            if own:
-                found.append((chunk.caption, own))
+        found = self._pairs(self._row.media.images, [chunk.images for chunk in self._row.chunks], image)
         if not found:
             raise ScoreError("no-image", "no chunk of the text has an image")
         return found
@@ -125,14 +123,19 @@ class RowView(ShardView):
         """Return each chunk's caption with the chunk's videos."""
         if caption:
             return super().video_pairs(caption, video)
-        among = set(chosen(parse_images(video), self.fields)) if video else None
-        names = [field for field, _ in self._row.media.videos]
-        own = [(chunk.caption, [names[number] for number in chunk.videos]) for chunk in self._row.chunks]
-        cut = [(text, tuple(name for name in each if among is None or name in among)) for text, each in own]
-        found = [pair for pair in cut if pair[1]]
+        found = self._pairs(self._row.media.videos, [chunk.videos for chunk in self._row.chunks], video)
         if not found:
             raise ScoreError("no-video", "no chunk of the text has a video")
         return found
+
+    def _pairs(
+        self, files: Sequence[tuple[str, str]], by_chunk: Sequence[tuple[int, ...]], some: str
+    ) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the captions of chunks with their files of one kind; ``some`` names those that count, "" all."""
+        among = set(chosen(parse_images(some), self.fields)) if some else None
+        names = [field for field, _ in files]
+        own = (tuple(names[at] for at in each if among is None or names[at] in among) for each in by_chunk)
+        return [(chunk.caption, each) for chunk, each in zip(self._row.chunks, own, strict=True) if each]
 
 
 class RowViews:

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.shards.shard_identity import fingerprint
-from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.base import LocalSource, Source, SourceChangedError, SourceError
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.shards.write_shard import ShardWriter
 from wdsflow.stages.scores.score_errors import ScoreError
@@ -29,16 +28,6 @@ class TarSize:
     size: int
 
 
-class _File:
-    """A file as the contents of a member."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        return os.pread(self.fd, size, offset)
-
-
 class _Member(NamedTuple):
     name: str
     data: bytes | str  # or the path of a file
@@ -52,9 +41,9 @@ def put_aside_unreadable(source: Source, rows: Sequence[Row], texts: TextRows) -
             try:
                 text = _parsed(source, row, texts)
                 "".join(chunk.caption for chunk in text.chunks).encode()
-                for _, path in _files(text):
+                for _, path in text.media.files:
                     with _opened(path) as file:
-                        if not os.fstat(file.fd).st_size:
+                        if not file.length:
                             row.quarantine("empty-file", f"{os.path.basename(path)!r} is empty")
             except ScoreError as error:
                 row.quarantine(error.slug, error.detail)
@@ -133,10 +122,6 @@ def _parsed(source: Source, row: Row, texts: TextRows) -> TextRow:
     return texts.filled(row.number, row.start, row.end, line)
 
 
-def _files(row: TextRow) -> list[tuple[str, str]]:
-    return [*row.media.images, *row.media.videos]
-
-
 def _members(name: str, row: Row, text: TextRow) -> Iterator[_Member]:
     key = f"{_ODD.sub('_', name.removesuffix('.jsonl'))}-{row.key}"
     taken: set[str] = set()
@@ -158,12 +143,12 @@ def _add(writer: ShardWriter, member: _Member) -> None:
     if isinstance(member.data, bytes):
         writer.add_bytes(member.name, member.data)
         return
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(_opened(member.data))
-        except OSError as error:  # not a fault of the output's disk
-            raise SourceError("io", f"{member.data}: {error.strerror}") from None
-        if os.fstat(file.fd).st_size != member.size:
+    try:
+        file = _opened(member.data)
+    except OSError as error:  # not a fault of the output's disk
+        raise SourceError("io", f"{member.data}: {error.strerror}") from None
+    with file:
+        if file.length != member.size:
             raise SourceError("io", f"{member.data} changed while it was read")
         writer.add_range(member.name, file, 0, member.size)
 
@@ -175,10 +160,5 @@ def _size(path: str) -> int:
         raise SourceError("io", f"{path}: {error.strerror}") from None
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[_File]:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        yield _File(fd)
-    finally:
-        os.close(fd)
+def _opened(path: str) -> LocalSource:
+    return LocalSource(path, os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))

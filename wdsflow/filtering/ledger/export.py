@@ -1,5 +1,6 @@
 """Lists of the kept samples, in formats of other tools."""
 
+import io
 import json
 import os
 import re
@@ -56,15 +57,11 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 
 def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samples]]:
-    for name in record.parts:
-        with open_source(str(layout.folder / name)) as source:
-            samples = Samples(source, contents=True)
-            for sample in samples:
-                yield sample, samples
     if is_lines(record.name) and record.output is not None:
         raise ValueError(f"{record.name} is not a tar: --export lists only samples of tars")
-    if record.output is not None:
-        with open_source(str(finder(layout)(record.name))) as source:
+    whole = [finder(layout)(record.name)] if record.output is not None else []
+    for path in [*(layout.folder / name for name in record.parts), *whole]:
+        with open_source(str(path)) as source:
             samples = Samples(source, contents=True)
             for sample in samples:
                 yield sample, samples
@@ -88,8 +85,6 @@ def _keys(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 
 def _uids(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
-    import io
-
     import numpy as np
 
     pairs, missing = [], 0

@@ -6,18 +6,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wdsflow.filtering.folder.layout import Layout
+from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.where.language.values import Call, Unknown, Value
 from wdsflow.shards.atomic import write_file, writing
 
 from .arrow_columns import booleans, in_utf8, integers, names, numbers, texts
-from .ledger_metadata import FORMAT, GROUP, KEYS, LedgerError, calls_of, names_of, read_about
+from .ledger_metadata import FORMAT, GROUP, KEYS, LedgerError, calls_of, names_of, read_about, same_shard
 from .ledger_row import NOT_COMPARED, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
-_RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
+RESERVED = frozenset((*_OWN, "several", "failed", KEYS))
 _GATHERED = " gathered"
 _KINDS: dict[str, Callable[[list[Any]], Any]] = {"number": numbers, "boolean": booleans, "text": texts}
 # Types whose values need no single check; a text may have characters that UTF-8 cannot encode.
@@ -137,7 +139,7 @@ def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
 
 def column_of(name: str) -> str:
     """Return the column of a score, even if it is called ``key``."""
-    return f"score {name}" if name in _RESERVED else name
+    return f"score {name}" if name in RESERVED else name
 
 
 def _cell(value: "Value | Unknown", kind: str) -> Any:
@@ -215,3 +217,18 @@ def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Map
         for entry in failed or ():
             if entry["score"] in by_name:
                 row.values[by_name[entry["score"]]] = Unknown(entry["error"], entry["detail"] or "")
+
+
+def read_scored(layout: Layout, name: str, record: ShardRecord, *, calls: Collection[Call] | None = None) -> list[Row]:
+    """Return the rows of a shard's ledger, and add to its record what the walk over the tar had found.
+
+    ``calls``: as for ``read_ledger``. Raises LedgerError if there is none, or if it was made from another shard, or the
+    shard has changed since.
+    """
+    path = layout.ledger(name)
+    rows, about = read_ledger(path, calls=calls)
+    same_shard(about, record, path)
+    record.members, record.left_out = about["members"], about["left_out"]
+    record.headers = [(start, end) for start, end in about["headers"]]
+    record.damage = about["damage"]
+    return rows

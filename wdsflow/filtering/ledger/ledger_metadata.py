@@ -27,6 +27,11 @@ class MissingScore(LedgerError):
         self.call = call
 
 
+def no_ledgers(folder: Path) -> LedgerError:
+    """Return the error about a folder without ledgers."""
+    return LedgerError(f"{folder} has no ledgers: give the folder that filter or score wrote")
+
+
 def read_about(path: Path) -> dict[str, Any]:
     """Return the metadata of a ledger. Raises LedgerError."""
     import pyarrow as pa

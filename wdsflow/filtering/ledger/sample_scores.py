@@ -5,12 +5,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import read_manifests
+from wdsflow.filtering.folder.manifest import records_in_order
 from wdsflow.filtering.jsonl.jsonl_names import names_of
 from wdsflow.filtering.where.language.values import Unknown, Value, spelled
 
 from .ledger import read_ledger
-from .ledger_metadata import LedgerError
+from .ledger_metadata import no_ledgers
 from .ledger_row import Row
 
 
@@ -19,9 +19,9 @@ class SampleScores:
 
     def __init__(self, folder: Path) -> None:
         layout = Layout(folder)
-        records = read_manifests(layout.manifests()).values() if layout.inside.is_dir() else ()
+        records = records_in_order(layout)
         if not records:
-            raise LedgerError(f"{folder} has no ledgers: give the folder that filter or score wrote")
+            raise no_ledgers(folder)
         self._paths = {os.path.realpath(record.url): layout.ledger(record.name) for record in records}
         self._names = {record.name: layout.ledger(record.name) for record in records}
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import read_manifests
+from wdsflow.filtering.folder.manifest import records_in_order
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.recipe.canonical_recipe import canonical_recipe
-from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe
+from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.shard.same_keys import part_twins
 from wdsflow.filtering.where.evaluate_predicate import runner
-from wdsflow.filtering.where.known_facts import FACTS
 from wdsflow.filtering.where.language.tree import NameRef, Reduce
 from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
 from wdsflow.filtering.where.predicate import parse, parse_score
@@ -25,7 +24,7 @@ from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.round_numbers import number_text, roundest
 
 from .ledger import column_of, read_ledger
-from .ledger_metadata import LedgerError, MissingScore, calls_of, read_about
+from .ledger_metadata import LedgerError, MissingScore, calls_of, no_ledgers, read_about
 from .ledger_row import Row
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class ScoreColumn:
     def predicate(self, least: float) -> str:
         """Return the predicate that keeps the values above a number."""
         own = f"{self.call} > {number_text(least)}"
-        return str(parse(f"({self.where}) and {own}", {**FACTS, **all_scores()})) if self.where else own
+        return str(parse(f"({self.where}) and {own}", all_scores())) if self.where else own
 
     def round_thresholds(self) -> list[float]:
         """Return round numbers near the deciles, without those that keep nothing."""
@@ -123,27 +122,18 @@ class ScoreColumn:
         return float(np.quantile(self.numbers, share, method="inverted_cdf"))
 
 
-def _asked(run_file: Path) -> list[str]:
-    """Return the shards of a run, finished or not."""
-    try:
-        found = json.loads(run_file.read_bytes()).get("urls")
-    except (OSError, ValueError, AttributeError):
-        return []
-    return found if isinstance(found, list) else []
-
-
 class LedgerScores:
     """The scores in the ledgers of a run. Raises LedgerError if a folder has no ledgers."""
 
     def __init__(self, folder: Path) -> None:
         self._layout = Layout(folder)
         if not (self._layout.inside / "ledger").is_dir():
-            raise LedgerError(f"{folder} has no ledgers: give the folder that filter or score wrote")
-        found = read_manifests(self._layout.manifests()).values()
-        self.records: list[ShardRecord] = sorted(found, key=lambda record: record.shard)
+            raise no_ledgers(folder)
+        self.records = records_in_order(self._layout)
         if not self.records:
             raise LedgerError(f"no shard of {folder} is finished yet")
-        self.left = max(len(_asked(self._layout.run_file)) - len(self.records), 0)  # shards that are not finished
+        asked = recorded_run(self._layout.run_file).get("urls")  # all shards of the run
+        self.left = max(len(asked) - len(self.records), 0) if isinstance(asked, list) else 0  # not finished
         self._recipe = recorded_recipe(self._layout.run_file)
         self._decided = bool(self._recipe.get("where"))
         self.calls = calls_of(read_about(self._path(self.records[0])))
@@ -151,7 +141,7 @@ class LedgerScores:
     def named(self, text: str) -> list[Call]:
         """Return the scores of a name, or the one with these settings. Raises MissingScore."""
         try:
-            canonical = str(parse_score(text, {**FACTS, **all_scores()}))
+            canonical = str(parse_score(text, all_scores()))
         except ValueError:  # a custom score that is not installed here
             canonical = text
         exact = [call for call in self.calls if str(call) == canonical]
@@ -187,7 +177,7 @@ class LedgerScores:
         program = program_of(_recipe(where))
         numbers = (call for call, number in program.ranks.items() if column.call in number.calls)
         left_out = {column.call, *numbers, *program.kept_calls}
-        terms = parse(where, {**FACTS, **all_scores()}).terms
+        terms = parse(where, all_scores()).terms
         others = " and ".join(str(term) for term in terms if left_out.isdisjoint(term.calls))
         for each in (others, where):
             if each and not program_of(_recipe(each)).kept_calls and self._decides(each, column):

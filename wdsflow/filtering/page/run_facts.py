@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import read_manifests
+from wdsflow.filtering.folder.manifest import records_in_order
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, calls_of, read_about
@@ -57,7 +57,7 @@ def read_run(folder: Path) -> RunFacts:
     layout = Layout(folder)
     try:
         run = json.loads(layout.run_file.read_bytes())
-        records = read_manifests(layout.manifests())
+        records = tuple(records_in_order(layout))
     except (OSError, ValueError):
         raise LedgerError(
             f"{folder} is not the folder of a run: give the one that filter, score or cut wrote"
@@ -66,7 +66,7 @@ def read_run(folder: Path) -> RunFacts:
         raise LedgerError(f"{layout.run_file} is damaged: it does not describe a run")
     if not records:
         raise LedgerError(f"{folder} holds a run that has finished no shard: run the command again to resume it")
-    return RunFacts(folder, run, tuple(sorted(records.values(), key=lambda record: record.shard)))
+    return RunFacts(folder, run, records)
 
 
 def scores_of(facts: RunFacts) -> dict[Call, str]:

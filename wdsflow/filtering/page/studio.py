@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.where.known_facts import FACTS
 from wdsflow.filtering.where.language.tree import Compare, Literal, NameRef
 from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
 from wdsflow.filtering.where.predicate import Term, parse
@@ -58,7 +57,7 @@ class Slider:
 def take_apart(where: str) -> PredicateParts:
     """Return the thresholds of a predicate, such as ``0.28 < clip_similarity``, and its other terms."""
     start = PredicateParts({}, {}, ())
-    terms = parse(where, {**FACTS, **all_scores()}).terms if where.strip() else ()
+    terms = parse(where, all_scores()).terms if where.strip() else ()
     compared = tuple(term for term in terms if any(map(compares_kept, term.calls)))
     rest = tuple(term for term in terms if term not in compared and not _threshold(term, start))
     return replace(start, rest=rest, compared=compared)

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from wdsflow.filtering.where.known_facts import FACTS
 from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.filtering.where.ranked_number import share_predicate
 from wdsflow.stages.scores.score_catalog import all_scores
@@ -15,7 +14,7 @@ def canonical_recipe(recipe: Recipe) -> Recipe:
 
     Raises ValueError, such as WhereError.
     """
-    names = {**FACTS, **all_scores()}
+    names = all_scores()
     parts = [str(parse(recipe.where, names))] if recipe.where.strip() else []
     parts = parts if not recipe.keep else [f"({part})" for part in parts]
     parts += [share_predicate(text, names) for text in recipe.keep]

@@ -77,11 +77,16 @@ class Recipe:
         return plain
 
 
-def recorded_recipe(run_file: Path) -> dict[str, Any]:
-    """Return the recipe that a run wrote down, as JSON holds it; nothing if there is none."""
+def recorded_run(run_file: Path) -> dict[str, Any]:
+    """Return what a run wrote down, as JSON holds it; nothing if there is none."""
     try:
         found = json.loads(run_file.read_bytes())
     except (OSError, ValueError):
         return {}
-    recipe = found.get("recipe") if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def recorded_recipe(run_file: Path) -> dict[str, Any]:
+    """Return the recipe that a run wrote down, as JSON holds it; nothing if there is none."""
+    recipe = recorded_run(run_file).get("recipe")
     return recipe if isinstance(recipe, dict) else {}

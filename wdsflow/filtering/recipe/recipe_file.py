@@ -8,8 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from wdsflow.filtering.where.known_facts import FACTS
-from wdsflow.filtering.where.language.predicate_errors import nearest
+from wdsflow.filtering.where.language.predicate_errors import instead_of
 from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.filtering.where.ranked_number import share_predicate
 from wdsflow.stages.scores.score_catalog import all_scores
@@ -60,7 +59,6 @@ def _parts(text: str) -> list[str]:
 
 def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: Mapping[str, Any]) -> None:
     """Raise RecipeError for invalid scores, unless a flag replaces them."""
-    names = {**FACTS, **all_scores()}
     places: list[tuple[str, str, Callable[..., object]]] = [
         (f"scores.{number}", text, parse_score) for number, text in enumerate(recipe.scores, 1)
     ]
@@ -70,7 +68,7 @@ def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: 
     for name, text, check in places:
         if name.partition(".")[0] not in given:
             try:
-                check(text, names)
+                check(text, all_scores())
             except ValueError as error:
                 raise RecipeError(f"{_place(name, source, lines)}{error}") from None
 
@@ -238,9 +236,7 @@ def _told(error: Mapping[str, Any], source: str, lines: Mapping[str, int]) -> st
     place = _place(name, source, lines)
     if error["type"] == "extra_forbidden":
         known = [item.name for item in fields(Recipe)]
-        close = nearest(name, known)
-        hint = f"did you mean {close}?" if close else f"use one of {', '.join(known)}"
-        return f"{place}unknown key {name!r}; {hint}"
+        return f"{place}unknown key {name!r}; {instead_of(name, known)}"
     return f"{place}{name}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 

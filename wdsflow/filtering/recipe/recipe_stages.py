@@ -1,11 +1,12 @@
 """The stages of a recipe: from its file into values, and back."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from importlib.metadata import version
 from typing import Any, Literal, Union, get_args, get_origin
 
-from wdsflow.filtering.where.language.predicate_errors import nearest
+from wdsflow.filtering.where.language.predicate_errors import instead_of
 from wdsflow.stages import STAGES, CleanText, Drop, HasFields, JsonText, Rename, Sample
 from wdsflow.stages.base import SampleStage
 
@@ -65,8 +66,7 @@ def _stage(number: int, item: object) -> SampleStage:
         settings = {"fields": names, **{key: value for key, value in settings.items() if key in known}}
     for key in settings:
         if key not in known:
-            close = nearest(str(key), list(known))
-            hint = f"did you mean {close}?" if close else f"use one of {', '.join(known)}"
+            hint = instead_of(str(key), [*known])
             raise StagesError(f"{place}: unknown setting {key!r}; {hint}", f"{at}.{key}")
     for key, each in known.items():
         if key not in settings and each.default is MISSING:
@@ -87,15 +87,11 @@ def _unknown(name: object) -> str:
         return f"{name} works on more than one sample: use it in a loader"
     if name == "select":
         return "select takes a Python function: use where to keep samples"
-    close = nearest(str(name), list(IN_RECIPES))
-    hint = f"did you mean {close}?" if close else f"use one of {', '.join(IN_RECIPES)}"
-    return f"unknown stage {name!r}; {hint}"
+    return f"unknown stage {name!r}; {instead_of(str(name), [*IN_RECIPES])}"
 
 
 def _value(place: str, at: str, value: object, kind: Any) -> Any:
     """Convert a value from JSON or YAML for its setting: lists become tuples."""
-    import json
-
     from pydantic import TypeAdapter, ValidationError
 
     try:

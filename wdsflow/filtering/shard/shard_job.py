@@ -10,7 +10,6 @@ from wdsflow.engines.base import Unfit
 from wdsflow.engines.mark import Mark
 from wdsflow.filtering.deciding.broken_scores import Strikes, struck_in
 from wdsflow.filtering.deciding.compare_samples import add_resolved
-from wdsflow.filtering.deciding.failures import UNREADABLE
 from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.folder.outcome_counts import count
@@ -22,13 +21,13 @@ from wdsflow.filtering.ledger.embeddings.embedding_reuse import stored_embedding
 from wdsflow.filtering.ledger.embeddings.embedding_shard import ShardEmbeddings
 from wdsflow.filtering.ledger.embeddings.embedding_spool import Spool
 from wdsflow.filtering.ledger.embeddings.stored_embeddings import CopiedEmbeddings
-from wdsflow.filtering.ledger.ledger import Vectors
+from wdsflow.filtering.ledger.ledger import Vectors, read_scored
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.ledger.scores_from_ledger import read_scored
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_identity import differences, digest
 from wdsflow.models.at import models_at
+from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError

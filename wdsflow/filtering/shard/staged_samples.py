@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_header import BLOCK, padded
-from wdsflow.shards.write_shard import header
+from wdsflow.shards.write_shard import header, member
 from wdsflow.stages.base import Dropped, SampleStage, StageError
 from wdsflow.stages.clean_text import CleanText
 from wdsflow.stages.json_text import JsonText
@@ -129,8 +129,6 @@ def _member(name: str, value: "Lying | bytes") -> Iterator[Piece]:
         _, size, data, _, _ = value.row
         yield header(name, size)
         yield data, data + size
+        yield bytes(-size % BLOCK)
     else:
-        size = len(value)
-        yield header(name, size)
-        yield bytes(value)
-    yield bytes(-size % BLOCK)
+        yield member(name, value)

@@ -1,20 +1,16 @@
 """A plan as a table: the order of terms, their costs, and how many samples reach them."""
 
-from typing import TYPE_CHECKING
-
+from wdsflow.filtering.where.language.values import Call
 from wdsflow.text.escape import escape
 
-if TYPE_CHECKING:
-    from .pilot_order import Pilot
-from wdsflow.filtering.where.language.values import Call
-
+from .pilot_order import Pilot
 from .predicate import Term
 from .predicate_planner import Plan
 
 _WIDEST = 60  # characters of a term
 
 
-def explain(plan: Plan, pilot: "Pilot | None" = None) -> str:
+def explain(plan: Plan, pilot: Pilot | None = None) -> str:
     """Return the plan as a table: one line per term, in order, and the average cost of a sample.
 
     "new scores" are those that no term above uses. "reached by" is the share of samples that no term above drops.

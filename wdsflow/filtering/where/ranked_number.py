@@ -11,6 +11,7 @@ from wdsflow.filtering.where.language.values import PENDING, Call, Unknown
 from wdsflow.stages.scores.base import DatasetScore, Score
 
 from .evaluate_predicate import runner
+from .known_facts import FACTS
 from .predicate import parse
 from .rank_percent import RankPercent
 
@@ -50,7 +51,8 @@ def ranked_number(score: RankPercent, names: Mapping[str, type[Score]]) -> Ranke
     node = terms[0].node
     if len(terms) > 1 or not isinstance(node, IsNull) or node.body.kind != "number" or not [*calls_of(node)]:
         raise ValueError(f"cannot rank by {score.of!r}: it is not a number of a sample, such as clip_similarity")
-    compares = next((call for call in calls_of(node) if issubclass(names[call.name], DatasetScore)), None)
+    known = {**FACTS, **names}
+    compares = next((call for call in calls_of(node) if issubclass(known[call.name], DatasetScore)), None)
     if compares is not None:
         raise ValueError(f"cannot rank by {compares}: it compares samples itself")
     return RankedNumber(score, node.body)

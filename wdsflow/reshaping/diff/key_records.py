@@ -16,22 +16,6 @@ TEXTS = frozenset(("txt", "text", "caption", "captions", "cap", "transcript", "p
 _SHOWN = 600  # bytes of such a field
 _STEP = 4 << 20
 _LENGTH = Struct("<I")
-_NOT_SCORES = frozenset(
-    (
-        "sample",
-        "key",
-        "offset",
-        "size",
-        "image_xxh3",
-        "term",
-        "error",
-        "detail",
-        "trouble",
-        "fields",
-        "several",
-        "failed",
-    )
-)
 
 Value = float | bool | str | None
 
@@ -102,10 +86,11 @@ def ledger_records(path: Path, side: int, shard: int) -> Iterator[KeyRecord]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from wdsflow.filtering.ledger.ledger import column_of
-    from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
+    from wdsflow.filtering.ledger.ledger import RESERVED, column_of
+    from wdsflow.filtering.ledger.ledger_metadata import KEYS, LedgerError, read_about
 
     read_about(path)
+    left_out = RESERVED - {"outcome", KEYS}
     of_scores = (
         pa.types.is_floating,
         pa.types.is_integer,
@@ -118,7 +103,7 @@ def ledger_records(path: Path, side: int, shard: int) -> Iterator[KeyRecord]:
             names = [
                 each.name
                 for each in file.schema_arrow
-                if each.name not in _NOT_SCORES and any(test(each.type) for test in of_scores)
+                if each.name not in left_out and any(test(each.type) for test in of_scores)
             ]
             number = 0
             has_lists = "several" in file.schema_arrow.names

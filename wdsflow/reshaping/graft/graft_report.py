@@ -63,7 +63,6 @@ class GraftReport:
     shards: list[ShardGraft]
     matches: Matches
     options: list[str] = field(default_factory=list)  # what was to be set
-    stale_removed: int = 0  # temporary files of runs that were killed
     resumed: int = 0  # shards that an earlier run had finished
     changed: list[str] = field(default_factory=list)  # shards that were written again, and why
     unmatched: list[str] = field(default_factory=list)  # the first rows that no sample has

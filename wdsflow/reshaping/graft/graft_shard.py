@@ -1,6 +1,5 @@
 """The second pass over a shard: its ranges are copied, and members with the values of the table put between them."""
 
-import errno
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
@@ -8,6 +7,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.copy_ranges import RangeWriter, tar_of_ranges
 from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.samples.tar_samples import Samples
@@ -25,8 +25,6 @@ from .noted_samples import NotedSamples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_CANNOT_READ = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def graft_shard(job: GraftJob, table: GraftTable, fields: GraftedFields, stop: E
         try:
             _write(job, table, fields, report, stop)
         except OSError as error:
-            if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in _CANNOT_READ:
+            if not isinstance(error, (SourceError, ShortSourceError)) and error.errno not in UNREADABLE:
                 raise
             report = ShardGraft(job.url, lost=[*job.look.lost, str(error)])
     if report.output is None:

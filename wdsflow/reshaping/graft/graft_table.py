@@ -133,18 +133,6 @@ class GraftTable:
                 at = stop
         self._release()
 
-    def lookup(self, values: Sequence[str | None], ambiguous: Ambiguous = "drop") -> Iterator[list[Any] | None]:
-        """Yield for each value the other values of its row, in the order of the columns; None if there is no row for it.
-
-        Of several rows with one value the first counts, or none if ``ambiguous`` is "drop" or "refuse".
-        """
-        found = self.find(values)
-        rows = found.rows
-        if ambiguous in {"drop", "refuse"}:
-            rows = rows.copy()
-            rows[found.several] = ABSENT
-        return (row if row is None else row[1:] for row in self.values_of(rows))
-
     def repeats(self) -> "tuple[Rows, Rows]":
         """Return the rows whose value another row has, too, and for each of them the first row with that value."""
         import numpy as np

@@ -8,7 +8,7 @@ from typing import Any
 
 from wdsflow.shards.samples.tar_sample import Range, TarSample
 from wdsflow.shards.tar.plain_entries import Row
-from wdsflow.shards.write_shard import BLOCK, header
+from wdsflow.shards.write_shard import member
 
 from .graft_table import Unusable
 from .join_on import FieldToSet
@@ -124,11 +124,6 @@ def _replaced(sample: TarSample, contents: dict[str, bytes], *, extended: bool) 
         new = ((f"{sample.key}.{name}", data) for name, data in contents.items() if name not in fields)
         pieces += [member(*each, extended=extended) for each in new]
     return pieces
-
-
-def member(name: str, data: bytes, *, extended: bool = False) -> bytes:
-    """Return a member of a tar: its header, its contents and their padding."""
-    return b"".join((header(name, len(data), extended=extended), data, bytes(-len(data) % BLOCK)))
 
 
 def _unfit(value: Any, *, inside: bool) -> str:

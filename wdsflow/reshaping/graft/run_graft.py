@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -193,8 +193,7 @@ class GraftRun:
         """Return the table as an earlier run left it, if it is still that of the files; otherwise read it."""
         asked = self._asked
         self._identity = _identity(asked.table)
-        scopes = asked.table.scope(self._urls) if asked.on.kind == "key" else None
-        wanted = {"files": self._identity, "on": str(asked.on), "columns": self.columns, "scopes": scopes}
+        wanted = {"files": self._identity, "on": str(asked.on), "columns": self.columns, "scopes": self._scopes}
         wanted["touched"] = sorted({each.field for each in asked.fields})
         with suppress(OSError, ValueError, KeyError):
             table = GraftTable(self._work / "table")
@@ -208,17 +207,20 @@ class GraftRun:
             raise TableError("the table changed while it was read")
         return table
 
+    @cached_property
+    def _scopes(self) -> list[str] | None:
+        """What is before the keys of each shard, if each has keys of its own."""
+        return self._asked.table.scope(self._urls) if self._asked.on.kind == "key" else None
+
     def look(self, table: GraftTable) -> list[ShardLook]:
         """Look at all shards, and note the rows of each in its ``place``."""
         asked = self._asked
-        scopes = asked.table.scope(self._urls) if asked.on.kind == "key" else None
         places = [self.place(target) for target in self._targets]
-        each = zip(self._urls, places, scopes or [""] * len(places), strict=True)
+        each = zip(self._urls, places, self._scopes or [""] * len(places), strict=True)
         work = [LookJob(url, place, scope, asked.allow_pipe) for url, place, scope in each]
         touched = tuple(dict.fromkeys(each.field for each in asked.fields))
         wanted = Wanted(asked.on, touched, self._checked, _digits(asked.on, table))
         found: dict[Path, ShardLook] = {}
-
         look = partial(_look, folder=table.folder, wanted=wanted)
         run_on_shards(work, look, lambda job, seen: found.update({job.place: seen}), asked.jobs, self._begin)
         return [found[place] for place in places]
@@ -248,7 +250,7 @@ class GraftRun:
             GraftJob(url, target, self.place(target), look, asked.drop_unmatched, asked.allow_pipe, digest)
             for url, target, look, digest in each
         ]
-        report = GraftReport([], matches, list(map(str, asked.fields)), record.stale)
+        report = GraftReport([], matches, list(map(str, asked.fields)))
         if asked.ambiguous != "refuse" and matches.by_rows + matches.by_samples:
             several, shared = how_many(matches.by_rows, "sample"), how_many(matches.by_samples, "sample")
             report.resolved = f"--ambiguous {asked.ambiguous}: {several} with several rows, {shared} with a shared row"

@@ -7,14 +7,15 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from wdsflow.filtering.folder.layout import Layout
-from wdsflow.filtering.folder.manifest import read_manifests
+from wdsflow.filtering.folder.manifest import records_in_order
 from wdsflow.filtering.folder.shard_record import ShardRecord
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, same_shard
 from wdsflow.filtering.recipe.recipe import recorded_recipe
@@ -23,7 +24,7 @@ from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.natural_order import natural
 from wdsflow.shards.output_names import output_names
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import Source, SourceError, local_file
+from wdsflow.shards.source.base import Source, SourceError, place_of
 from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
@@ -92,7 +93,7 @@ class TableFiles:
         given = Counter(map(_name, urls))
         found = []
         for url in urls:
-            stem = known.get(url, known.get(_real(url), ""))
+            stem = known.get(url, known.get(place_of(url), ""))
             if not stem and named[_name(url)]:
                 if len(named[_name(url)]) > 1 or given[_name(url)] > 1:
                     raise TableError(
@@ -109,7 +110,7 @@ class TableFiles:
 
         If the ledger has hashes of images, these are compared instead: the shard may have been written again since.
         """
-        if _real(url) == _output_of(path, self.shards[path]) or _hashed(path):
+        if place_of(url) == _output_of(path, self.shards[path]) or _hashed(path):
             return
         now = ShardRecord(0, url, path.stem, "", input_identity(url))
         try:
@@ -183,8 +184,7 @@ def kind_of(path: Path) -> str | None:
 
 def _ledger(folder: Path) -> TableFiles:
     layout = Layout(folder)
-    records = sorted(read_manifests(layout.manifests()).values(), key=lambda record: record.shard)
-    shards = {layout.ledger(record.name): record for record in records}
+    shards = {layout.ledger(record.name): record for record in records_in_order(layout)}
     if not shards:
         raise TableError(f"no shard of {folder} is finished yet: its ledger is empty")
     return TableFiles("ledger", list(shards), shards)
@@ -197,7 +197,7 @@ def _known_shards(shards: Mapping[Path, ShardRecord]) -> tuple[dict[str, str], d
     for path, record in shards.items():
         named[_name(record.url)].append(path.stem)
         known[_output_of(path, record)] = path.stem
-        known |= {record.url: path.stem, _real(record.url): path.stem}
+        known |= {record.url: path.stem, place_of(record.url): path.stem}
     return known, named
 
 
@@ -213,11 +213,6 @@ def _output_of(path: Path, record: ShardRecord) -> str:
 
 def _name(url: str) -> str:
     return output_names([url])[0]
-
-
-def _real(url: str) -> str:
-    path = local_file(url)
-    return url if path is None else os.path.realpath(path)
 
 
 def _require(path: Path, names: Sequence[str], wanted: Iterable[str], text: str = "") -> None:
@@ -237,13 +232,10 @@ def _parquet(path: Path) -> Any:
 
 
 def _of_lines(path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
-    objects = ((on_value(row, on), tuple(map(row.get, columns)), size) for row, size in _objects(path))
+    objects = (
+        (join_text(row.get(on.column), on.kind), tuple(map(row.get, columns)), size) for row, size in _objects(path)
+    )
     yield from _in_batches(objects)
-
-
-def on_value(row: dict[str, Any], on: JoinOn) -> str | None:
-    """Return the text by which a row is joined."""
-    return join_text(row.get(on.column), on.kind)
 
 
 def _of_csv(path: Path, kind: str, on: JoinOn, columns: Columns) -> Iterator[Batch]:
@@ -274,7 +266,7 @@ def _in_batches(rows: Iterable[tuple[str | None, tuple[Any, ...], int]]) -> Iter
 
 def _objects(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
     """Yield the objects of JSON lines, and their sizes. Raises TableError."""
-    with _opened(path) as (stream, check):
+    with _opened(path) as stream:
         number = 0
         while line := stream.readline(_LONGEST + 1):
             number += 1
@@ -290,13 +282,12 @@ def _objects(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
             if not isinstance(row, dict):
                 raise TableError(f"{path}, line {number:,} is not an object of JSON")
             yield row, len(line)
-        check()
 
 
 def _cells(path: Path, kind: str) -> Iterator[tuple[list[str], int]]:
     """Yield the rows of a CSV file, the names first, and their sizes. Raises TableError."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
-    with _opened(path) as (stream, check):
+    with _opened(path) as stream:
         # Bytes that are not UTF-8 become lone surrogates: such a value is reported where it is used.
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
         rows = csv.reader(text, delimiter="\t" if kind == "tsv" else ",", strict=True)
@@ -313,32 +304,23 @@ def _cells(path: Path, kind: str) -> Iterator[tuple[list[str], int]]:
         except csv.Error as error:
             what = f"{path}, line {rows.line_num:,}: {error}: is a quote missing?"
             raise TableError(what, _look_at(path, rows.line_num)) from None
-        check()
 
 
 def _look_at(path: Path, line: int) -> str:
     return "" if _PACKED.search(path.name) else f"to see it: sed -n {line}p {quote_path(str(path))}"
 
 
-class _opened:  # noqa: N801 - used as a function
-    """Open a file of text, unpacked; gives the stream, and a function that raises TableError if the file was cut."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> tuple[io.BufferedReader, Callable[[], None]]:
-        try:
-            self._source = open_source(str(self._path))
-        except SourceError as error:
-            raise TableError(f"{self._path} cannot be read: {error}") from None
-        return io.BufferedReader(_Stream(self._source, self._path), 1 << 20), self._check
-
-    def _check(self) -> None:
-        if self._source.damage:
-            raise TableError(f"{self._path} is damaged: {self._source.damage}")
-
-    def __exit__(self, *_: object) -> None:
-        self._source.close()
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file of text, unpacked. Raises TableError, also at the end of the block if the file was cut."""
+    try:
+        source = open_source(str(path))
+    except SourceError as error:
+        raise TableError(f"{path} cannot be read: {error}") from None
+    with source:
+        yield io.BufferedReader(_Stream(source, path), 1 << 20)
+        if source.damage:
+            raise TableError(f"{path} is damaged: {source.damage}")
 
 
 class _Stream(io.RawIOBase):

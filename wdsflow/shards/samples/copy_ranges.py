@@ -1,6 +1,5 @@
 """Copy ranges of one tar into another; the new tar is complete or does not exist."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,12 +7,10 @@ from pathlib import Path
 from wdsflow.shards.atomic import writing
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.tar_header import BLOCK
-from wdsflow.shards.write_shard import ShortSourceError
+from wdsflow.shards.write_shard import ShortSourceError, copy_range
 
 from .file_sink import Sink
 from .tar_sample import Range
-
-_CAN_FILL = hasattr(os, "preadv")  # not on Windows
 
 
 def merge(ranges: Iterable[Range]) -> list[Range]:
@@ -44,20 +41,12 @@ def with_headers(samples: Sequence[Range], headers: Iterable[Range]) -> list[Ran
     return merge([*samples, *(header for header in headers if header[0] < last)])
 
 
-def write_ranges(path: Path, source: Source, ranges: Iterable[Range]) -> int:
-    """Write a tar that consists of ranges of another, and return its size in bytes.
-
-    Whole members are copied, headers and padding included, in their order; two zero blocks end the file. If the source
-    lacks the last padding, it is added. Replaces a file of that name, in one step. Raises ShortSourceError if the
-    source ends early, OSError if the disk fails; then no file is left.
-    """
-    return write_pieces(path, source, merge(ranges))
-
-
 def write_pieces(path: Path, source: Source, pieces: Iterable[Range | bytes], *, closed: bool = True) -> int:
-    """Like ``write_ranges``, for ranges of another tar and bytes, in the order given.
+    """Write a tar that consists of ranges of another and of bytes, in the order given, and return its size in bytes.
 
-    ``closed``: end it as a tar ends.
+    Ranges are those of whole members, headers and padding included. If the source lacks the last padding, it is added.
+    Replaces a file of that name, in one step. ``closed``: end it as a tar ends, with two zero blocks. Raises
+    ShortSourceError if the source ends early, OSError if the disk fails; then no file is left.
     """
     with tar_of_ranges(path, closed=closed) as tar:
         for piece in joined(pieces):
@@ -75,44 +64,26 @@ def tar_of_ranges(path: Path, *, closed: bool = True) -> Iterator["RangeWriter"]
     ``closed``: end it as a tar ends. Raises as ``write_pieces``; an error of the block leaves no new file.
     """
     with writing(path) as file:
-        sink = Sink(file)
-        yield RangeWriter(sink)
+        tar = RangeWriter(file, path)
+        yield tar
         if closed:
-            sink.add(bytes(2 * BLOCK))
-        sink.end()
+            tar.add(bytes(2 * BLOCK))
+        tar.end()
 
 
-class RangeWriter:
+class RangeWriter(Sink):
     """Appends ranges of tars, of any number of them, and bytes."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    @property
-    def size(self) -> int:
-        """The bytes so far."""
-        return self._sink.size
-
-    def add(self, data: bytes) -> None:
-        """Append bytes. Raises OSError."""
-        self._sink.add(data)
 
     def copy(self, source: Source, start: int, end: int) -> None:
         """Append a range of a tar; if the tar lacks the last padding, it is added. Raises ShortSourceError, OSError."""
-        length, sink, missing = source.length, self._sink, 0
+        length, missing = source.length, 0
         if length is not None and end > length:
             missing = end - length
             if missing >= BLOCK:
                 raise ShortSourceError(f"the source ends at byte {length}, {missing} too early")
-        at, end = start, end - missing
-        while at < end:
-            count = _read(source, at, sink.room(end - at))
-            if not count:
-                raise ShortSourceError(f"the source ends at byte {at}, {end - at} too early")
-            sink.took(count)
-            at += count
+        copy_range(self, source, start, end - missing)
         if missing:
-            self._sink.add(bytes(missing))
+            self.add(bytes(missing))
 
 
 def joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
@@ -129,11 +100,3 @@ def joined(pieces: Iterable[Range | bytes]) -> Iterator[Range | bytes]:
             yield piece
     if end > start:
         yield start, end
-
-
-def _read(source: Source, at: int, room: memoryview) -> int:
-    if _CAN_FILL and source.fd >= 0:
-        return os.preadv(source.fd, [room], at)
-    data = source.read_at(at, len(room))
-    room[: len(data)] = data
-    return len(data)

@@ -4,6 +4,9 @@ import errno
 import mmap
 import os
 from contextlib import suppress
+from pathlib import Path
+
+from wdsflow.shards.atomic import naming
 
 try:
     import fcntl
@@ -20,12 +23,12 @@ class Sink:
 
     Full buffers go to the disk directly (O_DIRECT), because the file is synced before it is renamed. That takes half
     the CPU time, and other files stay in the page cache. The rest at the end, and everything on a file system without
-    such writes, is written the ordinary way.
+    such writes, is written the ordinary way. Errors name ``path``.
     """
 
-    def __init__(self, file: int) -> None:
+    def __init__(self, file: int, path: Path) -> None:
         self.size = 0  # bytes so far
-        self._file = file
+        self._file, self._path = file, path
         self._buffer = memoryview(mmap.mmap(-1, _STEP))  # aligned to a page, as direct writes require
         self._filled = 0
         self._direct: bool | None = None  # not tried yet
@@ -67,13 +70,14 @@ class Sink:
         self._filled = 0
 
     def _write(self, rest: memoryview) -> None:
-        while rest:
-            try:
-                rest = rest[os.write(self._file, rest) :]
-            except OSError as error:
-                if error.errno != errno.EINVAL or not self._direct:
-                    raise
-                self._ordinary()
+        with naming(self._path):
+            while rest:
+                try:
+                    rest = rest[os.write(self._file, rest) :]
+                except OSError as error:
+                    if error.errno != errno.EINVAL or not self._direct:
+                        raise
+                    self._ordinary()
 
     def _ordinary(self) -> None:
         if self._direct:

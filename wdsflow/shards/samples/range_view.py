@@ -14,7 +14,7 @@ _STEP = 256 << 10  # bytes that are taken from a stream at once
 
 
 def view_of(source: Source, ranges: Sequence[Range]) -> Source:
-    """Return the tar that consists of ranges of another, ended as ``write_ranges`` ends it. Closing it closes the source.
+    """Return the tar that consists of ranges of another, ended as ``write_pieces`` ends it. Closing it closes the source.
 
     ``ranges`` are those of whole members, sorted, and do not overlap. Where the source can be read in any order only
     these ranges are read; the rest of a stream is skipped. A source that ends early raises SourceChangedError.
@@ -102,10 +102,9 @@ class _Stream:
         self._at += size
         return data
 
-    def close(self) -> str:
+    def close(self) -> None:
         """Close the source."""
         self._source.close()
-        return ""
 
     def _skip_to(self, offset: int) -> None:
         """Let a stream of several compressed streams come as far as ``offset``."""

@@ -132,6 +132,12 @@ def local_file(url: str) -> str | None:
     return None if url.startswith("pipe:") else local_path(url)
 
 
+def place_of(url: str) -> str:
+    """Return what is the same for all names of a shard: a local one's absolute path with links resolved, otherwise the url."""
+    path = local_file(url)
+    return url if path is None else os.path.realpath(path)
+
+
 def local_folder(out: str | os.PathLike[str]) -> Path:
     """Return the path of a folder or file to write to. Raises ValueError if it is the url of something remote.
 

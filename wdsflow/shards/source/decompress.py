@@ -8,6 +8,7 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from .compression import follows
@@ -53,7 +54,8 @@ class _Stepwise(Stream):
     errors: tuple[type[Exception], ...] = (OSError,)
     name = ""
 
-    def make(self) -> Any:
+    @staticmethod
+    def make() -> Any:
         """Return the decompressor."""
         raise NotImplementedError
 
@@ -90,31 +92,21 @@ class _Stepwise(Stream):
 class Bzip2(_Stepwise):
     """bzip2."""
 
-    name = "bzip2"
-
-    def make(self) -> Any:
-        """Return the decompressor."""
-        return bz2.BZ2Decompressor()
+    name, make = "bzip2", staticmethod(bz2.BZ2Decompressor)
 
 
 class Xz(_Stepwise):
     """xz, and the older lzma."""
 
     name, errors = "xz", (lzma.LZMAError, EOFError)
-
-    def make(self) -> Any:
-        """Return the decompressor."""
-        return lzma.LZMADecompressor(memlimit=_MEMORY)
+    make = staticmethod(partial(lzma.LZMADecompressor, memlimit=_MEMORY))
 
 
 class Gzip(_Stepwise):
     """gzip; the checksum after the data has to be there, but is not compared: tarfile ignores it."""
 
     name, errors = "gzip", (zlib.error,)
-
-    def make(self) -> Any:
-        """Return the decompressor."""
-        return zlib.decompressobj(-zlib.MAX_WBITS)
+    make = staticmethod(partial(zlib.decompressobj, -zlib.MAX_WBITS))
 
     def _buffers(self) -> Iterator[bytes]:
         head = b""
@@ -180,7 +172,8 @@ class Zstd(_Stepwise):
             self.start, self.rest, self.complete = self.rest, b"", False
             yield from super().pieces()
 
-    def make(self) -> Any:
+    @staticmethod
+    def make() -> Any:
         """Return the decompressor."""
         return _ZstdFrame()
 

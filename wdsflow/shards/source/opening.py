@@ -38,9 +38,4 @@ def _open_local(url: str, path: str) -> Source:
     if compression_of(start) is None:
         return LocalSource(url, fd)
     os.lseek(fd, len(start), os.SEEK_SET)
-
-    def close() -> str:
-        os.close(fd)
-        return ""
-
-    return ForwardSource(url, lambda: os.read(fd, NEXT), start, size=os.fstat(fd).st_size, close=close)
+    return ForwardSource(url, lambda: os.read(fd, NEXT), start, size=os.fstat(fd).st_size, close=lambda: os.close(fd))

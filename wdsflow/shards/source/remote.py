@@ -178,14 +178,14 @@ def _unpacked(source: RemoteSource) -> Source:
         at += len(data)
         return data
 
-    return ForwardSource(source.url, raw, start, size=source.size, close=_silent(source.close))
+    return ForwardSource(source.url, raw, start, size=source.size, close=source.close)
 
 
 def _onwards(stream: _Stream, size: int | None, digest: Digest | None) -> Source:
     read = digest.of_stream(stream.read) if digest else stream.read
     with _closed_on_error(stream):
         start = read(FIRST)
-    return ForwardSource(stream.url, lambda: read(NEXT), start, size=size, close=_silent(stream.close))
+    return ForwardSource(stream.url, lambda: read(NEXT), start, size=size, close=stream.close)
 
 
 @contextmanager
@@ -196,16 +196,6 @@ def _closed_on_error(source: RemoteSource | _Stream) -> Iterator[None]:
     except BaseException:
         source.close()
         raise
-
-
-def _silent(close: Callable[[], object]) -> Callable[[], str]:
-    """Return what closes a source that cannot fail by itself once all was read."""
-
-    def closed() -> str:
-        close()
-        return ""
-
-    return closed
 
 
 def filesystem(url: str) -> tuple[Any, str]:

@@ -15,7 +15,7 @@ class ForwardSource(Source):
     """A stream of bytes, decompressed where it has to be, with a little memory of what has passed.
 
     It ends where Python's tarfile would end: after the first of several compressed streams, and before a damaged
-    buffer. ``lift`` continues after the first stream.
+    buffer. ``lift`` continues after the first stream. ``close`` is called once; it may return why the sender failed.
     """
 
     random = False
@@ -27,7 +27,7 @@ class ForwardSource(Source):
         start: bytes,
         *,
         size: int | None = None,
-        close: Callable[[], str] | None = None,
+        close: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.url, self.size, self.compression = url, size, compression_of(start)
         self.bytes_read = len(start)
@@ -66,9 +66,8 @@ class ForwardSource(Source):
 
     def close(self) -> None:
         """Give everything back."""
-        close, self._close = self._close, None
-        if close is not None:
-            close()
+        close, self._close = self._close, lambda: None
+        close()
 
     def _fill(self, offset: int, size: int) -> None:
         while self.length is None and self._from + len(self._held) < offset + size:
@@ -122,6 +121,6 @@ class ForwardSource(Source):
 
     def _ended(self) -> None:
         """Note it if the bytes have come to their end because what sent them failed."""
-        close, self._close = self._close, None
-        if close is not None and (trouble := close()):
+        close, self._close = self._close, lambda: None
+        if trouble := close():
             self.damage, self.breaks = f"{self.damage}: {trouble}" if self.cut else trouble, True

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.folder.layout import Layout
 from wdsflow.filtering.folder.shard_record import ShardRecord
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about, same_shard
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, no_ledgers, read_about, same_shard
 from wdsflow.filtering.recipe.recipe_identity import digest
 from wdsflow.filtering.recipe.recipe_stages import written_stages
 from wdsflow.shards.shard_identity import fingerprint
@@ -33,7 +33,7 @@ def reuse_of(ledger: str | os.PathLike[str], names: Sequence[str], program: Prog
     """
     layout = Layout(Path(ledger))
     if not layout.inside.is_dir():
-        raise LedgerError(f"{layout.folder} has no ledgers: give the folder that filter or score wrote")
+        raise no_ledgers(layout.folder)
     try:
         marks = [fingerprint(str(layout.ledger(name))) for name in names]
     except OSError as error:

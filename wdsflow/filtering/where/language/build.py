@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from wdsflow.text.words import how_many
+
 from .functions import FUNCTIONS, PatternError, compiled
 from .predicate_errors import WhereError
 from .tree import (
@@ -151,8 +153,7 @@ class Builder:
         function = FUNCTIONS[name]
         usage = f"write {name}({', '.join(('caption', repr('text'))[: len(function.takes)])})"
         if len(arguments) != len(function.takes):
-            count = len(function.takes)
-            many = f"{count} value{'s' if count > 1 else ''}"
+            many = how_many(len(function.takes), "value")
             raise WhereError(self.text, start, end, f"{name} takes {many}, not {len(arguments)}", usage)
         for kind, argument in zip(function.takes, arguments, strict=True):
             if self.value(argument).node.kind != kind:

@@ -2,7 +2,7 @@
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from wdsflow.text.escape import escape
 
@@ -50,6 +50,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = {word.lower(): word for word in sorted(known)}
     found = difflib.get_close_matches(name.lower()[:80], names, n=1, cutoff=0.6)
     return names[found[0]] if found else ""
+
+
+def instead_of(name: str, known: Sequence[str]) -> str:
+    """Return the hint about an unknown name: the nearest known one, or all of them."""
+    close = nearest(name, known)
+    return f"did you mean {close}?" if close else f"use one of {', '.join(known)}"
 
 
 def _shown(text: str) -> str:
