@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
-from ..model_source import Precision
+from ..model_score import Precision
 from .clip.clip_weights import local_path
 
 

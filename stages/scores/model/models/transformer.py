@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..model_score import Model
-from ..model_source import ModelSource, Precision
+from ..model_score import Model, ModelSource, Precision
 from .clip.clip_weights import local_path, source_of
 from .model_hub import load_model
 

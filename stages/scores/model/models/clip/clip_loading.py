@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ...model_source import ModelSource, Precision
+from ...model_score import ModelSource, Precision
 from ..geometry import Geometry
 from .clip_weights import LOCAL, full_name, local_path
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...model_score import Item, Model, Output
-from ...model_source import ModelSource, Precision
+from ...model_score import Item, Model, ModelSource, Output, Precision
 from .clip_loading import Clip, clip_geometry, clip_preprocess, clip_source, load_clip, remember_preprocess, trims
 from .clip_tokens import By, clip_item, known_context, must_tokenize, remember_context, stacked
 from .clip_weights import source_of
