@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..model_score import Item, Output
-from .model_texts import TextFacts, longest, remember_texts, text_facts
+from .model_texts import longest, text_facts
+from .told import Told
 from .transformer import TransformerModel
 
 
@@ -15,6 +16,7 @@ class LanguageModel(TransformerModel):
 
     kind: ClassVar[str] = "transformers language model"
     loads: ClassVar[str] = "AutoModelForCausalLM"
+    tells: ClassVar[tuple[Told[Any], ...]] = (text_facts,)
 
     max_tokens: int = 512
 
@@ -32,14 +34,6 @@ class LanguageModel(TransformerModel):
             loss = cross_entropy(logits[row, :last].float(), inputs["input_ids"][row, 1 : last + 1])
             found.append(float(loss))
         return found
-
-    def facts(self) -> TextFacts:
-        """Return what decoders have to know to make tokens."""
-        return text_facts(self.model)
-
-    def recall(self, facts: TextFacts) -> None:
-        """Keep it."""
-        remember_texts(self.model, facts)
 
     def cost(self, item: Item) -> int:
         """Return the tokens."""

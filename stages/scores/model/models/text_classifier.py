@@ -6,8 +6,9 @@ from itertools import count
 from typing import Any, ClassVar
 
 from ..model_score import Item, Output
-from .labels import labels_of, probabilities, remember_labels
-from .model_texts import TextFacts, longest, remember_texts, text_facts
+from .labels import labels_of, probabilities
+from .model_texts import longest, text_facts
+from .told import Told
 from .transformer import TransformerModel
 
 
@@ -17,6 +18,7 @@ class TextClassifier(TransformerModel):
 
     kind: ClassVar[str] = "transformers text classifier"
     loads: ClassVar[str] = "AutoModelForSequenceClassification"
+    tells: ClassVar[tuple[Told[Any], ...]] = (text_facts, labels_of)
 
     max_tokens: int = 512
 
@@ -33,15 +35,6 @@ class TextClassifier(TransformerModel):
             return probabilities(loaded(**padded(batch, str(loaded.device), fill)).logits, config)
         finally:
             config.pad_token_id = known
-
-    def facts(self) -> tuple[TextFacts, dict[int, str]]:
-        """Return what decoders have to know to make tokens, and the labels."""
-        return text_facts(self.model), labels_of(self.model)
-
-    def recall(self, facts: tuple[TextFacts, dict[int, str]]) -> None:
-        """Keep it."""
-        remember_texts(self.model, facts[0])
-        remember_labels(self.model, facts[1])
 
     def cost(self, item: Item) -> int:
         """Return the tokens."""

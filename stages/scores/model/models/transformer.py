@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from ..model_score import Model, ModelSource, Precision
 from .clip.clip_weights import local_path, source_of
 from .model_hub import load_model
+from .told import Told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,6 +15,7 @@ class TransformerModel(Model):
 
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
     loads: ClassVar[str]  # transformers' class
+    tells: ClassVar[tuple[Told[Any], ...]] = ()  # what decoders have to know of it
 
     model: str
     precision: Precision = "fp32"
@@ -32,6 +34,15 @@ class TransformerModel(Model):
             return None
         name, _at, revision = self.model.partition("@")
         return ModelSource(name, revision, "model='./FOLDER'")
+
+    def facts(self) -> tuple[Any, ...]:
+        """Return what decoders have to know."""
+        return tuple(fact(self.model) for fact in self.tells)
+
+    def recall(self, facts: tuple[Any, ...]) -> None:
+        """Keep it."""
+        for fact, known in zip(self.tells, facts, strict=True):
+            fact.tell(known, self.model)
 
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs; folders by their contents."""

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from .....tokenize import named_tokenizer
 from ....text.lengths import tokenizable, trim_cache
+from ..told import Told
 from .clip_hf_words import hf_tokenizer, hf_tokens
 from .clip_weights import full_name
 from .clip_words import clip_words
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
 By = Literal["openclip", "hf"]
 
-_contexts: dict[str, int | None] = {}  # by model: see plain_context
 _lock = threading.Lock()  # tokenizers of transformers are for one thread at a time
 
 
@@ -42,13 +43,7 @@ def must_tokenize(model: str, by: By) -> None:
             raise ValueError("tokenizer='hf' is for models with the vocabulary of OpenAI's CLIP; this one has another")
 
 
-def known_context(model: str) -> int | None:
-    """Return what ``plain_context`` does, found out once."""
-    if model not in _contexts:
-        _contexts[model] = plain_context(model)
-    return _contexts[model]
-
-
+@cache
 def plain_context(model: str) -> int | None:
     """Return the context length of a model whose captions ``ClipWords`` tokenises; None if OpenCLIP has to."""
     from open_clip import tokenizer as module
@@ -65,9 +60,7 @@ def plain_context(model: str) -> int | None:
     return int(tokenizer.context_length) if plain else None
 
 
-def remember_context(model: str, context: int | None) -> None:
-    """Keep what ``plain_context`` returned in another process."""
-    _contexts[model] = context
+known_context = Told(plain_context)
 
 
 def stacked(model: str, batch: Sequence[Any]) -> "NDArray[np.int32]":
