@@ -109,7 +109,7 @@ def _what(lane: LaneFacts | None, waited: float | None, lost_in_a_row: int | Non
 
 
 def _where(tally: LossTally) -> Iterator[str]:
-    reasons = _by_count(tally)
+    reasons = tally.reasons
     if not tally.seen:
         yield "No sample was seen."
     elif not reasons:
@@ -143,7 +143,7 @@ def _where(tally: LossTally) -> Iterator[str]:
 def _fixes(
     tally: LossTally, lane: LaneFacts | None, options: FeedOptions, data: str, *, waited: float | None
 ) -> Iterator[str]:
-    much = [reason for reason in _by_count(tally) if reason.count >= _MUCH * tally.seen]
+    much = [reason for reason in tally.reasons if reason.count >= _MUCH * tally.seen]
     slugs = {reason.first.reason for reason in much}
     names = list(dict.fromkeys(name for fields, _ in tally.fields.most_common() for name in fields))
     if slugs & _NO_CAPTION:
@@ -207,7 +207,3 @@ def _lane_fixes(lane: LaneFacts, options: FeedOptions) -> Iterator[str]:
     fewer = [f"fewer workers than {lane.lanes} (--workers)"] if lane.lanes > 1 else []
     smaller = [f"--batch-size {lane.usable}"] if lane.usable else []
     yield f"or of OpenCLIP's own arguments: {' or '.join(fewer + smaller)}" if fewer or smaller else "more shards"
-
-
-def _by_count(tally: LossTally) -> list[LossReason]:
-    return sorted(tally.losses.values(), key=lambda reason: -reason.count)

@@ -33,10 +33,6 @@ class ImageClassifier(TransformerModel):
 
     def largest(self) -> Item | None:
         """Return a black picture where all have the same size."""
-        import numpy as np
+        from .processors import black_picture
 
-        from .prepare import Prepare
-        from .processors import preparation
-
-        prepare = preparation(self.model)
-        return np.zeros((3, *prepare.geometry.size), np.uint8) if isinstance(prepare, Prepare) else None
+        return black_picture(self.model)

@@ -47,10 +47,7 @@ class ImageTextMatcher(TransformerModel):
         """Return a black picture with the longest text."""
         import numpy as np
 
-        from .prepare import Prepare
-        from .processors import preparation
+        from .processors import black_picture
 
-        prepare = preparation(self.model)
-        if not isinstance(prepare, Prepare):
-            return None
-        return np.zeros((3, *prepare.geometry.size), np.uint8), np.ones(longest(self.model, MOST_TOKENS), np.int32)
+        black = black_picture(self.model)
+        return None if black is None else (black, np.ones(longest(self.model, MOST_TOKENS), np.int32))

@@ -41,6 +41,12 @@ def preparation(name: str, flip: Flip = "", how: How = "fast") -> Prepare | Prep
     return PrepareByProcessor(name=name, flip=flip) if geometry is None else Prepare(geometry=geometry, flip=flip)
 
 
+def black_picture(name: str) -> Any:
+    """Return what a model takes of a black picture, where all have the same size; None where they have not."""
+    prepare = preparation(name)
+    return np.zeros((3, *prepare.geometry.size), np.uint8) if isinstance(prepare, Prepare) else None
+
+
 def values(name: str, batch: Sequence[Any], device: str) -> Any:
     """Return a tensor (n, 3, height, width) of float32 on a device: bytes are scaled and normalised, the rest is."""
     import torch

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..model_score import Model, ModelSource, Precision
+from ..model_score import Item, Model, ModelSource, Precision
 from .clip.clip_weights import local_path, source_of
 from .model_hub import load_model
+from .model_texts import longest
 from .told import Told
 
 
@@ -49,3 +50,20 @@ class TransformerModel(Model):
         identity = super().identity()
         identity["settings"]["model"] = source_of(self.model)
         return identity
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenModel(TransformerModel):
+    """A model of transformers whose items are the token ids of a text, int32."""
+
+    max_tokens: int = 512
+
+    def cost(self, item: Item) -> int:
+        """Return the tokens."""
+        return len(item)
+
+    def largest(self) -> Item:
+        """Return a text of as many tokens as there may be."""
+        import numpy as np
+
+        return np.ones(longest(self.model, self.max_tokens), np.int32)
