@@ -139,7 +139,7 @@ class ResumedRun:
         feed = hasattr(self.loader, "state_dict")
         if not feed:  # other loaders shuffle by the global generators when they begin an epoch; ours must not matter
             restore()
-        steps = Steps(self.loader, first, restore if feed else _nothing, lambda batches: self._done(loop, batches))
+        steps = Steps(self.loader, first, restore if feed else lambda: None, lambda batches: self._done(loop, batches))
         with counted(self._loop, steps):
             result = self._loop(*words, **named)
         self._end(loop)
@@ -212,10 +212,6 @@ def _is_ours(error: BaseException) -> bool:
         trace = trace.tb_next
     raised_in = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
     return bool(str(error)) and raised_in.startswith("wdsflow.")
-
-
-def _nothing() -> None:
-    pass
 
 
 def _put(stack: ExitStack, module: ModuleType, name: str, value: Any) -> None:
