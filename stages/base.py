@@ -87,6 +87,13 @@ class Stage(ABC):
         """Fields that are gone afterwards."""
         return frozenset()
 
+    def _fail(self, sample: Sample, error: StageError, on_error: OnError) -> None:
+        """Count a sample that cannot be handled; raise StageError that names it if ``on_error`` says so."""
+        self.counts.failed[error.slug] += 1
+        if on_error == "raise":
+            place = f"{self.name}: sample {sample.get('__key__')!r} of {sample.get('__url__')!r}"
+            raise StageError(error.slug, f"{place}: {error}") from error
+
     @abstractmethod
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Take samples one by one and yield those that are kept, in order, as late as possible."""
@@ -116,10 +123,7 @@ class SampleStage(Stage):
                 counts.dropped[drop.reason] += 1
                 continue
             except StageError as error:
-                counts.failed[error.slug] += 1
-                if self.on_error == "raise":
-                    place = f"{self.name}: sample {sample.get('__key__')!r} of {sample.get('__url__')!r}"
-                    raise StageError(error.slug, f"{place}: {error}") from error
+                self._fail(sample, error, self.on_error)
                 continue
             counts.kept += 1
             yield result

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from wdsflow.memory.sizes import parse_size
 from wdsflow.memory.weigh import weigh
 
 from .base import OnError, Sample, Stage, StageError
 from .fields import listed
-from .measure import height_width, length
 
 
 @dataclass
@@ -108,7 +107,7 @@ class Batch(Stage):
                     batch = _Open()
                 _check_fields(sample, batch)
             except StageError as error:
-                self._fail(sample, error)
+                self._fail(sample, error, self.on_error)
                 continue
             batch.samples.append(sample)
             batch.load += load
@@ -126,9 +125,9 @@ class Batch(Stage):
             if self.max_bytes is not None:
                 load.size = weigh(sample)
             if self.max_pixels is not None:
-                load.height, load.width = height_width(sample[self.image])
+                load.height, load.width = _height_width(sample[self.image])
             if self.max_tokens is not None:
-                load.tokens = length(sample[self.text])
+                load.tokens = _length(sample[self.text])
         except KeyError as error:
             raise StageError("not-measured", f"it has no field {error}; its fields: {listed(sample)}") from None
         except TypeError as error:
@@ -147,15 +146,39 @@ class Batch(Stage):
         self.counts.kept += len(batch.samples)
         return {name: [sample[name] for sample in batch.samples] for name in batch.samples[0]}
 
-    def _fail(self, sample: Sample, error: StageError) -> None:
-        self.counts.failed[error.slug] += 1
-        if self.on_error == "raise":
-            place = f"{self.name}: sample {sample.get('__key__')!r} of {sample.get('__url__')!r}"
-            raise StageError(error.slug, f"{place}: {error}") from error
-
 
 def _check_fields(sample: Sample, batch: _Open) -> None:
     if batch.samples and sample.keys() != batch.samples[0].keys():
         first = batch.samples[0]
         text = f"its fields are {listed(sample)}; those of {first.get('__key__')!r} in its batch are {listed(first)}"
         raise StageError("other-fields", f"{text}; Rename(..., keep=False) or HasFields before makes them the same")
+
+
+def _height_width(value: Any) -> tuple[int, int]:
+    """Return an image's height and width: a Pillow image, or an array or tensor as HW, CHW or HWC.
+
+    Raises TypeError if it is none of these.
+    """
+    size, shape = getattr(value, "size", None), getattr(value, "shape", None)
+    if shape is None and isinstance(size, tuple) and len(size) == 2:
+        return int(size[1]), int(size[0])
+    if shape is not None and len(shape) == 2:
+        return int(shape[0]), int(shape[1])
+    if shape is not None and len(shape) == 3:
+        if shape[0] not in {1, 3, 4} and shape[2] in {1, 3, 4}:
+            return int(shape[0]), int(shape[1])
+        return int(shape[1]), int(shape[2])
+    raise TypeError(f"{type(value).__name__} has no height and width; put Decode before")
+
+
+def _length(value: Any) -> int:
+    """Return the number of tokens of a text: the length of a list, or of a tensor's last dimension.
+
+    Raises TypeError for text that is no tokens yet.
+    """
+    shape = getattr(value, "shape", None)
+    if shape is not None and len(shape) > 0:
+        return int(shape[-1])
+    if isinstance(value, (list, tuple)):
+        return len(value)
+    raise TypeError(f"{type(value).__name__} is not a list of tokens; put Tokenize before")

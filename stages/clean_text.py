@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from wdsflow.shards.field_names import alternatives
 
-from .base import Dropped, Sample, SampleStage, StageError
-from .fields import listed, present
+from .base import Sample, SampleStage, StageError
+from .fields import listed, present, settled
 from .texts import Output, written
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class CleanText(SampleStage):
         names = present(sample, self.field.split(";"))
         if not names:
             text = f"it has no field {self.field!r}; its fields: {listed(sample)}"
-            notes.append(_settle(f"no-{self.field}", self.on_missing, text))
+            notes.append(settled(f"no-{self.field}", self.on_missing, text))
         for name in names:
             text, guessed = self._decoded(name, sample[name])
             clean = clean_text(text)
@@ -93,7 +93,7 @@ class CleanText(SampleStage):
             if clean != text:
                 notes.append("changed")
             if not visible(clean):
-                notes.append(_settle("empty", self.on_empty, f"nothing visible is left of {name!r}"))
+                notes.append(settled("empty", self.on_empty, f"nothing visible is left of {name!r}"))
             sample[name] = written(clean, sample[name], self.output)
         self.counts.noted.update(notes)
         return sample
@@ -142,11 +142,3 @@ def _config() -> "ftfy.TextFixerConfig":
     return ftfy.TextFixerConfig(
         uncurl_quotes=False, fix_latin_ligatures=False, fix_character_width=False, explain=False
     )
-
-
-def _settle(slug: str, choice: str, text: str) -> str:
-    if choice == "raise":
-        raise StageError(slug, text)
-    if choice == "drop":
-        raise Dropped(slug)
-    return slug

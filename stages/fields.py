@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from wdsflow.shards.field_names import alternatives, is_meta
 
-from .base import Sample, StageError
+from .base import Dropped, Sample, StageError
 
 
 def present(sample: Sample, names: Iterable[str]) -> list[str]:
@@ -12,9 +12,23 @@ def present(sample: Sample, names: Iterable[str]) -> list[str]:
     return [name for name in names if name in sample]
 
 
+def settled(slug: str, choice: str, text: str) -> str:
+    """Return ``slug``, to be noted. Raises StageError with the text if ``choice`` is "raise", Dropped if it is "drop"."""
+    if choice == "raise":
+        raise StageError(slug, text)
+    if choice == "drop":
+        raise Dropped(slug)
+    return slug
+
+
 def listed(sample: Sample) -> str:
     """Return the fields of a sample for a message, at most a dozen."""
-    names = sorted(str(name) for name in sample if not is_meta(str(name)))
+    return named(str(name) for name in sample if not is_meta(str(name)))
+
+
+def named(fields: Iterable[str]) -> str:
+    """Return names of fields for a message, at most a dozen."""
+    names = sorted(fields)
     return ", ".join(repr(name[:60]) for name in names[:12]) + (", ..." if len(names) > 12 else "") or "none"
 
 

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 from wdsflow.shards.field_names import alternatives, is_meta
 
-from .base import Dropped, Sample, SampleStage, StageError
-from .fields import listed, present
+from .base import Sample, SampleStage
+from .fields import listed, present, settled
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -93,15 +93,15 @@ class Rename(SampleStage):
             names = present(sample, old.split(";"))
             if not names:
                 text = f"it has none of {old!r} for {new!r}; its fields: {listed(sample)}"
-                notes.append(_settle(f"no-{new}", self.on_missing, text, "on_missing to 'keep'"))
+                notes.append(_settled(f"no-{new}", self.on_missing, text, "on_missing to 'keep'"))
                 continue
             if len(names) > 1:
                 text = f"it has several alternatives for {new!r}: {', '.join(names)}"
-                notes.append(_settle(f"several-{new}", self.on_conflict, text, "on_conflict to 'first'"))
+                notes.append(_settled(f"several-{new}", self.on_conflict, text, "on_conflict to 'first'"))
             found[new] = sample[names[0]]
             if new in sample and new not in old_names:
                 text = f"it has a field {new!r} already"
-                notes.append(_settle(f"has-{new}", self.on_target, text, "on_target to 'replace'"))
+                notes.append(_settled(f"has-{new}", self.on_target, text, "on_target to 'replace'"))
                 if self.on_target == "keep":
                     found[new] = sample[new]
         self.counts.noted.update(notes)
@@ -110,9 +110,5 @@ class Rename(SampleStage):
         return {**rest, **found}
 
 
-def _settle(slug: str, choice: str, text: str, instead: str) -> str:
-    if choice == "raise":
-        raise StageError(slug, f"{text} (on_error='drop' drops such samples; or set {instead})")
-    if choice == "drop":
-        raise Dropped(slug)
-    return slug
+def _settled(slug: str, choice: str, text: str, instead: str) -> str:
+    return settled(slug, choice, f"{text} (on_error='drop' drops such samples; or set {instead})")

@@ -10,11 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 
 from .score_errors import ScoreError
 from .selection import parse_captions, parse_images
-from .tolerance import Tolerance
 
 if TYPE_CHECKING:
     from wdsflow.images.header import ImageHeader
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from .sample_view import View
 
 __all__ = [
+    "SEEN_PIXELS",
     "TIERS",
     "DatasetScore",
     "HeaderScore",
@@ -35,6 +35,7 @@ __all__ = [
     "Subject",
     "TextScore",
     "Tier",
+    "Tolerance",
     "Value",
     "bare",
     "versions_of",
@@ -48,6 +49,17 @@ Scalar = float | int | bool | str | None
 Value = Scalar | list[Scalar]
 TIERS: tuple[Tier, ...] = get_args(Tier)  # cheap first
 _PLAIN: dict[Any, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float, int), str: (str,)}
+
+
+class Tolerance(NamedTuple):
+    """How much decoding at a reduced scale changes the value of a score at most, in photographs."""
+
+    most: float
+    of: str = ""  # "of the value", "bits", ...
+
+
+# The effect on the value depends on the model: some look at edges, some at colours.
+SEEN_PIXELS = Tolerance(0.5, "levels of 255 in the pixels that the model sees, on average")
 
 
 @dataclass(frozen=True, kw_only=True)

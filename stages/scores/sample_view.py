@@ -7,6 +7,7 @@ from weakref import ref
 
 from wdsflow.images.header import ImageHeader
 
+from ..fields import named
 from .field_contents import CHUNK, caption_texts, image_header, json_tree
 from .held_fields import Fields, Held
 from .image.picture import SIDE, Picture, decode_picture
@@ -74,7 +75,7 @@ class View:
         if names is None:
             names = chosen(parse_images(image) if image else self.options.names, self.fields)
             if not names:
-                raise ScoreError("no-image", f"no field {image or self.options.images!r}; it has {self._listed()}")
+                raise ScoreError("no-image", f"no field {image or self.options.images!r}; it has {named(self.fields)}")
             cache["names", image] = names
         return names
 
@@ -98,7 +99,7 @@ class View:
         """Return the fields that are the sample's videos, mp4, webm, mkv, avi or mov; ``video`` names others."""
         names = chosen(parse_images(video or VIDEOS), self.fields)
         if not names:
-            raise ScoreError("no-video", f"no field {video or VIDEOS!r}; it has {self._listed()}")
+            raise ScoreError("no-video", f"no field {video or VIDEOS!r}; it has {named(self.fields)}")
         return names
 
     def videos(self, video: str = "") -> list[VideoFacts]:
@@ -126,7 +127,7 @@ class View:
             texts = caption_texts(self, parse_captions(caption or self.options.captions))
             if not texts:
                 place = caption or self.options.captions
-                raise ScoreError("no-caption", f"none in {place!r}; it has {self._listed()}")
+                raise ScoreError("no-caption", f"none in {place!r}; it has {named(self.fields)}")
             self._cache["captions", caption] = texts
         return texts
 
@@ -145,7 +146,7 @@ class View:
         tree = self._cache.get(("json", name))
         if tree is None:
             if name not in self.fields:
-                raise ScoreError("no-json", f"no field {name!r}; it has {self._listed()}")
+                raise ScoreError("no-json", f"no field {name!r}; it has {named(self.fields)}")
             tree = self._cache["json", name] = json_tree(self, name)
         return tree
 
@@ -219,10 +220,6 @@ class View:
         for start in range(0, whole, CHUNK):
             digest.update(self.read(name, start, CHUNK))
         return digest.digest()
-
-    def _listed(self) -> str:
-        names = sorted(self.fields)
-        return ", ".join(repr(name[:60]) for name in names[:12]) + (", ..." if len(names) > 12 else "") or "none"
 
 
 _DEFAULTS = ViewOptions()

@@ -33,7 +33,7 @@ def fixed(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], Re
 
 
 def listed(folder: Path) -> list[str]:
-    """Return the names in an output folder, but that of  own_X record."""
+    """Return the names in an output folder, but that of its own record."""
     return sorted(name for name in os.listdir(folder) if name != "_wdsflow")
 
 

@@ -45,7 +45,7 @@ NAMED = r"at sample 'the \"marked\" one' of .*/0001\.tar"
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform of  own_X, which does something at the marked image."""
+    """A transform of its own, which does something at the marked image."""
 
     act: Callable[[], object]
 
@@ -142,8 +142,9 @@ def shared_memory():
 )
 def test_a_transform_that_fails_is_named_with_its_sample(tmp_path, act, said):
     data = shards(tmp_path)
-    with ended(SampleError, f"(?s)^rank 0: .*{said.format(at=NAMED)}"):
+    with ended(SampleError, f"(?s)^rank 0: .*{said.format(at=NAMED)}") as caught:
         run(loader(data, preprocess=Transform(act)))
+    assert not re.search(r"^  in .*/wdsflow/", str(caught.value), re.MULTILINE), "functions of the user alone"
 
 
 @pytest.mark.parametrize("decode_in", ["processes", "threads"])

@@ -86,7 +86,7 @@ def explained(dog, rank):
     try:
         reduce(dog, rank)
     except RuntimeError as error:
-        stall = watchdog.explain(error)
+        stall = dog.explain(error)
         assert stall is not None
         raise stall from error
 

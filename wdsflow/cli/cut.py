@@ -1,17 +1,14 @@
 """``wdsflow cut``: filter again using existing scores."""
 
-from typing import Annotated
-
 import typer
 
-from wdsflow.cli.shared.cli_options import Address, EngineChoice, Engines, Numbering, TarSamples, TarSize, To
-from wdsflow.cli.shared.help_panels import OUTPUT
+from wdsflow.cli.shared.cli_options import Address, AllowPipe, EngineChoice, Engines, Numbering, TarSamples, TarSize, To
 from wdsflow.cli.shared.live import progress
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import (
-    AllowPipe,
     DryRun,
+    Empty,
     Export,
     Keep,
     Ledger,
@@ -31,16 +28,6 @@ from wdsflow.cli.shared.run_arguments import (
 )
 from wdsflow.cli.shared.run_outcome import check_exports, exported, show
 from wdsflow.cli.shared.typed_command import Typed
-
-Empty = Annotated[
-    str | None,
-    typer.Option(
-        "--empty",
-        metavar="WHAT",
-        help="What to do with shards of which nothing is kept: leave-out (default) or write.",
-        rich_help_panel=OUTPUT,
-    ),
-]
 
 
 def cut(

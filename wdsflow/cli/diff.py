@@ -11,7 +11,7 @@ import typer
 
 from wdsflow.cli.shared.cli_options import AllowPipe
 from wdsflow.cli.shared.help_panels import CHECKS, MACHINES
-from wdsflow.cli.shared.terminal import cannot_write, console, fail, no_shards, progress
+from wdsflow.cli.shared.terminal import cannot_write, fail, no_shards, print_lines, progress
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.shell import quote_path
 
@@ -95,7 +95,5 @@ def diff(
     elif form is DiffFormat.markdown:
         sys.stdout.writelines(f"{line}\n" for line in markdown_lines(found))
     else:
-        shell = console()
-        for line in text_lines(found):
-            shell.print(line, soft_wrap=True)
+        print_lines(*text_lines(found))
     raise typer.Exit(found.exit_status)

@@ -7,6 +7,7 @@ import typer
 
 from wdsflow.cli.shared.cli_options import (
     Address,
+    AllowPipe,
     Device,
     Embedded,
     Embeddings,
@@ -18,14 +19,14 @@ from wdsflow.cli.shared.cli_options import (
     TarSize,
     To,
 )
-from wdsflow.cli.shared.help_panels import MAIN, OTHER, OUTPUT, SAMPLES
+from wdsflow.cli.shared.help_panels import MAIN, OTHER, SAMPLES
 from wdsflow.cli.shared.live import progress
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import (
-    AllowPipe,
     Captions,
     ChunkEnd,
     DryRun,
+    Empty,
     Export,
     ImageMemory,
     Images,
@@ -39,6 +40,7 @@ from wdsflow.cli.shared.run_arguments import (
     Restart,
     ShardCount,
     ShardIndex,
+    Unknown,
     Urls,
     VideoToken,
     Where,
@@ -60,25 +62,6 @@ Also = Annotated[
         help="More scores to write to the ledger, for every sample.",
         rich_help_panel=MAIN,
         show_default=False,
-    ),
-]
-Unknown = Annotated[
-    str | None,
-    typer.Option(
-        "--unknown",
-        metavar="WHAT",
-        help="What to do with samples whose predicate is unknown: quarantine (default), keep or drop.",
-        rich_help_panel=SAMPLES,
-        show_default=False,
-    ),
-]
-Empty = Annotated[
-    str | None,
-    typer.Option(
-        "--empty",
-        metavar="WHAT",
-        help="What to do with shards of which nothing is kept: leave-out (default) or write.",
-        rich_help_panel=OUTPUT,
     ),
 ]
 HashImages = Annotated[

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from wdsflow.cli.shared.cli_options import Shards
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import console, fail, folder_name, progress, warn_of_twice
+from wdsflow.cli.shared.terminal import fail, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed_command import Typed
-from wdsflow.cli.shared.written_shards import writing_shards
+from wdsflow.cli.shared.written_shards import AllowPipe, Out, writing_shards
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 
@@ -31,10 +32,6 @@ class AmbiguousChoice(str, Enum):
     drop = "drop"
 
 
-Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
-Out = Annotated[
-    Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="Folder for the new shards.")
-]
 Table = Annotated[
     str,
     typer.Option(
@@ -69,7 +66,7 @@ Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards at once.")]
 
 def graft(
     context: typer.Context,
-    urls: Urls,
+    urls: Shards,
     table: Table,
     on: On,
     fields: Set,
@@ -79,7 +76,7 @@ def graft(
     force: Annotated[bool, typer.Option("--force", help="Write all shards again; replace outputs.")] = False,
     restart: Restart = False,
     jobs: Jobs = 2,
-    allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
+    allow_pipe: AllowPipe = False,
 ) -> None:
     """Add captions or other fields from a table.
 
@@ -162,17 +159,15 @@ def _other_columns(error: "NoColumn", typed: Typed) -> str:
 
 
 def _show(report: "GraftReport", out: Path, urls: list[str], typed: Typed) -> None:
-    shell = console()
     unread = [shard for shard in report.shards if shard.lost and not shard.samples]
     if len(unread) == len(report.shards):
         what = f"nothing could be read: {escape(unread[0].url, 300)}: {unread[0].lost[0]}"
         fail(what, f"see what is wrong: {typed.look('validate', *urls)}")
-    for line in str(report).splitlines():
-        shell.print(line, soft_wrap=True)
+    print_lines(*str(report).splitlines())
     for option in report.idle:
         print(f"wdsflow: --set {escape(option, 200)} changed no sample", file=sys.stderr)
     if report.lost:
-        shell.print(f"damage: {Typed.spell('validate', *urls)}", soft_wrap=True)
+        print_lines(f"damage: {Typed.spell('validate', *urls)}")
     if report.total("written"):
-        shell.print(f"next: wdsflow validate {quote_path(str(out))}", soft_wrap=True)
+        print_lines(f"next: wdsflow validate {quote_path(str(out))}")
     raise typer.Exit(int(report.lost or report.refused or bool(report.idle)))

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from wdsflow.cli.shared.cli_options import Shards
 from wdsflow.cli.shared.help_panels import OUTPUT
-from wdsflow.cli.shared.terminal import cannot_write, console, fail, folder_name, is_misplaced, no_shards, progress
+from wdsflow.cli.shared.terminal import cannot_write, fail, folder_name, is_misplaced, no_shards, print_lines, progress
 from wdsflow.cli.shared.typed_command import Typed, free
 from wdsflow.text.shell import quote_path
 
-Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
 Sizes = Annotated[bool, typer.Option("--sizes", help="sizes.json: OpenCLIP, DataComp.")]
 Len = Annotated[bool, typer.Option("--len", help="__len__: OpenCLIP.")]
 Wids = Annotated[bool, typer.Option("--wids", help="shardindex.json: wids.")]
@@ -52,7 +52,7 @@ Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards read at once
 
 def index(
     context: typer.Context,
-    urls: Urls,
+    urls: Shards,
     sizes: Sizes = False,
     len_: Len = False,
     wids: Wids = False,
@@ -89,9 +89,7 @@ def index(
             report = index_shards(urls, kinds, out=out, force=force, jobs=jobs, begin=begin)
     except NoShards as error:
         no_shards(error, typed)
-    except Busy as error:
-        fail(str(error), elsewhere)
-    except FileExistsError as error:
+    except (Busy, FileExistsError) as error:
         fail(str(error), elsewhere)
     except PartOfSet as error:
         whole, part = typed.again(urls=error.folders), typed.again(force=True)
@@ -110,18 +108,12 @@ def _show(report: Any, typed: Typed, urls: list[str]) -> None:
         url, why = report.refused[0]
         more = f" (and {report.shards - 1:,} more)" if report.shards > 1 else ""
         fail(f"nothing could be indexed: {url}{more}: {why}", f"see what is wrong: {typed.spell('validate', *urls)}")
-    shell = console()
-    for line in str(report).splitlines():
-        shell.print(line, soft_wrap=True)
+    print_lines(*str(report).splitlines())
     if report.refused:
         damaged = [url for url, _ in report.refused[:20]]
-        shell.print(
-            f"to repair what is damaged: {typed.spell('repair', *damaged, out=free(Path('repaired')))}", soft_wrap=True
-        )
+        print_lines(f"to repair what is damaged: {typed.spell('repair', *damaged, out=free(Path('repaired')))}")
     if report.kept:
-        shell.print(f"to replace what was kept: {typed.again(force=True)}", soft_wrap=True)
+        print_lines(f"to replace what was kept: {typed.again(force=True)}")
     for path in report.manifests:
-        shell.print(
-            f"to compare the shards with it later: wdsflow validate --manifest {quote_path(path)}", soft_wrap=True
-        )
+        print_lines(f"to compare the shards with it later: wdsflow validate --manifest {quote_path(path)}")
     raise typer.Exit(0 if report.ok else 1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wdsflow.cli.shared.cli_options import AllowPipe, AsJson, Jobs, Keys
+from wdsflow.cli.shared.cli_options import AllowPipe, AsJson, Jobs, Keys, Shards
 from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, progress, write_output
 from wdsflow.cli.shared.typed_command import Typed
 from wdsflow.text.escape import escape
@@ -32,7 +32,7 @@ Html = Annotated[
 
 def inspect(
     context: typer.Context,
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")],
+    urls: Shards,
     keys: Keys = 0,
     jobs: Jobs = None,
     allow_pipe: AllowPipe = False,
@@ -123,9 +123,7 @@ def _samples(
         found = some_samples(urls, *chance, problems.__setitem__, allow_pipe=allow_pipe)
     try:
         count = _printed(found if ledger is None else _scored(found, ledger), html, as_json=as_json)
-    except LedgerError as error:
-        fail(str(error))
-    except OSError as error:
+    except (LedgerError, OSError) as error:
         fail(str(error))
     reasons = [f"{url}: {reason}" for url, reason in problems.items()]
     if not count and len(problems) == len(urls):

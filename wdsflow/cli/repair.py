@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wdsflow.cli.shared.cli_options import Shards
 from wdsflow.cli.shared.run_arguments import Restart
-from wdsflow.cli.shared.terminal import console, fail, folder_name, progress, several
+from wdsflow.cli.shared.terminal import fail, print_lines, progress, several
 from wdsflow.cli.shared.typed_command import Typed
-from wdsflow.cli.shared.written_shards import writing_shards
+from wdsflow.cli.shared.written_shards import AllowPipe, Out, writing_shards
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
@@ -19,10 +20,6 @@ from wdsflow.text.shell import quote_path
 if TYPE_CHECKING:
     from wdsflow.repair.repair_report import RepairReport
 
-Urls = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
-Out = Annotated[
-    Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="Folder for the new shards.")
-]
 Caption = Annotated[
     str | None,
     typer.Option(
@@ -47,7 +44,7 @@ Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Shards repaired at 
 
 def repair(
     context: typer.Context,
-    urls: Urls,
+    urls: Shards,
     out: Out,
     caption: Caption = None,
     rename: Rename = None,
@@ -57,7 +54,7 @@ def repair(
     force: Annotated[bool, typer.Option("--force", help="Repair all shards again; replace outputs.")] = False,
     restart: Restart = False,
     jobs: Jobs = 2,
-    allow_pipe: Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")] = False,
+    allow_pipe: AllowPipe = False,
 ) -> None:
     """Write valid shards, with sizes.json and __len__ next to them.
 
@@ -136,10 +133,8 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 
 def _show(report: "RepairReport", out: Path, look: str) -> None:
-    shell = console()
-    for line in str(report).splitlines():
-        shell.print(line, soft_wrap=True)
+    print_lines(*str(report).splitlines())
     if not report.dry_run and report.total("samples_written"):
-        shell.print(f"next: wdsflow validate {quote_path(str(out))}", soft_wrap=True)
+        print_lines(f"next: wdsflow validate {quote_path(str(out))}")
     elif report.warning and report.total("samples"):
-        shell.print(f"next: {look}", soft_wrap=True)
+        print_lines(f"next: {look}")

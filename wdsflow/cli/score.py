@@ -5,12 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wdsflow.cli.shared.cli_options import Address, Device, Embedded, Embeddings, EngineChoice, Engines, GpuMemory
+from wdsflow.cli.shared.cli_options import (
+    Address,
+    AllowPipe,
+    Device,
+    Embedded,
+    Embeddings,
+    EngineChoice,
+    Engines,
+    GpuMemory,
+)
 from wdsflow.cli.shared.help_panels import MAIN, SAMPLES
 from wdsflow.cli.shared.live import progress
 from wdsflow.cli.shared.refusals import explained
 from wdsflow.cli.shared.run_arguments import (
-    AllowPipe,
     Captions,
     ChunkEnd,
     ImageMemory,

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from wdsflow.memory.batching.device import choose
-from wdsflow.models.client import Models, OwnModels, RemoteModels
+from wdsflow.models.client import Models, RemoteModels
+from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.processes import ModelProcesses
 from wdsflow.stages.scores.model.model_score import Model
 
@@ -40,4 +41,4 @@ def _started(place: ModelPlace, models: tuple[Model, ...], _: int) -> ModelProce
 def _models_at(place: ModelPlace, address: str | None, _: int) -> Models:
     if address is not None:
         return RemoteModels(address, place.key)
-    return OwnModels(choose(place.device)[0], place.memory)
+    return LoadedModels(choose(place.device)[0], place.memory)

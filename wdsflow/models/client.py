@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Client
 from typing import Any, Protocol
 
@@ -61,12 +62,8 @@ class RemoteModels:
 
     def map(self, model: Model, items: Sequence[Any]) -> list[Any]:
         """Return an output or a Failure for each item, in order. Raises ModelError."""
-
-        def call(some: Sequence[Any], alone: Collection[int]) -> list[Any]:
-            return self._map(model, some, alone)
-
         try:
-            return map_with_restarts(call, items, lambda: None)
+            return map_with_restarts(partial(self._map, model), items, lambda: None)
         except PoisonedError as error:
             raise ModelError(f"{model.called()}: {error.message}") from None
 
@@ -156,27 +153,3 @@ class RemoteModels:
 
 def _cannot_load() -> ModelError:
     return ModelError(f"the process that loads the models ended, {_MOST_LOADS} times: is there memory for them?")
-
-
-class OwnModels:
-    """Runs models in this process."""
-
-    apart = False
-
-    def __init__(self, device: str, memory: str | None) -> None:
-        from wdsflow.memory.batching.device import check_cap
-        from wdsflow.models.loaded import LoadedModels
-
-        try:
-            check_cap(device, memory)
-        except ValueError as error:
-            raise ModelError(str(error)) from None
-        self._loaded = LoadedModels(device, memory)
-
-    def prepare(self, models: Sequence[Model]) -> PreparedModels:
-        """Load models and try the largest item of each. Raises ModelError."""
-        return self._loaded.prepare(models)
-
-    def map(self, model: Model, items: Sequence[Any]) -> list[Any]:
-        """Return an output or a Failure for each item. Raises ModelError, PoisonedError: this process has to end."""
-        return self._loaded.map(model, items)

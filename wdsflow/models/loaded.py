@@ -4,13 +4,12 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from wdsflow.memory.batching.attempt import lost
-from wdsflow.memory.batching.batch_tally import BatchTally
 from wdsflow.memory.batching.ceiling import Ceiling, Known
-from wdsflow.memory.batching.device import in_inference_mode, open_device
+from wdsflow.memory.batching.device import check_cap, in_inference_mode, open_device
 from wdsflow.memory.batching.item_outcome import OutputsError
 from wdsflow.memory.batching.oom import drop_frames, is_out_of_memory
 from wdsflow.memory.batching.probe import Probe, probe
-from wdsflow.memory.batching.runner import BatchRunner
+from wdsflow.memory.batching.runner import BatchRunner, BatchTally
 from wdsflow.memory.batching.store import CeilingStore
 from wdsflow.memory.batching.torch_environment import other_frameworks
 from wdsflow.stages.scores.model.model_score import Model
@@ -22,9 +21,15 @@ _SHARE = 0.5  # of the free memory that a first batch may be expected to take
 
 
 class LoadedModels:
-    """Runs models on a device, "cpu" or "cuda:0"; equal models are loaded once. For one thread."""
+    """Runs models in this process, on "cpu" or "cuda:0"; equal ones are loaded once. For one thread. Raises ModelError."""
+
+    apart = False
 
     def __init__(self, device: str, memory: str | None = None) -> None:
+        try:
+            check_cap(device, memory)
+        except ValueError as error:
+            raise ModelError(str(error)) from None
         self.device = device
         self._memory = memory
         self._open: Any = None  # the device, made ready when the first model comes
@@ -39,7 +44,7 @@ class LoadedModels:
         return PreparedModels(lines, tuple((model, model.facts()) for model in models))
 
     def map(self, model: Model, items: Sequence[Any], alone: Collection[int] = ()) -> list[Any]:
-        """Return an output or a Failure for each item, in order. Raises ModelError, PoisonedError."""
+        """Return an output or a Failure for each item, in order. Raises ModelError; PoisonedError: the process has to end."""
         if not self.has(model):  # of a process that is replaced, or that nobody prepared
             self.make_ready(model)
         try:
@@ -53,24 +58,23 @@ class LoadedModels:
         """Say whether a model is loaded."""
         return model in self._runners
 
-    def make_ready(self, model: Model) -> None:
-        """Load a model and try its largest item, whatever comes of that. Raises ModelError."""
-        self._try_largest(model)
-
     def tallies(self) -> dict[str, BatchTally]:
         """Return what was done so far, by kind of model."""
         return {model.kind: runner.tally for model, runner in self._runners.items()}
 
     def _prepare(self, model: Model) -> str:
-        seen = self._try_largest(model) if model not in self._runners else None
+        seen = None if self.has(model) else self.make_ready(model)
         if seen is None:
             return ""
         if not seen.fits and not (model.on_cpu and self.device != "cpu"):
             raise ModelError(seen.message(model.called()))
         return seen.message(model.called())
 
-    def _try_largest(self, model: Model) -> Probe | None:
-        """Load a model and bound its first batches by what its largest item takes; None if that is not tried."""
+    def make_ready(self, model: Model) -> Probe | None:
+        """Load a model and bound its first batches by what its largest item takes; None if that is not tried.
+
+        Raises ModelError.
+        """
         runner = self._runner(model)
         item = model.largest() if model.tries_on_cpu or self.device != "cpu" else None
         if item is None:

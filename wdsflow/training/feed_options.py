@@ -1,6 +1,6 @@
 """What a feed can be told beside OpenCLIP's own arguments."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Literal, get_args, get_origin
 
 from wdsflow.memory.sizes import parse_size
@@ -49,7 +49,7 @@ class FeedOptions:
     schedule: Schedule = "openclip"
     stall_after: float = 300.0
     stall_samples: int | None = None
-    memory: int | str | None = field(default=None)
+    memory: int | str | None = None
     decoders: int | None = None
     decode_in: Literal["auto", "processes", "threads"] = "auto"
     status_every: float = 10.0

@@ -9,6 +9,7 @@ import logging
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -23,7 +24,6 @@ from wdsflow.training.feed.balanced_schedule import Balanced
 from wdsflow.training.feed.caption_sources import captions_for
 from wdsflow.training.feed.feed import FeedRecipe
 from wdsflow.training.feed.loader import Loader
-from wdsflow.training.feed.next_epoch import SharedEpoch
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
 from wdsflow.training.feed.shard_list import count_samples, shard_list, weighted_list
@@ -43,6 +43,21 @@ _get_imagenet = upstream.get_imagenet
 _VERSION_4 = "naflex_data_config" in inspect.signature(_get_wds_dataset).parameters
 _NOT_OURS = ("variable_text", "genlip", "length_bucketing")  # arguments of version 4 that change what a batch is
 _log = logging.getLogger("wdsflow.training")
+
+
+class SharedEpoch:
+    """The epoch, for ``DataInfo.set_epoch``. OpenCLIP's is in shared memory, for workers that read it themselves."""
+
+    def __init__(self, epoch: int = 0) -> None:
+        self._epoch = epoch
+
+    def set_value(self, epoch: int) -> None:
+        """Begin another epoch with the next iteration."""
+        self._epoch = epoch
+
+    def get_value(self) -> int:
+        """Return the epoch."""
+        return self._epoch
 
 
 def get_data(
@@ -146,11 +161,7 @@ def get_wds_dataset(
 def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callable[..., Any]:
     """Return the function that loads data of this kind."""
     if names_shards(data, dataset_type):
-
-        def ours(*args: Any, **keywords: Any) -> Any:
-            return get_wds_dataset(*args, **keywords, options=options)
-
-        return ours
+        return partial(get_wds_dataset, options=options)
     found: Callable[..., Any] = _get_dataset_fn(data, dataset_type)
     return found
 

@@ -1,11 +1,14 @@
-"""Which rank this process is, and how many decoders it may have, and of which kind."""
+"""Which rank this process is, what ranks do together, and how many decoders each may have, and of which kind."""
 
 import multiprocessing
 import os
 from argparse import Namespace
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from wdsflow.training.launch.launchers import cores_for_rank
+
+T = TypeVar("T")
 
 
 class RankPlace(NamedTuple):
@@ -35,6 +38,30 @@ def talks() -> bool:
     import torch.distributed
 
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
+
+
+def gathered(own: T) -> list[T]:
+    """Return what each rank has, on all of them; every rank must call it at the same step."""
+    if not talks():
+        return [own]
+    import torch.distributed
+
+    everyone: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(everyone, own)
+    return everyone
+
+
+def shared_out(count: int, place: RankPlace, work: Callable[[Iterable[int]], dict[int, T]]) -> list[T]:
+    """Return a result for each number below ``count``, on all ranks that are connected: each does a part of the work.
+
+    ``work`` gets numbers, and returns their results. A rank whose ``place`` says that it is the only one does all.
+    """
+    if place.world_size == 1:
+        parts = [work(range(count))]
+    else:
+        parts = gathered(work(range(place.rank, count, place.world_size) if talks() else range(count)))
+    found = {number: result for part in parts for number, result in part.items()}
+    return [found[number] for number in range(count)]
 
 
 def decoders_for(asked: int | None) -> int:

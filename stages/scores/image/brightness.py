@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..base import PixelScore
-from ..tolerance import Tolerance
+from ..base import PixelScore, Tolerance
 from .picture import Picture
 
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar
 
-from ..base import PixelScore
-from ..tolerance import Tolerance
+from ..base import PixelScore, Tolerance
 from .picture import Picture
 
 

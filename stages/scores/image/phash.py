@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-from ..base import Kind, PixelScore
-from ..tolerance import Tolerance
+from ..base import Kind, PixelScore, Tolerance
 from .picture import Picture
 
 _SIDE, _LOW = 32, 8

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 from ..base import ScoreError, Subject, Value, bare
 from ..sample_view import View
-from .model_score import Model, ModelScore, Output, Request
-from .model_source import Precision
+from .model_score import Model, ModelScore, Output, Precision, Request
 from .models.clip.clip_weights import source_of
 from .models.language_model import LanguageModel
 from .models.pairs import finite

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from ..base import Subject, Value, bare
+from ..base import SEEN_PIXELS, Subject, Tolerance, Value, bare
 from ..sample_view import View
-from ..tolerance import SEEN_PIXELS, Tolerance
 from ..video.video_pictures import PictureScore
-from .model_score import Model, Output, Request
-from .model_source import Precision
+from .model_score import Model, Output, Precision, Request
 from .models.clip.clip_weights import source_of
 from .models.image_classifier import ImageClassifier
 from .models.labels import label_index

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ..base import Subject, Value, bare
+from ..base import SEEN_PIXELS, Subject, Tolerance, Value, bare
 from ..sample_view import View
-from ..tolerance import SEEN_PIXELS, Tolerance
 from .model_score import Model, Output, Request
 from .models.clip.clip_score import ClipTextScore
 from .models.pairs import names_of, pairs, reduced

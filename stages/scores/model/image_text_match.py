@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from ..base import Subject, Value, bare
+from ..base import SEEN_PIXELS, Subject, Tolerance, Value, bare
 from ..sample_view import View
-from ..tolerance import SEEN_PIXELS, Tolerance
 from ..video.video_pictures import PictureScore, VideoPicture
-from .model_score import Item, Model, Output, Request
-from .model_source import Precision
+from .model_score import Item, Model, Output, Precision, Request
 from .models.clip.clip_weights import source_of
 from .models.image_text_matcher import MOST_TOKENS, ImageTextMatcher
 from .models.pairs import names_of, pairs, reduced

@@ -10,16 +10,25 @@ the score that reads it.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from ..base import Score, Tier, Value, versions_of
-from .model_source import ModelSource
 
 if TYPE_CHECKING:
     from ..sample_view import View
 
 Item = Any  # pickles well: an array, bytes, a string, a tuple of these
 Output = Any  # the same: usually an array of float32 or a number
+Precision = Literal["fp32", "bf16", "fp16"]
+
+
+class ModelSource(NamedTuple):
+    """The origin of a model that is not on this machine, and how a score names the same model in a folder."""
+
+    repository: str = ""  # of the Hugging Face hub, "org/name"
+    revision: str = ""
+    folder: str = ""  # "model='FOLDER'"
+    url: str = ""  # of a file, where it is in no repository
 
 
 @dataclass(frozen=True, kw_only=True)

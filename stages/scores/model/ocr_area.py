@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ..base import Subject, Value, bare
-from ..tolerance import Tolerance
+from ..base import Subject, Tolerance, Value, bare
 from .model_score import Output
 from .ocr.detector import TextDetector
 from .ocr.ocr_score import OcrScore

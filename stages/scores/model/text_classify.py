@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from ..base import Subject, Value, bare
 from ..sample_view import View
-from .model_score import Model, ModelScore, Output, Request
-from .model_source import Precision
+from .model_score import Model, ModelScore, Output, Precision, Request
 from .models.clip.clip_weights import source_of
 from .models.labels import label_index
 from .models.pairs import finite

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...tokenize import named_tokenizer
-from ..base import ScoreError, TextScore, versions_of
-
-_LONGEST_WORD, _LONGEST = 500, 20_000  # characters; the time of merging grows with the square of a word's length
-_MOST_CACHED = 1 << 17  # words
+from ..base import TextScore, versions_of
+from .lengths import tokenizable, trim_cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,17 +27,13 @@ class CaptionTokens(TextScore):
 
     def of(self, text: str) -> int:
         """Return the number of tokens."""
-        if len(text) > _LONGEST or max(map(len, text.split()), default=0) > _LONGEST_WORD:
-            raise ScoreError("too-long", f"a caption of {len(text):,} characters, or one of its words, is too long")
+        tokenizable(text)
         tokenizer: Any = named_tokenizer(self.model)
         encode = getattr(tokenizer, "encode", None)
         if encode is None:
             return len(tokenizer.tokenizer(tokenizer.clean_fn(text), add_special_tokens=False).input_ids)
         tokens = len(encode(text))
-        cache = getattr(tokenizer, "cache", {})
-        if len(cache) > _MOST_CACHED:  # it remembers each word that it has seen
-            for word in list(cache)[len(tokenizer.all_special_ids) :]:
-                del cache[word]
+        trim_cache(tokenizer)
         return tokens
 
     def versions(self) -> dict[str, Any]:

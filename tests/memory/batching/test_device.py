@@ -1,6 +1,5 @@
 """Devices by name, shares of their memory, and what has to be so before PyTorch starts."""
 
-import os
 import subprocess
 import sys
 import types
@@ -104,9 +103,8 @@ def test_outputs_in_inference_mode_keep_no_gradients():
 def test_the_allocator_is_set_under_both_names():
     environ: dict[str, str] = {}
 
-    prepared = prepare_environment(environ)
+    prepare_environment(environ)
 
-    assert prepared.changed
     assert environ == {
         "PYTORCH_ALLOC_CONF": "expandable_segments:True",
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
@@ -117,27 +115,9 @@ def test_the_allocator_is_set_under_both_names():
 def test_what_the_user_set_for_the_allocator_stays(name):
     environ = {name: "max_split_size_mb:64"}
 
-    prepared = prepare_environment(environ)
+    prepare_environment(environ)
 
-    assert not prepared.changed
     assert environ == {name: "max_split_size_mb:64"}
-    assert "max_split_size_mb:64" in prepared.message()
-
-
-def test_it_is_told_whether_pytorch_is_loaded_already():
-    script = """
-from wdsflow.memory.batching.torch_environment import prepare_environment
-import sys, types
-print(prepare_environment({}).torch_loaded)
-sys.modules["torch"] = types.ModuleType("torch")
-print(prepare_environment({}).torch_loaded, "too late" in prepare_environment({}).message())
-"""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTORCH_")}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, env=environ, check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout.split() == ["False", "True", "True"]
 
 
 def test_other_frameworks_in_this_process_are_named(monkeypatch):

@@ -4,10 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.memory.batching.plan import BatchCut, batches, cut, halve, order, padding
+from wdsflow.memory.batching.plan import BatchCut, Padding, batches, cut, halve, order
 
 COSTS = st.lists(st.integers(1, 2000), max_size=60)
 CEILINGS = st.none() | st.integers(1, 5000)
+
+
+def padding(made, costs):
+    """Return the padded and the real cells of batches of positions."""
+    return Padding(
+        sum(len(batch) * max(costs[index] for index in batch) for batch in made if batch),
+        sum(costs[index] for batch in made for index in batch),
+    )
 
 
 @given(COSTS, CEILINGS, st.integers(1, 20), st.none() | st.floats(1, 3))

@@ -243,7 +243,7 @@ def test_a_processor_that_does_more_than_squeeze_is_asked_itself(tmp_path):
     for name, processor in processors.items():
         processor.save_pretrained(folder)
         preparation.cache_clear()
-        from wdsflow.stages.scores.model.models.processors import processor_of
+        from wdsflow.stages.scores.model.models.model_hub import processor_of
 
         processor_of.cache_clear()
         made_by = preparation(folder)

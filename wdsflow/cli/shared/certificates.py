@@ -11,7 +11,7 @@ import typer
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path
 
-from .terminal import console, fail, no_shards, progress, write_output
+from .terminal import fail, no_shards, print_lines, progress, write_output
 from .typed_command import Typed, free
 
 if TYPE_CHECKING:
@@ -96,7 +96,5 @@ def compare_shards(
     if as_json:
         sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")
     else:
-        shell = console()
-        for line in comparison_lines(found, str(file), again, full_option, json_option):
-            shell.print(line, soft_wrap=True)
+        print_lines(*comparison_lines(found, str(file), again, full_option, json_option))
     raise typer.Exit(0 if found.ok else 1)

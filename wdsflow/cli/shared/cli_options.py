@@ -136,6 +136,7 @@ Urls = Annotated[
         help="Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b means both.",
     ),
 ]
+Shards = Annotated[list[str], typer.Argument(metavar="URL...", help="Shards, as for validate.")]
 Readers = Annotated[
     list[str] | None,
     typer.Option(

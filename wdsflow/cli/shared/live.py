@@ -1,42 +1,24 @@
 """Progress of a run while it works."""
 
 import contextlib
-import os
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from wdsflow.text.escape import escape
 
-from .terminal import console
+from .terminal import shard_bars
 
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[int, str], Callable[[Any], None] | None]]:
     """Draw shards, time left, samples per second and drops by term on a terminal (standard error); a bar for each pass."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda total, what: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    with shard_bars("{task.fields[what]}", "{task.description}") as bars:
 
-    columns = (
-        TextColumn("{task.fields[what]}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("shards"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
-
-        def begin(total: int, what: str) -> Callable[[Any], None]:
-            task = bar.add_task("", total=total, what=what)
-            live = _Live()
-
-            def tell(result: Any) -> None:
-                bar.update(task, advance=1, description=live.add(result))
-
-            return tell
+        def begin(total: int, what: str) -> Callable[[Any], None] | None:
+            if bars is None:
+                return None
+            task, live = bars.add_task("", total=total, what=what), _Live()
+            return lambda result: bars.update(task, advance=1, description=live.add(result))
 
         yield begin
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .cli_options import EngineChoice
-from .help_panels import LINES, MACHINES, MAIN, OTHER, OUTPUT, SAMPLES
+from .help_panels import LINES, MACHINES, MAIN, OUTPUT, SAMPLES
 from .terminal import folder_name
 from .typed_command import free
 
@@ -59,6 +59,15 @@ Unknown = Annotated[
         help="What to do with samples whose predicate is unknown: quarantine (default), keep or drop.",
         rich_help_panel=SAMPLES,
         show_default=False,
+    ),
+]
+Empty = Annotated[
+    str | None,
+    typer.Option(
+        "--empty",
+        metavar="WHAT",
+        help="What to do with shards of which nothing is kept: leave-out (default) or write.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 RecipeFile = Annotated[
@@ -196,7 +205,6 @@ ShardIndex = Annotated[
 ShardCount = Annotated[
     int, typer.Option("--shard-count", min=1, metavar="N", help="Number of slices.", rich_help_panel=MACHINES)
 ]
-AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.", rich_help_panel=OTHER)]
 
 
 class Misuse(ValueError):

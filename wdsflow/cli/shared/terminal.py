@@ -19,6 +19,7 @@ from .typed_command import Typed, free
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from wdsflow.shards.urls import NoShards
 
@@ -75,6 +76,13 @@ def console(stream: TextIO | None = None) -> "Console":
     elif shutil.get_terminal_size().columns > 120:
         options["width"] = 120  # longer lines are hard to read
     return Quiet(file=stream, markup=False, highlight=False, emoji=False, **options)
+
+
+def print_lines(*lines: str) -> None:
+    """Print lines on standard output by a console: none of them is wrapped."""
+    shell = console()
+    for line in lines:
+        shell.print(line, soft_wrap=True)
 
 
 def folder_name(text: str) -> Path:
@@ -167,23 +175,34 @@ def cannot_write(error: OSError, hint: str) -> NoReturn:
 
 
 @contextlib.contextmanager
-def progress(noun: str = "shards") -> Iterator[Callable[..., Callable[[object], None] | None]]:
-    """Yield a function that starts a bar, given the number of steps and its label; it draws only on a terminal.
+def shard_bars(label: str, *more: str) -> Iterator["Progress | None"]:
+    """Yield bars that count shards, on standard error: standard output can be piped. None if that is no terminal.
 
-    It returns a function to call after each step. The bar is on standard error; standard output can be piped.
+    ``label`` and ``more`` are what stands before and after a bar, as templates of rich's.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda total, what="": None
+        yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    reading = TextColumn("reading {task.description}")
-    columns = (reading, BarColumn(), MofNCompleteColumn(), TextColumn(noun), TimeRemainingColumn())
-    with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
+    columns = [TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn("shards"), TimeRemainingColumn()]
+    with Progress(*columns, *map(TextColumn, more), console=console(sys.stderr), transient=True) as bars:
+        yield bars
 
-        def begin(total: int, what: str = "") -> Callable[[object], None]:
-            task = bar.add_task(what, total=total)
-            return lambda _: bar.advance(task)
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[..., Callable[[object], None] | None]]:
+    """Yield a function that starts a bar, given the number of shards and its label; it draws only on a terminal.
+
+    It returns a function to call after each shard.
+    """
+    with shard_bars("reading {task.description}") as bars:
+
+        def begin(total: int, what: str = "") -> Callable[[object], None] | None:
+            if bars is None:
+                return None
+            task = bars.add_task(what, total=total)
+            return lambda _: bars.advance(task)
 
         yield begin
 

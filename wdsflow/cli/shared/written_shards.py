@@ -1,12 +1,20 @@
-"""What repair, reshard and graft report if their run is refused, or ends early."""
+"""Options of repair, reshard and graft, and what these report if their run is refused, or ends early."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
-from wdsflow.cli.shared.terminal import cannot_write, fail, is_misplaced, no_shards
+import typer
+
+from wdsflow.cli.shared.terminal import cannot_write, fail, folder_name, is_misplaced, no_shards
 from wdsflow.cli.shared.typed_command import Typed, free
+
+Out = Annotated[
+    Path, typer.Option("--output", "-o", parser=folder_name, metavar="OUT", help="Folder for the new shards.")
+]
+AllowPipe = Annotated[bool, typer.Option("--allow-pipe", help="Run pipe: urls in a shell.")]
 
 
 @contextmanager

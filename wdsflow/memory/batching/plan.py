@@ -67,11 +67,3 @@ def halve(costs: Sequence[int]) -> int:
     """Return where to split a batch of at least two items, of falling costs, so that both parts cost about the same."""
     size = len(costs)
     return min(range(1, size), key=lambda at: max(at * costs[0], (size - at) * costs[at]))
-
-
-def padding(made: Sequence[Sequence[int]], costs: Sequence[int]) -> Padding:
-    """Return the padded and the real cells of batches of positions."""
-    return Padding(
-        sum(len(batch) * max(costs[index] for index in batch) for batch in made if batch),
-        sum(costs[index] for batch in made for index in batch),
-    )

@@ -18,21 +18,6 @@ _FRAMEWORKS = {
 }
 
 
-class PreparedTorch(NamedTuple):
-    """What became of the allocator's setting."""
-
-    changed: bool
-    value: str  # what is in force by the environment
-    torch_loaded: bool  # then a change may come too late: the setting is read when PyTorch first looks for it
-
-    def message(self) -> str:
-        """Return one sentence for people."""
-        if not self.changed:
-            return f"PyTorch's allocator is set by you: {self.value!r}"
-        late = "; PyTorch was loaded before, which may be too late" if self.torch_loaded else ""
-        return f"{NAMES[0]} and {NAMES[1]} are set to {self.value!r}{late}"
-
-
 class Framework(NamedTuple):
     """A framework beside PyTorch that is loaded in this process and may hold a GPU."""
 
@@ -40,18 +25,14 @@ class Framework(NamedTuple):
     habit: str
 
 
-def prepare_environment(environ: MutableMapping[str, str] | None = None) -> PreparedTorch:
+def prepare_environment(environ: MutableMapping[str, str] | None = None) -> None:
     """Let PyTorch's allocator grow its segments, against fragmentation, unless the user set it in any way.
 
     To be called before PyTorch is imported; processes started later inherit it.
     """
     environ = os.environ if environ is None else environ
-    loaded = "torch" in sys.modules
-    for name in (*NAMES, _HIP):
-        if name in environ:
-            return PreparedTorch(changed=False, value=environ[name], torch_loaded=loaded)
-    environ.update(dict.fromkeys(NAMES, SETTING))
-    return PreparedTorch(changed=True, value=SETTING, torch_loaded=loaded)
+    if not any(name in environ for name in (*NAMES, _HIP)):
+        environ.update(dict.fromkeys(NAMES, SETTING))
 
 
 def expandable(device: str) -> bool | None:

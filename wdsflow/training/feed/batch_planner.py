@@ -52,7 +52,6 @@ class _Stream:
         self.turn = lane.turn  # pass of the results that come in
         self.made = 0  # samples of that pass
         self.whole = lane.begun == 0  # that pass was read from its beginning
-        self.passes = 0
 
     @property
     def expected(self) -> int:
@@ -220,4 +219,3 @@ class Planner:
             raise StarvedError(StarvedFeed(stream.lane.number, 0))
         stream.turn += 1
         stream.made, stream.whole = 0, True
-        stream.passes += 1

@@ -14,7 +14,7 @@ from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.workers.chunk_engines import ChunkEngine
 
 from ..sample_tasks import Chunk, LaneTask
-from .batch_planner import Planner, StarvedError
+from .batch_planner import Planner
 from .lanes import LanePosition
 from .sample_work import MadeSample, SampleWork
 
@@ -43,7 +43,7 @@ class _End(NamedTuple):
 
 
 class EpochRun:
-    """Makes the batches of one epoch in a thread of its own; ``depth`` complete ones wait at most."""
+    """Makes the batches of one epoch in a thread of its own; one that is complete waits at most."""
 
     def __init__(
         self,
@@ -52,12 +52,10 @@ class EpochRun:
         tally: LossTally,
         assemble: Callable[[list[MadeSample], list[LaneTask]], Any],
         plan: Callable[[Callable[[], None]], Planner],
-        *,
-        depth: int = 1,
     ) -> None:
         self.engine = engine
         self._work, self._tally, self._assemble, self._plan = work, tally, assemble, plan
-        self._ready: queue.Queue[Ready | _End] = queue.Queue(depth)
+        self._ready: queue.Queue[Ready | _End] = queue.Queue(1)
         self._stop = threading.Event()
         self.planner: Planner | None = None
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
@@ -127,8 +125,8 @@ class EpochRun:
                 if found is not None:
                     planner.take(*found)
                 while (cut := planner.cut()) is not None:
-                    self._tally.kept += len(cut.samples)
                     count = len(cut.samples)
+                    self._tally.kept += count
                     batch = self._assemble(cut.samples, cut.tasks)
                     cut.samples.clear()  # places in shared memory are free again
                     self._put(Ready(batch, cut.number, count, cut.positions))
@@ -157,6 +155,3 @@ def _close_all() -> None:
     for run in list(_living):
         if run.owner == os.getpid():
             run.close(wait=_AT_EXIT)
-
-
-__all__ = ["EpochRun", "Ready", "StarvedError"]

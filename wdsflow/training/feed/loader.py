@@ -18,9 +18,8 @@ from wdsflow.training.workers.decoder_deaths import ProcessDied, death_message
 from .batch_planner import StarvedError, StarvedFeed
 from .epoch_run import EpochRun, Ready
 from .feed import Feed, FeedRecipe
-from .feed_state import OtherSubset, check_state, make_state
+from .feed_state import OtherSubset, check_state, make_state, resume_fixes
 from .lanes import LanePosition
-from .resume_fixes import resume_fixes
 
 
 class Loader:

@@ -11,7 +11,7 @@ from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.pipe import end_commands
 from wdsflow.shards.urls import expand
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.rank_place import RankPlace, talks
+from wdsflow.training.rank_place import RankPlace, shared_out
 from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.stalls.stall import StallError, stall_message
 
@@ -48,17 +48,11 @@ def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, optio
 
     Raises StallError if a shard gives nothing for ``options.stall_after`` seconds.
     """
-    together = talks()
-    mine = range(place.rank, len(urls), place.world_size) if together else range(len(urls))
-    own = _counted(catalog, {number: urls[number] for number in mine}, place, options)
-    if not together:
-        return [own[number] for number in range(len(urls))]
-    import torch.distributed
 
-    everyone: list[dict[int, int]] = [{} for _ in range(place.world_size)]
-    torch.distributed.all_gather_object(everyone, own)
-    found = {number: count for each in everyone for number, count in each.items()}
-    return [found[number] for number in range(len(urls))]
+    def count(numbers: Iterable[int]) -> dict[int, int]:
+        return _counted(catalog, {number: urls[number] for number in numbers}, place, options)
+
+    return shared_out(len(urls), place, count)
 
 
 def _counted(catalog: Catalog, urls: Mapping[int, str], place: RankPlace, options: FeedOptions) -> dict[int, int]:

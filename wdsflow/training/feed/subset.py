@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_errors import NothingKept, SubsetError
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.rank_place import RankPlace, talks
+from wdsflow.training.rank_place import RankPlace, shared_out
 from wdsflow.training.stalls.field_fixes import command
 
 _HELD = 1 << 22  # places held for later passes, 8 bytes each
@@ -91,20 +91,14 @@ class Subset:
 
     def _shares(self, urls: Sequence[str], place: RankPlace) -> list[_Share]:
         """Return what is kept of each shard; ranks share the work. Raises SubsetError, on all ranks."""
-        together = place.world_size > 1 and talks()
-        mine = range(place.rank, len(urls), place.world_size) if together else range(len(urls))
-        own = {number: _share(self._shards[urls[number]]) for number in mine}
-        everyone: list[dict[int, _Share]] = [own]
-        if together:
-            import torch.distributed
 
-            everyone = [{} for _ in range(place.world_size)]
-            torch.distributed.all_gather_object(everyone, own)
-        found = {number: share for each in everyone for number, share in each.items()}
-        for number in range(len(urls)):
-            if found[number].error:
-                raise explained(LedgerError(found[number].error), self._options, self._data)
-        return [found[number] for number in range(len(urls))]
+        def read(numbers: Iterable[int]) -> dict[int, _Share]:
+            return {number: _share(self._shards[urls[number]]) for number in numbers}
+
+        found = shared_out(len(urls), place, read)
+        if error := next((share.error for share in found if share.error), ""):
+            raise explained(LedgerError(error), self._options, self._data)
+        return found
 
 
 def explained(error: Exception, options: FeedOptions, data: str, *flags: str) -> SubsetError:

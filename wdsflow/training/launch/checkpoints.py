@@ -64,15 +64,6 @@ def saved_in(checkpoint: Any) -> Saved | None:
     return Saved(CheckpointPosition(**entry["position"]), list(entry["ranks"]))
 
 
-def gather(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the states of all ranks, on each of them; every rank must call it at the same step."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return [state]
-    states: list[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(states, state)
-    return states
-
-
 def save(checkpoint: Any, path: Path) -> None:
     """Write a checkpoint in one step: it is there as a whole, on the disk, or not at all.
 

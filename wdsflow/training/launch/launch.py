@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import multiprocessing
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.text.install import install_extras
@@ -84,8 +85,4 @@ def launch(
 def _feed(options: FeedOptions) -> "GetData":
     from wdsflow.training.openclip import get_data
 
-    def ours(*words: Any, **named: Any) -> dict[str, Any]:
-        data: dict[str, Any] = get_data(*words, options=options, **named)
-        return data
-
-    return ours
+    return partial(get_data, options=options)

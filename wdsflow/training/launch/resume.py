@@ -18,8 +18,9 @@ from wdsflow.readers.open_clip.upstream import Loop, saves_at, why_no_checkpoint
 from wdsflow.training.feed.feed_state import OtherSubset
 from wdsflow.training.feed_errors import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import random_state
+from wdsflow.training.rank_place import gathered
 
-from .checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, gather, save, saved_in, tidy
+from .checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, save, saved_in, tidy
 from .loop_steps import Steps, counted
 
 GetData = Callable[..., dict[str, Any]]
@@ -48,7 +49,13 @@ class ResumedRun:
         """Put our parts in place, and OpenCLIP's back at the end."""
         with ExitStack() as stack:
             files = importlib.import_module("open_clip_train.file_utils")
-            load = _Loading(self, files.pt_load)
+            original = files.pt_load
+
+            def load(*words: Any, **named: Any) -> Any:
+                checkpoint = original(*words, **named)
+                self._resumed = saved_in(checkpoint)
+                return checkpoint
+
             _put(stack, files, "pt_load", load)
             if hasattr(self._main, "pt_load"):
                 _put(stack, self._main, "pt_load", load)
@@ -70,10 +77,6 @@ class ResumedRun:
         explain = getattr(self.loader, "explain", None)
         found: BaseException | None = explain(error) if explain is not None else None
         return found
-
-    def loaded(self, checkpoint: Any) -> None:
-        """Take note of what a checkpoint holds from which OpenCLIP resumes."""
-        self._resumed = saved_in(checkpoint)
 
     def with_state(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
         """Return one of OpenCLIP's checkpoints at the end of an epoch with the state of the feed added."""
@@ -131,12 +134,12 @@ class ResumedRun:
 
         def restore() -> None:
             if resumed is not None:
-                random_state.restore(self._state_of(resumed), loop.args.device)
+                random_state.restore(resumed.ranks[int(self._args.rank)]["random"], loop.args.device)
 
         feed = hasattr(self.loader, "state_dict")
         if not feed:  # other loaders shuffle by the global generators when they begin an epoch; ours must not matter
             restore()
-        steps = Steps(self.loader, first, restore if feed else _nothing, lambda batches: self._done(loop, batches))
+        steps = Steps(self.loader, first, restore if feed else lambda: None, lambda batches: self._done(loop, batches))
         with counted(self._loop, steps):
             result = self._loop(*words, **named)
         self._end(loop)
@@ -150,23 +153,19 @@ class ResumedRun:
         finally:
             random_state.restore(before, self._args.device)
 
-    def _state_of(self, saved: Saved) -> dict[str, Any]:
-        state: dict[str, Any] = saved.ranks[int(self._args.rank)]["random"]
-        return state
-
     def _done(self, loop: Loop, batches: int) -> None:
         accumulated, length = int(loop.args.accum_freq), int(self.loader.num_batches)
         if self._every is None or batches % accumulated or batches >= length:
             return
         step = (length // accumulated) * loop.epoch + batches // accumulated
         if step % self._every == 0:
-            self._write(loop, CheckpointPosition(loop.epoch, batches, step), gather(self._state()))
+            self._write(loop, CheckpointPosition(loop.epoch, batches, step), gathered(self._state()))
 
     def _end(self, loop: Loop) -> None:
         """Keep what OpenCLIP's checkpoint of this epoch is to hold of the feed, or save one where it saves none."""
         steps = int(self.loader.num_batches) // int(loop.args.accum_freq)
         self._position = CheckpointPosition(loop.epoch + 1, 0, steps * (loop.epoch + 1))
-        self._states = gather(self._state())
+        self._states = gathered(self._state())
         if (
             self._every is not None
             and self._position.step % self._every == 0
@@ -186,18 +185,6 @@ class ResumedRun:
     def _state(self) -> dict[str, Any]:
         feed = self.loader.state_dict() if hasattr(self.loader, "state_dict") else None
         return {"feed": feed, "random": random_state.capture(self._args.device)}
-
-
-class _Loading:
-    """open_clip_train's ``pt_load``, with an eye on what it loads."""
-
-    def __init__(self, run: ResumedRun, load: Callable[..., Any]) -> None:
-        self._run, self._load = run, load
-
-    def __call__(self, *words: Any, **named: Any) -> Any:
-        checkpoint = self._load(*words, **named)
-        self._run.loaded(checkpoint)
-        return checkpoint
 
 
 class _Saving:
@@ -225,10 +212,6 @@ def _is_ours(error: BaseException) -> bool:
         trace = trace.tb_next
     raised_in = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
     return bool(str(error)) and raised_in.startswith("wdsflow.")
-
-
-def _nothing() -> None:
-    pass
 
 
 def _put(stack: ExitStack, module: ModuleType, name: str, value: Any) -> None:

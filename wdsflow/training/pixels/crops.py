@@ -1,4 +1,4 @@
-"""Random crops as torchvision draws them, of a generator of  own_X. Imports torch: import this where it is needed."""
+"""Random crops as torchvision draws them, of a generator of their own. Imports torch: import this where it is needed."""
 
 import math
 import threading

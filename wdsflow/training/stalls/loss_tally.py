@@ -56,6 +56,11 @@ class LossTally:
         """Samples whose fate is known."""
         return self.kept + self.lost
 
+    @property
+    def reasons(self) -> list[LossReason]:
+        """Why samples were lost, the most frequent reason first."""
+        return sorted(self.losses.values(), key=lambda reason: -reason.count)
+
     def lose(self, loss: FeedLoss) -> None:
         """Count one lost sample."""
         reason = self.losses.get(loss[:2])

@@ -131,9 +131,8 @@ class Progress:
         whose = "" if self.world_size == 1 else f" (rank {self.rank} of {self.world_size})"
         what = f"{facts.batch:,} of {facts.num_batches:,} batches, {facts.samples:,} samples"
         yield f"feed: epoch {facts.epoch} done{whose}: {what}, {self._speed(facts)}"
-        reasons = sorted(tally.losses.values(), key=lambda item: -item.count)
         rows = [("seen", tally.seen, ""), ("kept", tally.kept, ""), ("lost", tally.lost, "")]
-        rows += [(f"  {item.first.stage}: {item.first.reason}", item.count, _example(item)) for item in reasons]
+        rows += [(f"  {item.first.stage}: {item.first.reason}", item.count, _example(item)) for item in tally.reasons]
         rows += [(f"noted: {note}", count, "") for note, count in tally.noted.most_common()]
         wide = max(len(name) for name, _, _ in rows)
         for name, count, example in rows:
@@ -148,8 +147,7 @@ class Progress:
 def _loss(tally: LossTally) -> str:
     if not tally.lost:
         return f"lost none of {tally.seen:,}"
-    reasons = sorted(tally.losses.values(), key=lambda item: -item.count)
-    counts = ", ".join(f"{item.first.reason} {item.count:,}" for item in reasons)
+    counts = ", ".join(f"{item.first.reason} {item.count:,}" for item in tally.reasons)
     return f"lost {tally.lost:,} of {tally.seen:,} ({counts})"
 
 

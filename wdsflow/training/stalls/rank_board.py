@@ -96,7 +96,7 @@ def connect() -> Board | None:
 
 
 def own_connection(store: Any) -> "Store":
-    """Return the same store by a connection of  own_X, where it has any."""
+    """Return the same store by a connection of its own, where it has any."""
     from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # its own docs do so
 
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun keeps its store when it restarts ranks

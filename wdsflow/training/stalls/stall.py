@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from wdsflow.text.escape import escape
 from wdsflow.text.shell import quote_path as quote
+from wdsflow.text.words import how_many
 from wdsflow.training.feed_errors import FeedStopped
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Reading
@@ -96,25 +97,25 @@ def _what(lane: LaneFacts | None, waited: float | None, lost_in_a_row: int | Non
     if waited is not None:
         parts.append(f"no batch for {waited:,.0f} s")
     if lost_in_a_row is not None:
-        parts.append(f"{_count(lost_in_a_row, 'sample')} lost in a row")
+        parts.append(f"{how_many(lost_in_a_row, 'sample')} lost in a row")
     if lane is not None and not lane.shards:
         parts.append("this worker has no shard to read: the set has fewer shards than workers")
     elif lane is not None and _starves(lane):
         shards = "its only shard" if lane.shards == 1 else f"its {lane.shards:,} shards"
-        usable = _count(lane.usable, "usable sample")
+        usable = how_many(lane.usable, "usable sample")
         parts.append(f"a whole pass over {shards} gave {usable}, a batch needs {lane.batch_size:,}")
     ever = ". OpenCLIP's own loader would hang" if _starves(lane) else ""
     return f"{'; '.join(parts) or 'no batch comes'}{ever}."
 
 
 def _where(tally: LossTally) -> Iterator[str]:
-    reasons = _by_count(tally)
+    reasons = tally.reasons
     if not tally.seen:
         yield "No sample was seen."
     elif not reasons:
-        yield f"Of {_count(tally.seen, 'sample')} seen on this rank, none was lost."
+        yield f"Of {how_many(tally.seen, 'sample')} seen on this rank, none was lost."
     else:
-        yield f"Of {_count(tally.seen, 'sample')} seen on this rank, {tally.lost:,} were lost:"
+        yield f"Of {how_many(tally.seen, 'sample')} seen on this rank, {tally.lost:,} were lost:"
     for reason in reasons[:_MOST]:
         loss = reason.first
         detail = f": {escape(loss.detail, 80)}" if loss.detail else ""
@@ -136,13 +137,13 @@ def _where(tally: LossTally) -> Iterator[str]:
         )
         yield f"{what}, {escape(item.detail, 80)}"
     if len(damage) >= _MOST:
-        yield f"and {_count(len(damage) - _MOST + 1, 'more shard')}"
+        yield f"and {how_many(len(damage) - _MOST + 1, 'more shard')}"
 
 
 def _fixes(
     tally: LossTally, lane: LaneFacts | None, options: FeedOptions, data: str, *, waited: float | None
 ) -> Iterator[str]:
-    much = [reason for reason in _by_count(tally) if reason.count >= _MUCH * tally.seen]
+    much = [reason for reason in tally.reasons if reason.count >= _MUCH * tally.seen]
     slugs = {reason.first.reason for reason in much}
     names = list(dict.fromkeys(name for fields, _ in tally.fields.most_common() for name in fields))
     if slugs & _NO_CAPTION:
@@ -206,11 +207,3 @@ def _lane_fixes(lane: LaneFacts, options: FeedOptions) -> Iterator[str]:
     fewer = [f"fewer workers than {lane.lanes} (--workers)"] if lane.lanes > 1 else []
     smaller = [f"--batch-size {lane.usable}"] if lane.usable else []
     yield f"or of OpenCLIP's own arguments: {' or '.join(fewer + smaller)}" if fewer or smaller else "more shards"
-
-
-def _by_count(tally: LossTally) -> list[LossReason]:
-    return sorted(tally.losses.values(), key=lambda reason: -reason.count)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

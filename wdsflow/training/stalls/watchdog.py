@@ -9,7 +9,6 @@ import os
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -30,15 +29,6 @@ _LINES, _WIDE = 40, 1000  # of a message
 _WRITERS = ("torch.serialization", "safetensors.torch", "torch.distributed.checkpoint.state_dict_saver")
 
 _shown: set[str] = set()  # messages that this process has printed
-_living: "weakref.WeakSet[Watchdog]" = weakref.WeakSet()
-
-
-def explain(error: BaseException) -> StallError | None:
-    """Return what another rank said when it failed, if that may be why ``error`` was raised here: raise it from it.
-
-    A rank in a collective gets "Connection closed by peer" when another rank ends.
-    """
-    return next((stall for each in list(_living) if (stall := each.explain(error)) is not None), None)
 
 
 class Watchdog:
@@ -60,7 +50,6 @@ class Watchdog:
         self._told = False  # the main thread knows it, or has said it itself
         self._wait: tuple[float, Callable[[float], StallError]] | None = None
         self._looked = 0.0  # when anybody looked at the time last
-        _living.add(self)
 
     def start(self) -> None:
         """Listen to the other ranks. Does nothing if it runs."""
@@ -135,7 +124,10 @@ class Watchdog:
                 time.sleep(0.05)
 
     def explain(self, error: BaseException) -> StallError | None:
-        """Return what another rank said when it failed, if that is why ``error`` was raised here."""
+        """Return what another rank said when it failed, if that may be why ``error`` was raised here: raise it from it.
+
+        A rank in a collective gets "Connection closed by peer" when another rank ends.
+        """
         if isinstance(error, FeedStopped) or not isinstance(error, Exception) or self._pid != os.getpid():
             return None
         self._listen(urgent=True)

@@ -107,7 +107,7 @@ def _answer(order: DecodeOrder, number: int, work: SampleWork, seat: Seat) -> An
     images: list[Any] = []
     texts: list[Any] = []
     where, slots = seat.where, seat.slots
-    note: Callable[[int], None] = _nothing if where is None else lambda task: where.note(number, task)
+    note: Callable[[int], None] = (lambda _: None) if where is None else lambda task: where.note(number, task)
     try:
         for task, (result, slot) in enumerate(zip(work(order.tasks, note), order.slots, strict=True)):
             if isinstance(result, FeedLoss):
@@ -162,7 +162,3 @@ def forget(order: DecodeOrder, slots: Slots | None) -> None:
     """Free the slots of an order. Nobody may write into them any more."""
     for slot in order.slots if slots is not None else ():
         slots.give_back(slot)  # type: ignore[union-attr]
-
-
-def _nothing(_: int) -> None:
-    pass

@@ -18,7 +18,7 @@ _CELL = struct.Struct("qqd")  # orders begun, task of the latest, time
 _TEXT = mmap.PAGESIZE  # where the child's stack is written
 _PATIENCE = 0.5  # seconds that a process has to write it
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
-_OURS = os.path.join(os.path.dirname(__file__), "")
+_OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # wdsflow/training/
 
 
 class AtTask(NamedTuple):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..model_score import Item, Output
-from .geometry import Geometry
-from .labels import labels_of, probabilities, remember_labels
+from .labels import labels_of, probabilities
+from .squeezing import squeezed_to
+from .told import Told
 from .transformer import TransformerModel
 
 
@@ -17,6 +18,7 @@ class ImageClassifier(TransformerModel):
     kind: ClassVar[str] = "transformers image classifier"
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "pillow", "simplejpeg")
     loads: ClassVar[str] = "AutoModelForImageClassification"
+    tells: ClassVar[tuple[Told[Any], ...]] = (labels_of, squeezed_to)
 
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an array for each picture."""
@@ -25,29 +27,12 @@ class ImageClassifier(TransformerModel):
         pixels = values(self.model, batch, str(loaded.device)).to(loaded.dtype)
         return probabilities(loaded(pixel_values=pixels).logits, loaded.config)
 
-    def facts(self) -> tuple[dict[int, str], Geometry | None]:
-        """Return what decoders have to know: the labels, and to what size pictures are squeezed."""
-        from .processors import squeezed_to
-
-        return labels_of(self.model), squeezed_to(self.model)
-
-    def recall(self, facts: tuple[dict[int, str], Geometry | None]) -> None:
-        """Keep it."""
-        from .processors import remember_geometry
-
-        remember_labels(self.model, facts[0])
-        remember_geometry(self.model, facts[1])
-
     def cost(self, item: Item) -> int:
         """Return the pixels."""
         return int(item.shape[1] * item.shape[2])
 
     def largest(self) -> Item | None:
         """Return a black picture where all have the same size."""
-        import numpy as np
+        from .processors import black_picture
 
-        from .prepare import Prepare
-        from .processors import preparation
-
-        prepare = preparation(self.model)
-        return np.zeros((3, *prepare.geometry.size), np.uint8) if isinstance(prepare, Prepare) else None
+        return black_picture(self.model)

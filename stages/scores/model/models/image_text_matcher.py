@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..model_score import Item, Output
-from .geometry import Geometry
-from .model_texts import TextFacts, longest, remember_texts, text_facts
+from .model_texts import longest, text_facts
+from .squeezing import squeezed_to
+from .told import Told
 from .transformer import TransformerModel
 
 MOST_TOKENS = 512
@@ -20,6 +21,7 @@ class ImageTextMatcher(TransformerModel):
     kind: ClassVar[str] = "BLIP image-text matching"
     packages: ClassVar[tuple[str, ...]] = (*TransformerModel.packages, "pillow", "simplejpeg")
     loads: ClassVar[str] = "BlipForImageTextRetrieval"
+    tells: ClassVar[tuple[Told[Any], ...]] = (text_facts, squeezed_to)
 
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         """Return a number for each pair."""
@@ -36,19 +38,6 @@ class ImageTextMatcher(TransformerModel):
         found: list[float] = scores.float().softmax(-1)[:, 1].tolist()
         return found
 
-    def facts(self) -> tuple[TextFacts, Geometry | None]:
-        """Return what decoders have to know to make tokens, and to make pictures."""
-        from .processors import squeezed_to
-
-        return text_facts(self.model), squeezed_to(self.model)
-
-    def recall(self, facts: tuple[TextFacts, Geometry | None]) -> None:
-        """Keep it."""
-        from .processors import remember_geometry
-
-        remember_texts(self.model, facts[0])
-        remember_geometry(self.model, facts[1])
-
     def cost(self, item: Item) -> int:
         """Return the pixels, and 256 for each token."""
         picture, tokens = item
@@ -58,10 +47,7 @@ class ImageTextMatcher(TransformerModel):
         """Return a black picture with the longest text."""
         import numpy as np
 
-        from .prepare import Prepare
-        from .processors import preparation
+        from .processors import black_picture
 
-        prepare = preparation(self.model)
-        if not isinstance(prepare, Prepare):
-            return None
-        return np.zeros((3, *prepare.geometry.size), np.uint8), np.ones(longest(self.model, MOST_TOKENS), np.int32)
+        black = black_picture(self.model)
+        return None if black is None else (black, np.ones(longest(self.model, MOST_TOKENS), np.int32))

@@ -5,8 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from .model_hub import config_of
-
-_remembered: dict[str, dict[int, str]] = {}
+from .told import Told
 
 
 def probabilities(logits: Any, config: Any) -> list[Any]:
@@ -25,14 +24,12 @@ def probabilities(logits: Any, config: Any) -> list[Any]:
     return list(found.cpu().numpy())
 
 
-def labels_of(model: str) -> dict[int, str]:
-    """Return the names of a model's labels by place, by its configuration unless they were said before."""
-    return _remembered.get(model) or {int(place): str(name) for place, name in config_of(model).id2label.items()}
+def _labels(model: str) -> dict[int, str]:
+    """Return the names of a model's labels by place, by its configuration."""
+    return {int(place): str(name) for place, name in config_of(model).id2label.items()}
 
 
-def remember_labels(model: str, names: dict[int, str]) -> None:
-    """Keep what ``labels_of`` returned in another process: this one need not import transformers for it."""
-    _remembered[model] = names
+labels_of = Told(_labels)
 
 
 @lru_cache(maxsize=64)

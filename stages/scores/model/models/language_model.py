@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..model_score import Item, Output
-from .model_texts import TextFacts, longest, remember_texts, text_facts
-from .transformer import TransformerModel
+from .model_texts import text_facts
+from .told import Told
+from .transformer import TokenModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageModel(TransformerModel):
+class LanguageModel(TokenModel):
     """From token ids, int32, to the mean negative log likelihood (nats) of all but the first of them, a float."""
 
     kind: ClassVar[str] = "transformers language model"
     loads: ClassVar[str] = "AutoModelForCausalLM"
-
-    max_tokens: int = 512
+    tells: ClassVar[tuple[Told[Any], ...]] = (text_facts,)
 
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         """Return a number for each text."""
@@ -32,21 +32,3 @@ class LanguageModel(TransformerModel):
             loss = cross_entropy(logits[row, :last].float(), inputs["input_ids"][row, 1 : last + 1])
             found.append(float(loss))
         return found
-
-    def facts(self) -> TextFacts:
-        """Return what decoders have to know to make tokens."""
-        return text_facts(self.model)
-
-    def recall(self, facts: TextFacts) -> None:
-        """Keep it."""
-        remember_texts(self.model, facts)
-
-    def cost(self, item: Item) -> int:
-        """Return the tokens."""
-        return len(item)
-
-    def largest(self) -> Item:
-        """Return a text of as many tokens as there may be."""
-        import numpy as np
-
-        return np.ones(longest(self.model, self.max_tokens), np.int32)

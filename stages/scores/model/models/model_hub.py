@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
-from ..model_source import Precision
+from ..model_score import Precision
 from .clip.clip_weights import local_path
 
 
@@ -56,3 +56,12 @@ def tokenizer_of(name: str) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(**where(name))
+
+
+@lru_cache(maxsize=16)
+def processor_of(name: str) -> Any:
+    """Return a model's image processor."""
+    import transformers
+
+    processors: Any = transformers.AutoImageProcessor
+    return processors.from_pretrained(**where(name))

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .model_hub import config_of, tokenizer_of, where
+from .told import Told
 
 _lock = threading.Lock()  # tokenizers are for one thread at a time
-_remembered: dict[str, "TextFacts"] = {}
 _FILE = "tokenizer.json"
 _TRIAL = "A Ne\u0301w photo, of\ttwo  DOGS\u2019 n\u00e4me: 1,234 \u732b\U0001f600 <b>x</b>\n"
 
@@ -28,14 +28,19 @@ class TextFacts(NamedTuple):
     start: int | None
 
 
-def text_facts(name: str) -> TextFacts:
-    """Return what is known of a model, by transformers unless it was said before."""
-    return _remembered.get(name) or _found(name)
+@lru_cache(maxsize=16)
+def _found(name: str) -> TextFacts:
+    """Return what is known of a model, by transformers."""
+    tokenizer = tokenizer_of(name)
+    bounds = [tokenizer.model_max_length, getattr(config_of(name), "max_position_embeddings", None)]
+    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    side = str(getattr(tokenizer, "truncation_side", "right"))
+    return TextFacts(
+        _file_of(name, tokenizer, side), side, min((int(each) for each in bounds if each), default=None), start
+    )
 
 
-def remember_texts(name: str, facts: TextFacts) -> None:
-    """Keep what ``text_facts`` returned in another process."""
-    _remembered[name] = facts
+text_facts = Told(_found)
 
 
 def longest(name: str, most: int) -> int:
@@ -47,22 +52,11 @@ def token_ids(name: str, text: str, most: int, *, special: bool = True) -> list[
     """Return the tokens of a text, cut to ``most``, with those that frame it if ``special``."""
     facts = text_facts(name)
     with _lock:
-        if name in _remembered and facts.file:
+        if text_facts.was_told(name) and facts.file:
             ids = _by_file(_plain(facts.file), facts.side, text, most, special=special)
         else:
             ids = _by_transformers(tokenizer_of(name), text, most, special=special)
     return ids[:most]  # where there is no room for those that frame it, tokenizers do not cut at all
-
-
-@lru_cache(maxsize=16)
-def _found(name: str) -> TextFacts:
-    tokenizer = tokenizer_of(name)
-    bounds = [tokenizer.model_max_length, getattr(config_of(name), "max_position_embeddings", None)]
-    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
-    side = str(getattr(tokenizer, "truncation_side", "right"))
-    return TextFacts(
-        _file_of(name, tokenizer, side), side, min((int(each) for each in bounds if each), default=None), start
-    )
 
 
 def _file_of(name: str, tokenizer: Any, side: str) -> str:

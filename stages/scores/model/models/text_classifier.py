@@ -6,19 +6,19 @@ from itertools import count
 from typing import Any, ClassVar
 
 from ..model_score import Item, Output
-from .labels import labels_of, probabilities, remember_labels
-from .model_texts import TextFacts, longest, remember_texts, text_facts
-from .transformer import TransformerModel
+from .labels import labels_of, probabilities
+from .model_texts import text_facts
+from .told import Told
+from .transformer import TokenModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassifier(TransformerModel):
+class TextClassifier(TokenModel):
     """From token ids, int32, to the probabilities of all labels, float32 (labels)."""
 
     kind: ClassVar[str] = "transformers text classifier"
     loads: ClassVar[str] = "AutoModelForSequenceClassification"
-
-    max_tokens: int = 512
+    tells: ClassVar[tuple[Told[Any], ...]] = (text_facts, labels_of)
 
     def run(self, loaded: Any, batch: Sequence[Item]) -> Sequence[Output]:
         """Return an array for each text."""
@@ -33,22 +33,3 @@ class TextClassifier(TransformerModel):
             return probabilities(loaded(**padded(batch, str(loaded.device), fill)).logits, config)
         finally:
             config.pad_token_id = known
-
-    def facts(self) -> tuple[TextFacts, dict[int, str]]:
-        """Return what decoders have to know to make tokens, and the labels."""
-        return text_facts(self.model), labels_of(self.model)
-
-    def recall(self, facts: tuple[TextFacts, dict[int, str]]) -> None:
-        """Keep it."""
-        remember_texts(self.model, facts[0])
-        remember_labels(self.model, facts[1])
-
-    def cost(self, item: Item) -> int:
-        """Return the tokens."""
-        return len(item)
-
-    def largest(self) -> Item:
-        """Return a text of as many tokens as there may be."""
-        import numpy as np
-
-        return np.ones(longest(self.model, self.max_tokens), np.int32)

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..model_score import Model
-from ..model_source import ModelSource, Precision
+from ..model_score import Item, Model, ModelSource, Precision
 from .clip.clip_weights import local_path, source_of
 from .model_hub import load_model
+from .model_texts import longest
+from .told import Told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +16,7 @@ class TransformerModel(Model):
 
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
     loads: ClassVar[str]  # transformers' class
+    tells: ClassVar[tuple[Told[Any], ...]] = ()  # what decoders have to know of it
 
     model: str
     precision: Precision = "fp32"
@@ -34,8 +36,34 @@ class TransformerModel(Model):
         name, _at, revision = self.model.partition("@")
         return ModelSource(name, revision, "model='./FOLDER'")
 
+    def facts(self) -> tuple[Any, ...]:
+        """Return what decoders have to know."""
+        return tuple(fact(self.model) for fact in self.tells)
+
+    def recall(self, facts: tuple[Any, ...]) -> None:
+        """Keep it."""
+        for fact, known in zip(self.tells, facts, strict=True):
+            fact.tell(known, self.model)
+
     def identity(self) -> dict[str, Any]:
         """Return what decides outputs; folders by their contents."""
         identity = super().identity()
         identity["settings"]["model"] = source_of(self.model)
         return identity
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenModel(TransformerModel):
+    """A model of transformers whose items are the token ids of a text, int32."""
+
+    max_tokens: int = 512
+
+    def cost(self, item: Item) -> int:
+        """Return the tokens."""
+        return len(item)
+
+    def largest(self) -> Item:
+        """Return a text of as many tokens as there may be."""
+        import numpy as np
+
+        return np.ones(longest(self.model, self.max_tokens), np.int32)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ..model_score import Model, Output, Request
@@ -34,7 +34,7 @@ class ReadScore(OcrScore):
         """Have the lines read that are found in each picture."""
         asked = []
         for found in super().requests(view):
-            picture = _Once(found.make)
+            picture = cache(found.make)  # kept: lines are cut out of it once text is found
             key = found.model, found.key
             asked.append(Request(self._reader, key, partial(_lines, picture), found._replace(make=picture)))
         return asked
@@ -55,20 +55,7 @@ class ReadScore(OcrScore):
         return found
 
 
-class _Once:
-    """A picture that is decoded when it is asked for, and kept: lines are cut out of it once text is found."""
-
-    def __init__(self, make: Callable[[], "Canvas"]) -> None:
-        self._make = make
-        self._picture: Canvas | None = None
-
-    def __call__(self) -> "Canvas":
-        if self._picture is None:
-            self._picture = self._make()
-        return self._picture
-
-
-def _lines(picture: _Once, maps: Maps) -> list[Line]:
+def _lines(picture: "Callable[[], Canvas]", maps: Maps) -> list[Line]:
     """Return the lines of text in a picture."""
     from .lines import lines_of
 

@@ -43,15 +43,6 @@ def shape_of(words: Sequence[str]) -> Shape:
     return Shape(len(words), max(lengths), sum(lengths) + len(words) + 1)
 
 
-def cells_of(shapes: Sequence[Shape]) -> Cells:
-    """Return what the sentences take together."""
-    return Cells(
-        len(shapes) * max(shape.words for shape in shapes),
-        sum(shape.words for shape in shapes) * max(shape.longest for shape in shapes),
-        len(shapes) * max(shape.characters for shape in shapes),
-    )
-
-
 def batches(shapes: Sequence[Shape], budget: TaggingBudget, waste: float = WASTE) -> list[list[int]]:
     """Return the positions of each batch, the longest sentences first.
 

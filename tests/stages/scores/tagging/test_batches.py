@@ -2,10 +2,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.stages.scores.model.tagging.batches import WASTE, Shape, TaggingBudget, batches, cells_of, shape_of
+from wdsflow.stages.scores.model.tagging.batches import WASTE, Cells, Shape, TaggingBudget, batches, shape_of
 from wdsflow.stages.scores.model.tagging.sentences import LONGEST_WORD, UNKNOWN, pieces, refusal
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "x" * 30, "y" * 900, "z" * 1001, "<PAD>"]), min_size=1, max_size=40)
+
+
+def cells_of(shapes):
+    """Return what the sentences take together."""
+    return Cells(
+        len(shapes) * max(shape.words for shape in shapes),
+        sum(shape.words for shape in shapes) * max(shape.longest for shape in shapes),
+        len(shapes) * max(shape.characters for shape in shapes),
+    )
 
 
 def of(count, length=5):

@@ -6,18 +6,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ...model_source import ModelSource, Precision
+from ...model_score import ModelSource, Precision
 from ..geometry import Geometry
+from ..told import Told
 from .clip_weights import LOCAL, full_name, local_path
 
 _HUB = "hf-hub:"
 _CONFIG = "open_clip_config.json"
 _loaded: "WeakValueDictionary[tuple[str, ...], Clip]" = WeakValueDictionary()
-_preprocess: dict[tuple[str, str], dict[str, Any]] = {}
 _lock = threading.Lock()
 
 
@@ -106,23 +107,12 @@ def clip_source(model: str, pretrained: str) -> ModelSource | None:
     return ModelSource(url=found["url"]) if found.get("url") else None
 
 
-def clip_preprocess(model: str, pretrained: str) -> dict[str, Any]:
+@cache
+def _preprocess_of(model: str, pretrained: str) -> dict[str, Any]:
     """Return OpenCLIP's preprocess_cfg of a model, without loading its weights: size, mean, std, resize_mode, ...
 
     "embed_dim" is there, too: how many numbers an embedding has.
     """
-    found = _preprocess.get((model, pretrained))
-    if found is None:
-        found = _preprocess[model, pretrained] = _preprocess_of(model, pretrained)
-    return found
-
-
-def remember_preprocess(model: str, pretrained: str, facts: dict[str, Any]) -> None:
-    """Keep what ``clip_preprocess`` said in another process: this one need not import OpenCLIP for it."""
-    _preprocess[model, pretrained] = facts
-
-
-def _preprocess_of(model: str, pretrained: str) -> dict[str, Any]:
     import open_clip
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
@@ -144,6 +134,9 @@ def _preprocess_of(model: str, pretrained: str) -> dict[str, Any]:
     found["size"] = architecture["vision_cfg"].get("image_size", found["size"])
     found["embed_dim"] = architecture["embed_dim"]
     return found
+
+
+clip_preprocess = Told(_preprocess_of)
 
 
 def clip_geometry(model: str, pretrained: str) -> Geometry:

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...model_score import Item, Model, Output
-from ...model_source import ModelSource, Precision
-from .clip_loading import Clip, clip_geometry, clip_preprocess, clip_source, load_clip, remember_preprocess, trims
-from .clip_tokens import By, clip_item, known_context, must_tokenize, remember_context, stacked
+from ...model_score import Item, Model, ModelSource, Output, Precision
+from .clip_loading import Clip, clip_geometry, clip_preprocess, clip_source, load_clip, trims
+from .clip_tokens import By, clip_item, known_context, must_tokenize, stacked
 from .clip_weights import source_of
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class ClipImage(ClipModel):
 
     def recall(self, facts: dict[str, Any]) -> None:
         """Keep the preprocess_cfg."""
-        remember_preprocess(self.model, self.pretrained, facts)
+        clip_preprocess.tell(facts, self.model, self.pretrained)
 
     def cost(self, item: Item) -> int:
         """Return the pixels."""
@@ -112,7 +111,7 @@ class ClipText(ClipModel):
 
     def recall(self, facts: int | None) -> None:
         """Keep the context length."""
-        remember_context(self.model, facts)
+        known_context.tell(facts, self.model)
 
     def cost(self, item: Item) -> int:
         """Return the tokens; 1 where all captions are padded to the same length."""

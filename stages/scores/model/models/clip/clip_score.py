@@ -6,8 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ....video.video_pictures import PictureScore
-from ...model_score import Request
-from ...model_source import Precision
+from ...model_score import Precision, Request
 from ..embedded import Embedded
 from .clip_loading import clip_geometry
 from .clip_model import ClipImage, ClipText, named

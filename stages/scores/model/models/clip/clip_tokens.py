@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from .....tokenize import named_tokenizer
-from ....score_errors import ScoreError
+from ....text.lengths import tokenizable, trim_cache
+from ..told import Told
 from .clip_hf_words import hf_tokenizer, hf_tokens
 from .clip_weights import full_name
 from .clip_words import clip_words
@@ -16,17 +18,7 @@ if TYPE_CHECKING:
 
 By = Literal["openclip", "hf"]
 
-_LONGEST_WORD, _LONGEST = 500, 20_000  # characters; the time of merging grows with the square of a word's length
-_MOST_CACHED = 1 << 17  # words
-_contexts: dict[str, int | None] = {}  # by model: see plain_context
 _lock = threading.Lock()  # tokenizers of transformers are for one thread at a time
-
-
-def checked(text: str) -> str:
-    """Return a caption that can be tokenised. Raises ScoreError "too-long" beyond 20,000 characters, 500 in a word."""
-    if len(text) > _LONGEST or max(map(len, text.split()), default=0) > _LONGEST_WORD:
-        raise ScoreError("too-long", f"a caption of {len(text):,} characters, or one of its words, is too long")
-    return text
 
 
 def clip_item(model: str, text: str, by: By = "openclip") -> "str | NDArray[np.int32]":
@@ -36,11 +28,11 @@ def clip_item(model: str, text: str, by: By = "openclip") -> "str | NDArray[np.i
     """
     context, words = known_context(model), clip_words()
     if context is None or words is None:
-        return checked(text)
+        return tokenizable(text)
     import numpy as np
 
     tokens = words.tokens if by == "openclip" else hf_tokens
-    return np.array(tokens(checked(text), context), np.int32)
+    return np.array(tokens(tokenizable(text), context), np.int32)
 
 
 def must_tokenize(model: str, by: By) -> None:
@@ -51,13 +43,7 @@ def must_tokenize(model: str, by: By) -> None:
             raise ValueError("tokenizer='hf' is for models with the vocabulary of OpenAI's CLIP; this one has another")
 
 
-def known_context(model: str) -> int | None:
-    """Return what ``plain_context`` does, found out once."""
-    if model not in _contexts:
-        _contexts[model] = plain_context(model)
-    return _contexts[model]
-
-
+@cache
 def plain_context(model: str) -> int | None:
     """Return the context length of a model whose captions ``ClipWords`` tokenises; None if OpenCLIP has to."""
     from open_clip import tokenizer as module
@@ -74,9 +60,7 @@ def plain_context(model: str) -> int | None:
     return int(tokenizer.context_length) if plain else None
 
 
-def remember_context(model: str, context: int | None) -> None:
-    """Keep what ``plain_context`` returned in another process."""
-    _contexts[model] = context
+known_context = Told(plain_context)
 
 
 def stacked(model: str, batch: Sequence[Any]) -> "NDArray[np.int32]":
@@ -95,9 +79,6 @@ def clip_tokens(model: str, text: str) -> "NDArray[np.int32]":
     tokenizer: Any = named_tokenizer(full_name(model))
     with _lock:
         tokens = tokenizer([text])[0]
-        cache = getattr(tokenizer, "cache", {})
-        if len(cache) > _MOST_CACHED:  # it remembers each word that it has seen
-            for word in list(cache)[len(tokenizer.all_special_ids) :]:
-                del cache[word]
+        trim_cache(tokenizer)
     found: NDArray[np.int32] = tokens.numpy().astype("int32")
     return found
